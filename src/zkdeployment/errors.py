@@ -1,0 +1,130 @@
+"""Every error this program raises on purpose.
+
+Each carries the exit code a command ends with (0 done, 1 failed, 2 usage, 3 refused, 4 not
+converged, 5 timed out, 7 ZooKeeper unreachable, 75 start me again) and says whether trying again helps.
+A message says what was expected, what was found and what to do, in one line where it can.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class ZkdeploymentError(Exception):
+    """The base of all expected errors."""
+
+    exit_code = 1
+    retry_helps = False
+
+
+class ConfigurationError(ZkdeploymentError):
+    """A configuration file, an option or an argument that cannot be used."""
+
+    exit_code = 2
+
+
+class RefusedError(ZkdeploymentError):
+    """Asked for something that the state of the fleet forbids: all stop, lock held, another agent."""
+
+    exit_code = 3
+
+
+class AllStopError(RefusedError):
+    """The cluster version is null: nothing starts, and nothing is published without force."""
+
+
+class NotConvergedError(RefusedError):
+    """Some host is not at the cluster version, so nothing new is published."""
+
+
+class WaitTimeoutError(ZkdeploymentError):
+    """What was waited for did not happen in time."""
+
+    exit_code = 5
+    retry_helps = True
+
+
+class UnreachableError(ZkdeploymentError):
+    """ZooKeeper cannot be reached, or the session was lost on the way."""
+
+    exit_code = 7
+    retry_helps = True
+
+
+class RestartError(ZkdeploymentError):
+    """The process cannot go on and wants its supervisor to start it again."""
+
+    exit_code = 75
+    retry_helps = True
+
+
+class TreeError(ZkdeploymentError):
+    """The tree, or a part of it, means nothing or contradicts itself."""
+
+
+class LinkError(TreeError):
+    """A symbolic link or a property link that leads nowhere or in circles."""
+
+
+class SourceError(ZkdeploymentError):
+    """The tree's repository cannot be read."""
+
+
+class ConflictError(ZkdeploymentError):
+    """Somebody else changed what was to be written; nothing was written. Read again."""
+
+    retry_helps = True
+
+
+class ShutdownError(ZkdeploymentError):
+    """This process was asked to end; what it was doing was given up and nothing new was started."""
+
+    exit_code = 0
+
+
+class LockLostError(ZkdeploymentError):
+    """The server says that a lock believed to be held is not (any more) ours."""
+
+    retry_helps = True
+
+
+class ProgramError(ZkdeploymentError):
+    """Another program could not be started, failed, or ran over its time."""
+
+
+class ScriptError(ProgramError):
+    """A package's script failed; ``tail`` is the end of what it printed."""
+
+    def __init__(self, message: str, tail: str = "") -> None:
+        super().__init__(message)
+        self.tail = tail
+
+
+class HostFilesError(ZkdeploymentError):
+    """A file of the host cannot be read or written."""
+
+
+class CheckoutError(ZkdeploymentError):
+    """Software cannot be checked out, or must not be from there."""
+
+
+class PackageError(ZkdeploymentError):
+    """The package manager cannot do, or did not do, what was asked.
+
+    ``changed`` says whether the host's packages may differ from what they were before.
+    """
+
+    def __init__(self, message: str, *, changed: bool = False, retry_helps: bool = False) -> None:
+        super().__init__(message)
+        self.changed = changed
+        self.retry_helps = retry_helps
+
+
+def without_passwords(text: str) -> str:
+    """Return ``text`` with the passwords and tokens in its URLs hidden, for messages."""
+    return _URL_PASSWORD.sub(r"\1:***@", _WEB_USER.sub(r"\1***@", text))
+
+
+#: Tokens stand where a user's name does.
+_WEB_USER = re.compile(r"(https?://)[^/@\s]+@")
+_URL_PASSWORD = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")

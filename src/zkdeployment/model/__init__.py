@@ -1,0 +1,1 @@
+"""The values everyone shares. Pure: no input, no output, no clock."""

@@ -1,0 +1,84 @@
+"""Assignments and deployments: what a target is to run, and each numbered instance of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.tree import Value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Deployment:
+    """One instance of a service node on a host: the node's path and a number from 0."""
+
+    path: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.number}"
+
+    @property
+    def marker_name(self) -> str:
+        """The name of the file that records it: ``/who/myfoo`` 0 → ``who:myfoo.0.deployed``."""
+        return f"{self.path[1:].replace('/', ':')}.{self.number}.deployed"
+
+    @property
+    def lock_name(self) -> str:
+        """The name of its service node's lock: ``/who/myfoo`` → ``who,myfoo``."""
+        return self.path[1:].replace("/", ",")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A service node that a target (a host id, a host name or a role) is to run, all links resolved.
+
+    ``version`` is ``None`` when the package's name holds it (``foo-1.4``): any version of that package will
+    do. ``application`` is the package's name without such a version. ``patches`` maps the names of further
+    packages to their exact versions.
+    """
+
+    path: str
+    n: int
+    package: str
+    application: str
+    subtype: str | None = None
+    version: str | None = None
+    patches: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def deployments(self) -> tuple[Deployment, ...]:
+        """Its instances, numbered 0 to n-1."""
+        return tuple(Deployment(self.path, number) for number in range(self.n))
+
+    @property
+    def role(self) -> str:
+        """The role whose controller this is, if it is one: ``/roles/web`` → ``web``."""
+        return self.path.rpartition("/")[2]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the form published under ``/zkdeployment/targets``."""
+        return {
+            "path": self.path,
+            "n": self.n,
+            "package": self.package,
+            "application": self.application,
+            "subtype": self.subtype,
+            "version": self.version,
+            "patches": [f"{name} {version}" for name, version in sorted(self.patches.items())],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a host is to run, sorted by path, and its role's controller.
+
+    A controller is an assignment of the node ``/roles/ROLE``: no deployments come of it, its package's scripts
+    bracket those of the others.
+    """
+
+    assignments: tuple[Assignment, ...] = ()
+    controller: Assignment | None = None

@@ -1,0 +1,112 @@
+"""Hosts: who one is, and what its node under ``/hosts`` says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.tree import Properties, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a host is: its unique id, its fully qualified name and the role it has, if any."""
+
+    id: str
+    name: str
+    role: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The names under a service's ``deploy`` node that may mean this host: role, name and id."""
+        names = (self.role, self.name, self.id)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @property
+    def controller_path(self) -> str | None:
+        """The node that may name the role's controller: ``/roles/ROLE``."""
+        return None if self.role is None else f"/roles/{self.role}"
+
+    @property
+    def published_names(self) -> tuple[str, ...]:
+        """The names under which something may be published for this host: its targets, its role's controller."""
+        return self.target_names if self.controller_path is None else (*self.target_names, self.controller_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as its node under ``/hosts`` shows it; ``version`` is ``None`` before the first deployment.
+
+    ``since`` is when the node last changed, in seconds since the epoch; it is not one of its properties.
+    """
+
+    identity: Identity
+    version: Revision | None = None
+    error: str | None = None
+    deploying: str | None = None
+    step: str | None = None
+    steps: tuple[int, int] | None = None
+    pid: int | None = None
+    tags: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
+    since: float | None = None
+
+    def properties(self) -> dict[str, Value]:
+        """Return the properties of the host's node; what is not set is left out, but for the version."""
+        found: dict[str, Any] = {
+            "name": self.identity.name,
+            "version": self.version,
+            "role": self.identity.role,
+            "error": self.error,
+            "deploying": self.deploying,
+            "step": self.step,
+            "steps": None if self.steps is None else list(self.steps),
+            "pid": self.pid,
+            "tags": list(self.tags) or None,
+            "labels": dict(self.labels) or None,
+            "rack": self.rack,
+        }
+        return {name: value for name, value in found.items() if value is not None or name == "version"}
+
+    @classmethod
+    def from_properties(cls, host_id: str, properties: Properties, *, since: float | None = None) -> Host:
+        """Read a host's node; what is malformed counts as not set, so that one bad node hides no fleet."""
+
+        def text(name: str) -> str | None:
+            value = properties.get(name)
+            return value if isinstance(value, str) else None
+
+        version = properties.get("version")
+        steps = properties.get("steps")
+        pid = properties.get("pid")
+        tags = properties.get("tags")
+        labels = properties.get("labels")
+        return cls(
+            identity=Identity(id=host_id, name=text("name") or host_id, role=text("role")),
+            version=version if isinstance(version, str | int) and not isinstance(version, bool) else None,
+            error=text("error"),
+            deploying=text("deploying"),
+            step=text("step"),
+            steps=_pair(steps),
+            pid=pid if isinstance(pid, int) else None,
+            tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
+            labels={key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {},
+            rack=text("rack"),
+            since=since,
+        )
+
+
+def _pair(value: object) -> tuple[int, int] | None:
+    match value:
+        case [int(done), int(total)]:
+            return done, total
+        case _:
+            return None

@@ -1,0 +1,76 @@
+"""What a host has: packages, the scripts under ``/opt``, the markers under ``/etc``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.model.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Package:
+    """One installed or available package, exactly."""
+
+    name: str
+    epoch: int
+    version: str
+    release: str
+    arch: str
+
+    def __str__(self) -> str:
+        return self.nevra
+
+    @property
+    def nevra(self) -> str:
+        """Name-epoch:version-release.arch as dnf writes it: an epoch of 0 is left out."""
+        epoch = f"{self.epoch}:" if self.epoch else ""
+        return f"{self.name}-{epoch}{self.version}-{self.release}.{self.arch}"
+
+
+#: The whole package database, by name. A name with several packages is legal (kernels) or the mark of an
+#: interrupted transaction.
+Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A deployment that is recorded on the host, and the files in ``/etc/APPLICATION`` that record it.
+
+    ``files`` are base names: the ``.deployed`` file and what older tools left beside it (spelled with commas,
+    ``.script`` notes). ``package`` is ``None`` when no file says which package owns the deployment; ``version``
+    is that package's version (not the tree's revision).
+    """
+
+    deployment: Deployment
+    application: str
+    package: str | None = None
+    subtype: str | None = None
+    script: str | None = None
+    version: str | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a host has, read once a cycle.
+
+    ``scripts`` maps each name under ``/opt`` that has a deploy script to that script's path.
+    ``directories`` are all names under ``/opt``, ``controllers`` those with a role controller's start script.
+    ``managed`` maps each package that the agent installed and has not yet fully removed to its application: it
+    is written before the first change, so that what a crash left half-removed is still known to be ours.
+    ``checkouts`` maps each name under ``/opt`` that was checked out to the version remembered in it.
+    ``applications`` are the directories under ``/etc`` of managed, marked or checked out applications.
+    """
+
+    packages: Packages = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    directories: frozenset[str] = frozenset()
+    markers: tuple[Marker, ...] = ()
+    managed: Mapping[str, str] = field(default_factory=dict)
+    checkouts: Mapping[str, str] = field(default_factory=dict)
+    applications: frozenset[str] = frozenset()
+    controllers: frozenset[str] = frozenset()

@@ -1,0 +1,169 @@
+"""A plan is data: the steps a host takes to get from what it has to what it is to run, with reasons.
+
+The agent executes it, ``--dry-run`` prints it; both from the same value. Steps stand in the order in which they
+are taken, with one freedom: neighbouring ``Deploy`` steps may be taken in another order when a node lock
+is held elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.model.deployment import Assignment, Deployment  # noqa: TC001  public field types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PackageChange:
+    """What one package transaction is to reach.
+
+    ``want`` maps names to the version to have (``None``: any, if only it is installed). ``remove`` are names
+    to have no more. ``managed`` are all names that may be changed or removed; nothing else ever is.
+    """
+
+    want: Mapping[str, str | None] = field(default_factory=dict)
+    remove: frozenset[str] = frozenset()
+    managed: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.want or self.remove)
+
+
+@dataclass(frozen=True, slots=True)
+class Undeploy:
+    """Call the script with ``-u`` and take the markers away.
+
+    ``script`` is ``None`` when the script is gone: then only the markers go.
+    """
+
+    deployment: Deployment
+    application: str
+    script: str | None
+    files: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeController:
+    """Bring the role controller's package up to date in a transaction of its own; clear what is left of old ones.
+
+    ``removed`` are old controllers. ``registered`` are all packages concerned with their applications: they are
+    in the registry of managed packages before anything changes, so that a crash on the way leaves nothing behind.
+    """
+
+    change: PackageChange
+    removed: tuple[str, ...]
+    registered: Mapping[str, str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartDeployments:
+    """Take the role's lock and call the controller's ``starting-deployments``; all later steps hold the lock."""
+
+    controller: Assignment
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndDeployments:
+    """Call the controller's ``ending-deployments``; then the role's lock is given back."""
+
+    controller: Assignment
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePackages:
+    """One transaction that brings in or changes what the wanted deployments need.
+
+    It is prepared (resolved, downloaded, tested) before the first step of the plan is taken.
+    ``applications`` maps each package of ``change.want``, and those that make room for a checkout, to its
+    application, for the registry of managed packages.
+    """
+
+    change: PackageChange
+    applications: Mapping[str, str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOut:
+    """Put a checkout of ``version`` into ``/opt/PACKAGE``, build it there, and take the package from the registry.
+
+    It is fetched to one side before the first step of the plan is taken. ``replaces``: what is there now is a
+    checkout's or a managed package's, and may go.
+    """
+
+    package: str
+    version: str
+    replaces: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCheckout:
+    """Remove a checkout's ``/opt/PACKAGE``; the package manager knows nothing of it."""
+
+    package: str
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """Call the script for one instance under its service node's lock, then write its marker.
+
+    Without that lock where the role has a controller: the role's lock is held then.
+
+    ``stale_files`` are markers of older tools to be replaced.
+    """
+
+    assignment: Assignment
+    deployment: Deployment
+    reason: str
+    stale_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSoftware:
+    """Remove packages no deployment needs, clear ``/opt/PACKAGE``, tidy ``/etc/APPLICATION``, forget them.
+
+    ``change`` may be empty when the packages are gone but their directories are not. ``unregistered`` are those
+    of ``packages`` that the registry of managed packages does not know, with their applications: they are added to
+    it before anything is removed, so that a crash on the way leaves nothing behind.
+    """
+
+    change: PackageChange
+    packages: tuple[str, ...]
+    applications: tuple[str, ...]
+    reason: str
+    unregistered: Mapping[str, str] = field(default_factory=dict)
+
+
+Step: TypeAlias = (
+    ChangeController
+    | StartDeployments
+    | EndDeployments
+    | Undeploy
+    | RemoveCheckout
+    | ChangePackages
+    | CheckOut
+    | Deploy
+    | RemoveSoftware
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ordered steps; a host that has what it wants at the revision it wants has none."""
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def controller(self) -> Assignment | None:
+        """The role controller that brackets the deployments, if there is one."""
+        return next((step.controller for step in self.steps if isinstance(step, StartDeployments)), None)

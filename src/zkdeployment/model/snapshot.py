@@ -1,0 +1,26 @@
+"""The fleet as ZooKeeper shows it at one moment: what ``status`` and the monitor judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.stop import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Cluster, hosts and stops, both sorted by host id; ``published`` is the revision wholly published, if any.
+
+    ``cluster`` is ``None`` where there is no ``/hosts``.
+    """
+
+    cluster: Cluster | None = None
+    published: Revision | None = None
+    hosts: tuple[Host, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    request: PublicationRequest | None = None

@@ -1,0 +1,74 @@
+"""The tree: paths with properties, as it stands in git and in ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: A property's value: what JSON can hold.
+Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
+Properties: TypeAlias = "Mapping[str, Value]"
+
+#: Suffixes of property names that are links (zc.zk's form, in text and in znodes alike).
+SYMBOLIC_LINK = " ->"
+PROPERTY_LINK = " =>"
+
+
+def parent_path(path: str) -> str:
+    """``/a/b`` → ``/a``; ``/a`` → the empty path, which stands for the root."""
+    return path.rpartition("/")[0]
+
+
+def node_name(path: str) -> str:
+    """``/a/b`` → ``b``."""
+    return path.rpartition("/")[2]
+
+
+class Tree:
+    """An immutable tree: ``nodes`` maps each path (``/a/b``) to its properties.
+
+    The root is not among the nodes. Every node's parent is. Two trees are equal when their nodes and
+    properties are; order does not count.
+    """
+
+    __slots__ = ("_children", "nodes")
+
+    def __init__(self, nodes: Mapping[str, Properties]) -> None:
+        self.nodes = nodes
+        self._children: dict[str, list[str]] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and self.nodes == other.nodes
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.nodes))
+
+    def __repr__(self) -> str:
+        return f"Tree({dict(self.nodes)!r})"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.nodes
+
+    def properties(self, path: str) -> Properties | None:
+        """Return the properties of a node as they are written, or ``None`` if there is no such node."""
+        return self.nodes.get(path)
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the names of a node's children (of the top-level nodes for the empty path), sorted."""
+        if self._children is None:
+            children: dict[str, list[str]] = {}
+            for node in self.nodes:
+                parent, _, name = node.rpartition("/")
+                children.setdefault(parent, []).append(name)
+            for names in children.values():
+                names.sort()
+            self._children = children
+        return self._children.get(path, ())

@@ -1,0 +1,40 @@
+"""Work in progress: who runs a script under a service node's lock, kept under ``/zkdeployment/busy``.
+
+It outlives the lock: a host whose session is over may still be running its script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zkdeployment.model.tree import Properties, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A step that a host takes under a lock, and since when (seconds since the epoch)."""
+
+    host_id: str
+    host_name: str
+    step: str
+    since: float
+
+    def __str__(self) -> str:
+        return f"{self.host_name} ({self.host_id}) at {self.step}"
+
+    def properties(self) -> dict[str, Value]:
+        """Return the properties of its node."""
+        return {"host": self.host_id, "name": self.host_name, "step": self.step, "since": self.since}
+
+    @classmethod
+    def from_properties(cls, properties: Properties) -> Work:
+        """Read its node; what is missing reads as unknown."""
+        since = properties.get("since")
+        return cls(
+            host_id=str(properties.get("host", "?")),
+            host_name=str(properties.get("name", "?")),
+            step=str(properties.get("step", "?")),
+            since=float(since) if isinstance(since, int | float) else 0.0,
+        )

@@ -1,0 +1,1 @@
+"""The tree language: text to tree and back, links, differences, checks. Pure."""

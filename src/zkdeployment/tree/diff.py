@@ -1,0 +1,74 @@
+"""The difference between two trees, as a value and as lines for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.tree import SYMBOLIC_LINK, Tree
+from zkdeployment.tree.format import format_property, format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.tree import Properties, Value
+
+_SHOWN = 200
+
+
+def diff(old: Tree, new: Tree) -> TreeChange:
+    """Return what turns ``old`` into ``new``."""
+    before, after = old.nodes, new.nodes
+    return TreeChange(
+        create={path: properties for path, properties in after.items() if path not in before},
+        update={
+            path: properties
+            for path, properties in after.items()
+            if path in before and not same(before[path], properties)
+        },
+        delete=frozenset(path for path in before if path not in after),
+    )
+
+
+def apply(tree: Tree, change: TreeChange) -> Tree:
+    """Return the tree that a change makes of a tree."""
+    kept = {path: found for path, found in tree.nodes.items() if path not in change.delete}
+    return Tree({**kept, **change.create, **change.update})
+
+
+def same(old: Value | Properties, new: Value | Properties) -> bool:
+    """Whether two values are stored alike: 1, 1.0 and true are equal to Python, but not in JSON."""
+    return old is new or (
+        old == new
+        and (repr(old) == repr(new) or json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True))
+    )
+
+
+def describe(change: TreeChange, old: Tree) -> Iterator[str]:
+    """Say line by line what a change does to ``old``: nodes in the order of the tree, then their properties."""
+    for path in sorted({*change.create, *change.update, *change.delete}, key=lambda path: path.split("/")):
+        if path in change.delete:
+            yield f"delete {path}"
+            continue
+        if path in change.create:
+            yield f"add {path}"
+        new = change.create[path] if path in change.create else change.update[path]
+        for line in _describe_properties(old.properties(path) or {}, new):
+            yield f"{path} {line}"
+
+
+def _describe_properties(old: Properties, new: Properties) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        kind = "link" if name.endswith(SYMBOLIC_LINK) else "property"
+        if name not in new:
+            yield f"remove {kind} {_shortened(format_property(name, old[name]))}"
+        elif name not in old:
+            yield f"add {kind} {_shortened(format_property(name, new[name]))}"
+        elif not same(old[name], new[name]):
+            was, becomes = _shortened(format_value(old[name])), _shortened(format_value(new[name]))
+            yield f"change {kind} {name} from {was} to {becomes}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

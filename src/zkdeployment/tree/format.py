@@ -1,0 +1,73 @@
+"""Trees as text, in one canonical form: the same tree is always the same text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.tree import Properties, Tree, Value
+
+
+def format_tree(tree: Tree) -> str:
+    """Write a tree as text that reads back as the same tree.
+
+    Each node has its properties first, then property links, symbolic links and children, all sorted. A live
+    tree may hold names that the language does not allow; they are written as they are.
+    """
+    return "".join(f"{line}\n" for line in _lines(tree))
+
+
+def format_property(name: str, value: Value) -> str:
+    """Write one property or link as it stands in a tree text."""
+    if _is_link(name):
+        return f"{name} {value}"
+    return f"{name} = {format_value(value)}"
+
+
+def format_value(value: Value) -> str:
+    """Write a value as a literal, keys of dicts sorted."""
+    match value:
+        case dict():
+            items = (f"{key!r}: {format_value(value[key])}" for key in sorted(value))
+            return f"{{{', '.join(items)}}}"
+        case list():
+            return f"[{', '.join(format_value(item) for item in value)}]"
+        case _:
+            return repr(value)
+
+
+def _lines(tree: Tree) -> Iterator[str]:
+    # Not recursive: a live tree may be deeper than any text.
+    waiting = [f"/{name}" for name in reversed(tree.children(""))]
+    while waiting:
+        path = waiting.pop()
+        properties = tree.nodes[path]
+        indent = "  " * (path.count("/") - 1)
+        yield indent + _heading(path, properties)
+        for name in sorted(properties, key=_property_order):
+            if name != "type" or not _is_short_type(properties[name]):
+                yield f"{indent}  {format_property(name, properties[name])}"
+        waiting.extend(f"{path}/{name}" for name in reversed(tree.children(path)))
+
+
+def _heading(path: str, properties: Properties) -> str:
+    name = path.rpartition("/")[2]
+    type_ = properties.get("type")
+    return f"/{name} : {type_}" if _is_short_type(type_) else f"/{name}"
+
+
+def _is_short_type(value: Value) -> bool:
+    """Whether a type reads back from the node's own line."""
+    return isinstance(value, str) and value != "" and value == value.strip() and value.isprintable()
+
+
+def _is_link(name: str) -> bool:
+    return name.endswith((SYMBOLIC_LINK, PROPERTY_LINK))
+
+
+def _property_order(name: str) -> tuple[int, str]:
+    return (2 if name.endswith(SYMBOLIC_LINK) else 1 if name.endswith(PROPERTY_LINK) else 0), name

@@ -1,0 +1,169 @@
+"""Files laid together: ``.zk`` files side by side, ``.zkx`` files on top of them, both over the live tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from zkdeployment.model.names import RESERVED
+from zkdeployment.model.problem import Problem
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, parent_path
+from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from zkdeployment.model.tree import Value
+
+#: File, line and column.
+FilePlace: TypeAlias = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What all files say together.
+
+    ``base`` holds the nodes of the ``.zk`` files, ``layer`` what the ``.zkx`` files put on top, ``tree`` both.
+    ``positions`` and ``links`` say where each node was named first and each link last. ``problems`` are those
+    of merging alone.
+    """
+
+    base: Tree
+    layer: Tree
+    tree: Tree
+    positions: Mapping[str, FilePlace] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], FilePlace] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def merge(files: Sequence[ParsedFile]) -> Merged:
+    """Lay files together: ``.zk`` files first, then ``.zkx`` files, each in the order given."""
+    parts: list[_Part] = []
+    positions = _Positions(parts)
+    links: dict[tuple[str, str], FilePlace] = {}
+    problems: list[Problem] = []
+    base: dict[str, Properties] = {}
+    layer = Tree({})
+    for file in sorted(files, key=lambda file: file.is_layer):
+        if file.is_layer:
+            layer = overlay(layer, file.tree)
+            kept = file.tree.nodes
+        else:
+            twice = _twice(file, base, positions)
+            problems += twice
+            kept = _without(file.tree.nodes, {problem.path or "" for problem in twice})
+            base.update(kept)
+        parts.append(_Part(file, kept))
+        for link, (line, column) in file.links.items():
+            if link[0] in kept:
+                links[link] = (file.name, line, column)
+    under = Tree(base)
+    tree = overlay(under, layer)
+    links = {(path, name): place for (path, name), place in links.items() if name in tree.nodes[path]}
+    return Merged(under, layer, tree, positions, links, tuple(problems))
+
+
+def overlay(tree: Tree, layer: Tree) -> Tree:
+    """Lay a tree over another, property by property; nodes without properties keep those they have.
+
+    A property and a property link of one name are two forms of one thing: the upper one replaces the other.
+    """
+    if not layer.nodes:
+        return tree
+    nodes = dict(tree.nodes)
+    for path, properties in layer.nodes.items():
+        nodes[path] = _overlay_properties(nodes[path], properties) if path in nodes else properties
+    return Tree(nodes)
+
+
+def desired(live: Tree, merged: Merged, *, pinned: Collection[str] = frozenset()) -> Tree:
+    """Return what the live tree is to become.
+
+    Top-level nodes of ``.zk`` files become what the files say; those of ``.zkx`` files alone are layered over
+    what is live; all others stay. ``pinned`` nodes (with ephemeral ones below) cannot be deleted: they stay
+    with the properties they have. Reserved top-level nodes are left out.
+    """
+    managed = {path[1:] for path in tops(merged.base)} | RESERVED
+    keep = {path for path in pinned if path in live.nodes and _top(path) not in RESERVED}
+    for path in list(keep):
+        above = parent_path(path)
+        while above and above not in keep:
+            keep.add(above)
+            above = parent_path(above)
+    nodes = {
+        path: properties for path, properties in live.nodes.items() if path in keep or _top(path) not in managed
+    }
+    nodes.update(_without_reserved(merged.base))
+    return overlay(Tree(nodes), Tree(_without_reserved(merged.layer)))
+
+
+def tops(tree: Tree) -> list[str]:
+    """Return the paths of the top-level nodes."""
+    return [path for path in tree.nodes if path.rfind("/") == 0]
+
+
+def lock_roles(tree: Tree) -> frozenset[str]:
+    """Return the roles that need a node under ``/role-locks``: those with a controller, or with a bare node."""
+    return frozenset(tree.children("/roles")) | frozenset(tree.children("/role-locks"))
+
+
+class _Part(NamedTuple):
+    """A file, and those of its nodes that count."""
+
+    file: ParsedFile
+    nodes: Mapping[str, Properties]
+
+
+class _Positions(Mapping[str, FilePlace]):
+    """Where the nodes of all files are, looked up when somebody asks: the first file that has a node counts."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parts = parts
+
+    def __getitem__(self, path: str) -> FilePlace:
+        for file, nodes in self._parts:
+            if path in nodes:
+                return file.name, *file.positions[path]
+        raise KeyError(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(path for part in self._parts for path in part.nodes))
+
+    def __len__(self) -> int:
+        return len(set().union(*(part.nodes for part in self._parts)))
+
+
+def _twice(file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[str, FilePlace]) -> list[Problem]:
+    found = []
+    for path in tops(file.tree):
+        if path in base:
+            first, line, _ = positions[path]
+            at, column = file.positions[path]
+            message = f"the top-level node {path} is also in {first}:{line}; only one .zk file may have it"
+            found.append(Problem(message, file.name, at, column, path))
+    return found
+
+
+def _without(nodes: Mapping[str, Properties], tops: set[str]) -> Mapping[str, Properties]:
+    if not tops:
+        return nodes
+    return {path: properties for path, properties in nodes.items() if f"/{_top(path)}" not in tops}
+
+
+def _without_reserved(tree: Tree) -> Mapping[str, Properties]:
+    return _without(tree.nodes, {f"/{name}" for name in RESERVED})
+
+
+def _overlay_properties(under: Properties, over: Properties) -> Properties:
+    replaced = {_base_name(name) for name in over}
+    kept: dict[str, Value] = {name: value for name, value in under.items() if _base_name(name) not in replaced}
+    return {**kept, **over}
+
+
+def _base_name(name: str) -> str:
+    return name if name.endswith(SYMBOLIC_LINK) else name.removesuffix(PROPERTY_LINK)
+
+
+def _top(path: str) -> str:
+    return path.split("/", 2)[1]

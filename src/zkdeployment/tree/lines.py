@@ -1,0 +1,206 @@
+"""One line of a tree text: what it says, whatever stands around it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from zkdeployment.model.names import Kind as Name
+from zkdeployment.model.names import is_name, name_problem
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
+from zkdeployment.tree.literal import LiteralError, evaluate
+
+if TYPE_CHECKING:
+    from zkdeployment.model.tree import Value
+
+_BLANKS = " \t"
+_NODE = re.compile(r"/(\S+)(?:\s*:\s*(\S.*))?", re.ASCII)
+# The first operator after the name decides: an arrow inside a value is text.
+_PROPERTY = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
+# Most lines are plain: told apart by one expression, they need nothing else. Whatever it does not know is read
+# piece by piece; what both can read, they read alike.
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+_PATH = rf"/?(?:\.\.|{_NAME})(?:/(?:\.\.|{_NAME}))*"
+_PLAIN = re.compile(
+    rf"( *)(?:/(?P<node>{_NAME})(?: : (?P<type>[!-~](?:[ -~]*[!-~])?))?"
+    r"|([A-Za-z_][A-Za-z0-9_-]{0,99}) (?:"
+    rf"= (?:'(?P<text>[ -&(-\[\]-~]*)'|(?P<number>-?(?:0|[1-9][0-9]{{0,14}})))|-> (?P<target>{_PATH})))"
+)
+_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_EXPECTED = "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME => PATH [PROPERTY]"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of everything a file may have: levels of indentation, nodes, characters of one value."""
+
+    depth: int = 64
+    nodes: int = 250_000
+    value: int = 262_144
+
+
+LIMITS = Limits()
+
+#: The indentation of lines that are indented in a way that cannot be compared.
+UNKNOWN = -1
+
+
+class Kind(Enum):
+    """What a line is."""
+
+    BLANK = "blank line or comment"
+    NODE = "node"
+    PROPERTY = "property"
+    LINK = "symbolic link or property link"
+
+
+class Fault(NamedTuple):
+    """What is wrong with a line, and where: in characters from 0."""
+
+    offset: int
+    message: str
+
+
+class Line(NamedTuple):
+    """A line that was read: ``value`` is a property's value, a link's target or a node's type (or ``None``).
+
+    ``name`` is ``None`` where there is none to go by: for blank lines, and for names that are wrong. A link's
+    name ends as it does in the node's properties. ``indent`` is ``UNKNOWN`` where blanks other than the file's
+    make it.
+    """
+
+    indent: int
+    kind: Kind
+    name: str | None = None
+    value: Value = None
+    faults: tuple[Fault, ...] = ()
+
+
+class LineReader:
+    """Reads the lines of one file; the first indented line decides between spaces and tabs."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._blank = ""
+
+    def read(self, line: str) -> Line:
+        """Say what a line is and what is wrong with it. Never raises."""
+        plain = _PLAIN.fullmatch(line)
+        if plain is None or self._blank == "\t" or len(line) > self._limits.value:
+            return self._read_pieces(line)
+        indent, name = plain.end(1), plain[4]
+        if indent:
+            self._blank = " "
+        match plain.lastgroup:
+            case "text":
+                return Line(indent, Kind.PROPERTY, name, plain["text"])
+            case "number":
+                return Line(indent, Kind.PROPERTY, name, int(plain["number"]))
+            case "target":
+                return Line(indent, Kind.LINK, name + SYMBOLIC_LINK, plain["target"])
+            case _:
+                return Line(indent, Kind.NODE, plain["node"], plain["type"])
+
+    def _read_pieces(self, line: str) -> Line:
+        line = line.removesuffix("\r")
+        text = line.strip(_BLANKS)
+        forbidden = () if line.isprintable() else _forbidden(line)
+        if not text or text[0] == "#":
+            return Line(0, Kind.BLANK, faults=forbidden)
+        indent = line.index(text)
+        if forbidden:
+            return Line(indent, _kind(text), faults=forbidden)
+        found = self._node(text, indent) if text[0] == "/" else self._property(text, indent)
+        if indent and (faults := self._indentation(line[:indent])):
+            return found._replace(indent=UNKNOWN, faults=faults + found.faults)
+        return found
+
+    def _indentation(self, blanks: str) -> tuple[Fault, ...]:
+        self._blank = self._blank or blanks[0]
+        wrong = blanks.lstrip(self._blank)
+        if not wrong:
+            return ()
+        words = "tabs and spaces are mixed in the file's indentation: use spaces"
+        return (Fault(len(blanks) - len(wrong), words),)
+
+    def _node(self, text: str, indent: int) -> Line:
+        match = _NODE.fullmatch(text)
+        if match is None:
+            return Line(indent, Kind.NODE, faults=(Fault(indent, "expected /NODE or /NODE : TYPE"),))
+        name, type_ = match.groups()
+        if not is_name(Name.NODE, name):
+            return Line(indent, Kind.NODE, faults=(Fault(indent + 1, f"{name_problem(Name.NODE, name)}"),))
+        if type_ is not None and (fault := self._too_long("type", type_, indent + match.start(2))):
+            return Line(indent, Kind.NODE, name, faults=(fault,))
+        return Line(indent, Kind.NODE, name, type_)
+
+    def _property(self, text: str, indent: int) -> Line:
+        match = _PROPERTY.fullmatch(text)
+        if text[0].isspace():
+            words = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
+            return Line(UNKNOWN, Kind.PROPERTY, faults=(Fault(indent, words),))
+        if match is None:
+            return Line(indent, Kind.PROPERTY, faults=(Fault(indent, _EXPECTED),))
+        name, operator, value = match.groups()
+        if not is_name(Name.PROPERTY, name):
+            wrong = Fault(indent, f"{name_problem(Name.PROPERTY, name)}")
+            return Line(indent, Kind.PROPERTY, faults=(wrong,))
+        start = indent + match.start(3)
+        if fault := self._too_long(f"value of {name}", value, start):
+            return Line(indent, Kind.PROPERTY, name, faults=(fault,))
+        if operator == "=":
+            return _literal(indent, name, value, start)
+        return _link(indent, name, operator, value, start)
+
+    def _too_long(self, what: str, text: str, offset: int) -> Fault | None:
+        if len(text) <= self._limits.value:
+            return None
+        return Fault(offset, f"the {what} has {len(text)} characters; at most {self._limits.value} are allowed")
+
+
+def _literal(indent: int, name: str, text: str, start: int) -> Line:
+    if not text:
+        return Line(indent, Kind.PROPERTY, name, faults=(Fault(start, "expected a value after ="),))
+    try:
+        return Line(indent, Kind.PROPERTY, name, evaluate(text))
+    except LiteralError as error:
+        return Line(indent, Kind.PROPERTY, name, faults=(Fault(start + error.offset, str(error)),))
+
+
+def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
+    symbolic = operator == "->"
+    words = text.split()
+    expected = "the path of a node" if symbolic else "the path of a node and, if it is another, a property"
+    message = f"expected {expected} after {operator}"
+    if 1 <= len(words) <= (1 if symbolic else 2):
+        message = _target_problem(words[0])
+        if len(words) == 2:
+            message = message or name_problem(Name.PROPERTY, words[1]) or ""
+    name += SYMBOLIC_LINK if symbolic else PROPERTY_LINK
+    if message:
+        return Line(indent, Kind.LINK, name, faults=(Fault(start, message),))
+    return Line(indent, Kind.LINK, name, text)
+
+
+def _target_problem(target: str) -> str:
+    for name in target.removeprefix("/").split("/"):
+        if name not in {".", ".."} and not is_name(Name.NODE, name):
+            return f"{target[:60]!a} is not a path: {name_problem(Name.NODE, name)}"
+    return ""
+
+
+def _forbidden(line: str) -> tuple[Fault, ...]:
+    match = _FORBIDDEN.search(line)
+    if match is None:
+        return ()
+    code = ord(match[0])
+    words = f"the character U+{code:04X} is not allowed in a tree file"
+    if 0xDC80 <= code <= 0xDCFF:  # what decoding leaves of a byte that is not text
+        words = f"the byte 0x{code - 0xDC00:02x} is not UTF-8 text"
+    return (Fault(match.start(), words),)
+
+
+def _kind(text: str) -> Kind:
+    return Kind.NODE if text[0] == "/" else Kind.PROPERTY

@@ -1,0 +1,147 @@
+"""Symbolic links and property links, followed over anything that knows nodes: a tree or live reads.
+
+A symbolic link is a property ``NAME ->`` that stands in for a child; a property link is a property ``NAME =>``
+that stands in for a property. A relative target starts at the node that holds the link. ``.`` and ``..`` are
+taken out of a path before links are followed. A real child or property hides a link of its name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.errors import LinkError
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.model.tree import Properties, Value
+
+#: How many links may be followed to get to one node or property.
+MAX_HOPS = 64
+
+#: How many characters a path may have, and may grow to by following links.
+MAX_PATH = 4096
+
+#: Returns a node's properties as they are written, or ``None`` if there is no such node.
+Lookup: TypeAlias = "Callable[[str], Properties | None]"
+
+
+class MissingError(LinkError):
+    """A link that leads to nothing; ``path`` is the node that is not there, or lacks the property."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def resolve(lookup: Lookup, path: str) -> str:
+    """Follow symbolic links anywhere in a path; return the path of a node that is there.
+
+    The root is the empty path. Raises ``LinkError``.
+    """
+    return _find(lookup, path)[0]
+
+
+def property_value(lookup: Lookup, path: str, name: str) -> Value:
+    """Return the value of a node's property, through symbolic links and property links. Raises ``LinkError``."""
+    followed: list[str] = []
+    while True:
+        node, properties = _find(lookup, path)
+        followed.append(f"{node or '/'} {name}")
+        _check_hops(followed)
+        if name in properties:
+            return properties[name]
+        target = properties.get(name + PROPERTY_LINK)
+        if target is None:
+            raise MissingError(f"{_chain(followed)}: {node or '/'} has no property {name}", node)
+        words = target.split() if isinstance(target, str) else []
+        if not 1 <= len(words) <= 2:
+            raise LinkError(f"{_chain(followed)}: expected PATH [PROPERTY], found {target!a}")
+        path = _join(node, words[0])
+        name = words[-1] if len(words) == 2 else name
+
+
+def resolved_properties(lookup: Lookup, path: str) -> dict[str, Value]:
+    """Return a node's properties with each property link replaced by the value it leads to.
+
+    Symbolic links stay as they are. Raises ``LinkError``.
+    """
+    node, properties = _find(lookup, path)
+    found: dict[str, Value] = {}
+    for key, value in properties.items():
+        name = key.removesuffix(PROPERTY_LINK)
+        if name == key:
+            found[key] = value
+        elif name not in properties:
+            found[name] = property_value(lookup, node, name)
+    return found
+
+
+def _find(lookup: Lookup, path: str) -> tuple[str, Properties]:
+    """Return the real path of a node and its properties."""
+    followed = [_normal(path)]
+    while True:
+        path = followed[-1]
+        if not path:
+            return path, {}
+        properties = lookup(path)
+        if properties is not None:
+            return path, properties
+        followed.append(_next(lookup, followed))
+        _check_hops(followed)
+
+
+def _next(lookup: Lookup, followed: Sequence[str]) -> str:
+    """Replace the first part of a path that is not a node by the target of the link in its place."""
+    holder, rest = followed[-1], ""
+    while True:
+        holder, _, name = holder.rpartition("/")
+        properties = lookup(holder) if holder else {}
+        if properties is not None:
+            break
+        rest = f"/{name}{rest}"
+    target = properties.get(name + SYMBOLIC_LINK)
+    if target is None:
+        missing = f"{holder}/{name}"
+        via = "" if followed == [missing] else f"{_chain(followed)}: "
+        raise MissingError(f"{via}there is no node {missing}", missing)
+    if not isinstance(target, str) or not target:
+        raise LinkError(f"{holder}: the link {name} -> {target!a} is not a path")
+    return _normal(_join(holder, target) + rest)
+
+
+def _normal(path: str) -> str:
+    """Take ``.``, ``..`` and empty names out of a path; the root is the empty path."""
+    if not path.startswith("/"):
+        raise LinkError(f"{path!a} is not the path of a node: it must start with /")
+    if len(path) > MAX_PATH:
+        raise LinkError(f"{path[:60]}... has {len(path)} characters; a path may have {MAX_PATH}")
+    names: list[str] = []
+    for name in path.split("/"):
+        if name == "..":
+            if not names:
+                raise LinkError(f"{path} leads out of the tree")
+            names.pop()
+        elif name not in {"", "."}:
+            names.append(name)
+    return "".join(f"/{name}" for name in names)
+
+
+def _join(holder: str, target: str) -> str:
+    return target if target.startswith("/") else f"{holder}/{target}"
+
+
+def _check_hops(followed: Sequence[str]) -> None:
+    last = followed[-1]
+    if last in followed[:-1]:
+        raise LinkError(f"links in a circle: {_chain(followed[followed.index(last) :])}")
+    if len(followed) > MAX_HOPS + 1:
+        raise LinkError(f"more than {MAX_HOPS} links to follow: {_chain(followed)}")
+
+
+def _chain(followed: Sequence[str]) -> str:
+    shown = [step or "/" for step in followed]
+    if len(shown) > 8:
+        shown = [*shown[:4], "...", *shown[-2:]]
+    return " -> ".join(step if len(step) <= 200 else step[:197] + "..." for step in shown)

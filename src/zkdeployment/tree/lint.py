@@ -1,0 +1,139 @@
+"""Everything wrong with a set of tree files that the language alone can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import LinkError
+from zkdeployment.model.names import RESERVED, Kind, name_problem
+from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
+from zkdeployment.tree.layers import FilePlace, Merged, merge, tops
+from zkdeployment.tree.links import MissingError, property_value, resolve
+from zkdeployment.tree.parse import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.tree.parse import ParsedFile
+
+_SUFFIXES = (".zk", ".zkx")
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """Tree files, read and checked.
+
+    ``tree`` is the text of the ``.zkx`` files over that of the ``.zk`` files; with errors among ``problems`` it
+    is what could be understood of them. ``positions`` maps each node's path to file, line and column.
+    ``problems`` are sorted by file, line and column.
+    """
+
+    merged: Merged
+    problems: tuple[Problem, ...]
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of the text."""
+        return self.merged.tree
+
+    @property
+    def positions(self) -> Mapping[str, FilePlace]:
+        """Where each node was named first."""
+        return self.merged.positions
+
+
+def lint(files: Sequence[SourceFile]) -> Linted:
+    """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored."""
+    parsed = [
+        parse_bytes(file.name, file.content)
+        for file in sorted(files, key=lambda file: file.name)
+        if file.name.endswith(_SUFFIXES)
+    ]
+    merged = merge(parsed)
+    problems = [problem for file in parsed for problem in file.problems]
+    problems += merged.problems
+    if not parsed:
+        problems.append(Problem("no tree file found: expected at least one *.zk or *.zkx"))
+    for file in parsed:
+        problems += _reserved_problems(file)
+    damaged = frozenset(problem.path for problem in problems if problem.path is not None)
+    problems += _link_problems(merged, damaged)
+    return Linted(merged, tuple(sort_problems(problems)))
+
+
+def sort_problems(problems: Sequence[Problem]) -> list[Problem]:
+    """Sort problems by file, line and column; those without a place come first."""
+    return sorted(
+        problems,
+        key=lambda found: (found.file or "", found.line or 0, found.column or 0, found.path or "", found.message),
+    )
+
+
+def _reserved_problems(file: ParsedFile) -> Iterator[Problem]:
+    for top in tops(file.tree):
+        if top == "/role-locks":
+            yield from _role_lock_problems(file)
+        elif top[1:] in RESERVED:
+            message = f"{top} is written by zkdeployment itself; a tree file must not have it"
+            yield _problem(file, top, message)
+
+
+def _role_lock_problems(file: ParsedFile) -> Iterator[Problem]:
+    """Check that there are only bare nodes ``/role-locks/ROLE``."""
+    top = "/role-locks"
+    if file.tree.nodes[top]:
+        yield _problem(file, top, f"{top} must have no properties")
+    for role in file.tree.children(top):
+        path = f"{top}/{role}"
+        if wrong := name_problem(Kind.ROLE, role):
+            yield _problem(file, path, wrong)
+        if file.tree.nodes[path] or file.tree.children(path):
+            yield _problem(file, path, f"{path} must be a bare node: no properties, nothing below it")
+
+
+def _problem(file: ParsedFile, path: str, message: str) -> Problem:
+    line, column = file.positions[path]
+    return Problem(message, file.name, line, column, path)
+
+
+def _link_problems(merged: Merged, damaged: frozenset[str]) -> Iterator[Problem]:
+    """Follow every link.
+
+    What a link to a missing node means depends on whose the node is: where the whole top-level node stands in
+    ``.zk`` files it is an error, elsewhere it may be live. Nodes that have problems of their own are not held
+    against the links that lead to them.
+    """
+    managed = frozenset(tops(merged.base))
+    for (path, name), place in merged.links.items():
+        try:
+            _follow(merged.tree, path, name)
+        except MissingError as error:
+            if damaged.isdisjoint((error.path, parent_path(error.path))):
+                top = "/" + error.path[1:].partition("/")[0]
+                words, severity = f"{error}", Severity.ERROR
+                if error.path and top not in managed:
+                    words, severity = f"{error} in the files checked", Severity.WARNING
+                yield Problem(words, *place, path, severity)
+        except LinkError as error:
+            yield Problem(str(error), *place, path)
+        else:
+            if hidden := _hider(merged.tree, path, name):
+                yield Problem(f"the link {name} is hidden by the {hidden}", *place, path, Severity.WARNING)
+
+
+def _follow(tree: Tree, path: str, name: str) -> None:
+    if name.endswith(PROPERTY_LINK):
+        property_value(tree.properties, path, name.removesuffix(PROPERTY_LINK))
+    else:
+        resolve(tree.properties, f"{path}/{name[:-3]}")
+
+
+def _hider(tree: Tree, path: str, name: str) -> str:
+    """Say what stands in the way of a link, or nothing."""
+    base = name[:-3]
+    if name.endswith(PROPERTY_LINK):
+        return f"property {base}" if base in tree.nodes[path] else ""
+    return f"node {node_name(path)}/{base}" if f"{path}/{base}" in tree.nodes else ""

@@ -1,0 +1,231 @@
+"""Values in tree texts: literals, read as data and never run as code.
+
+Allowed are numbers, quoted text, ``True``, ``False``, ``None``, lists, tuples, dicts and sets of these, the
+operators ``+ - * /`` and signs on numbers, and adjacent texts, which are joined. What comes out is what JSON
+can hold: tuples become lists, sets sorted lists, keys of dicts text.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import operator
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+from zkdeployment.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.model.tree import Value
+
+#: How deep brackets and operators may nest, and how many digits a whole number may have.
+MAX_DEPTH = 100
+MAX_DIGITS = 1000
+
+_ALLOWED = "a number, text in quotes, True, False, None, or a list, tuple, dict or set of these"
+_CONSTANTS: dict[str, Value] = {"True": True, "False": False, "None": None}
+_MISSPELT = {"true": "True", "false": "False", "none": "None", "null": "None", "nil": "None"}
+_QUOTES = frozenset("'\"")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+_TOO_LARGE = 10**MAX_DIGITS
+_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+_FOUND = {
+    ast.Attribute: "an attribute",
+    ast.BinOp: "an operator that is not + - * /",
+    ast.BoolOp: "a condition",
+    ast.Call: "a call",
+    ast.Compare: "a comparison",
+    ast.Constant: "a constant of another kind",
+    ast.DictComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.IfExp: "a condition",
+    ast.JoinedStr: "formatted text",
+    ast.ListComp: "a comprehension",
+    ast.Name: "a name",
+    ast.SetComp: "a comprehension",
+    ast.Subscript: "an index",
+    ast.UnaryOp: "an operator that is not + or -",
+}
+
+
+class LiteralError(TreeError):
+    """A text that is not a literal; ``offset`` is the place of what is wrong, in characters from 0."""
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def evaluate(text: str) -> Value:
+    """Read one literal. Raises ``LiteralError``, whatever the text."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    quote = text[:1]
+    # Most values are short texts and numbers: these need no syntax tree.
+    if quote in _QUOTES and text.find(quote, 1) == len(text) - 1 and "\\" not in text and text.isprintable():
+        return text[1:-1]
+    if number := _NUMBER.fullmatch(text):
+        return float(text) if number[1] else int(text)
+    return _Reader(text).read(_parse(text), 1)
+
+
+def _parse(text: str) -> ast.expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of "\d" and the like: they mean what they always meant
+            return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        if "integer string conversion" in error.msg:
+            raise LiteralError(f"a number has more than {MAX_DIGITS} digits") from None
+        if error.msg == "too many nested parentheses":
+            raise LiteralError(_too_deep()) from None
+        offset = min(max((error.offset or 1) - 1, 0), len(text))
+        raise LiteralError(f"cannot read {_shown(text)} ({error.msg}); expected {_ALLOWED}", offset) from None
+    except (RecursionError, MemoryError):
+        raise LiteralError(_too_deep()) from None
+    except ValueError:  # NUL, or a surrogate
+        raise LiteralError("the value holds a character that is not allowed in text") from None
+
+
+class _Reader:
+    """Turns the syntax tree of one text into a value."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self, node: ast.expr, depth: int) -> Value:
+        if depth > MAX_DEPTH:
+            raise self.error(node, _too_deep())
+        match node:
+            case ast.Constant(value=None | bool() | str() | int() | float()):
+                return self.constant(node)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self.read(item, depth + 1) for item in items]
+            case ast.Dict():
+                return self.mapping(node, depth)
+            case ast.Set(elts=items):
+                return self.set(items, depth)
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
+                number = self.number(operand, depth)
+                return -number if isinstance(sign, ast.USub) else number
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return self.operation(node, depth)
+            case _:
+                raise self.unexpected(node)
+
+    def constant(self, node: ast.Constant) -> Value:
+        value = node.value
+        if isinstance(value, str):
+            self.check_text(node, value)
+        elif isinstance(value, int | float):
+            self.check_number(node, value)
+        return cast("Value", value)
+
+    def mapping(self, node: ast.Dict, depth: int) -> Value:
+        found: dict[str, Value] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            if key_node is None:
+                raise self.error(value_node, f"expected KEY: VALUE, found ** ; expected {_ALLOWED}")
+            key = self.read(key_node, depth + 1)
+            if isinstance(key, list | dict):
+                raise self.error(key_node, "a key of a dict must be text, a number, True, False or None")
+            # json knows how keys that are not text are spelt.
+            text = key if isinstance(key, str) else json.dumps(key)
+            if text in found:
+                raise self.error(key_node, f"the key {text!a} is there twice")
+            found[text] = self.read(value_node, depth + 1)
+        return found
+
+    def set(self, items: list[ast.expr], depth: int) -> Value:
+        found: dict[str, Value] = {}
+        for item in items:
+            if isinstance(item, ast.List | ast.Dict | ast.Set):
+                raise self.error(item, "a set cannot hold lists, dicts or sets; write a list")
+            value = self.read(item, depth + 1)
+            found[json.dumps(value)] = value
+        return [found[text] for text in sorted(found, key=lambda text: _set_order(text, found[text]))]
+
+    def number(self, node: ast.expr, depth: int) -> int | float:
+        value = self.read(node, depth + 1)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            hint = "; texts side by side are joined without an operator" if isinstance(value, str) else ""
+            raise self.error(node, f"operators need numbers, found {_shown(self.source(node))}{hint}")
+        return value
+
+    def operation(self, node: ast.BinOp, depth: int) -> Value:
+        left, right = self.number(node.left, depth), self.number(node.right, depth)
+        try:
+            if isinstance(node.op, ast.Div):
+                result = _divide(left, right)
+            else:
+                result = _OPERATIONS[type(node.op)](left, right)
+        except ZeroDivisionError:
+            raise self.error(node.right, "division by zero") from None
+        except OverflowError:
+            raise self.error(node, "a number is too large") from None
+        self.check_number(node, result)
+        return result
+
+    def check_number(self, node: ast.expr, value: float) -> None:
+        if isinstance(value, int):
+            if not -_TOO_LARGE < value < _TOO_LARGE:
+                raise self.error(node, f"a number has more than {MAX_DIGITS} digits")
+        elif not math.isfinite(value):
+            raise self.error(node, "a number is too large")
+
+    def check_text(self, node: ast.expr, value: str) -> None:
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            code = ord(value[error.start])
+            raise self.error(node, f"the text holds half a character (surrogate U+{code:04X})") from None
+
+    def unexpected(self, node: ast.expr) -> LiteralError:
+        source = self.source(node)
+        words = f"{_shown(source)} ({_FOUND.get(type(node), 'an expression')})"
+        if source in _MISSPELT:
+            return self.error(node, f"found {words}; did you mean {_MISSPELT[source]}?")
+        hint = "; text needs quotes" if isinstance(node, ast.Name) else ""
+        return self.error(node, f"expected {_ALLOWED}, found {words}{hint}")
+
+    def error(self, node: ast.expr, message: str) -> LiteralError:
+        # The syntax tree counts bytes, people count characters.
+        return LiteralError(message, len(self.text.encode()[: node.col_offset].decode()))
+
+    def source(self, node: ast.expr) -> str:
+        return self.text.encode()[node.col_offset : node.end_col_offset].decode()
+
+
+def _divide(left: float, right: float) -> int | float:
+    """Divide; whole numbers that divide evenly stay whole: ``6 / 2`` is 3, not 3.0."""
+    if isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        return left // right
+    return left / right
+
+
+def _set_order(text: str, value: Value) -> tuple[int, float, str]:
+    match value:
+        case bool() | None:
+            return 0, 0, text
+        case int() | float():
+            return 1, value, text
+        case str():
+            return 2, 0, value
+        case _:
+            return 3, 0, text
+
+
+def _too_deep() -> str:
+    return f"the value is nested deeper than {MAX_DEPTH} levels"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

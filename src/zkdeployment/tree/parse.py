@@ -1,0 +1,234 @@
+"""Tree texts: from the lines of a file to nodes with properties, and every problem with its place."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.model.problem import Problem
+from zkdeployment.model.tree import Tree
+from zkdeployment.tree.lines import LIMITS, UNKNOWN, Fault, Kind, Limits, Line, LineReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.model.tree import Value
+
+#: Line and column, from 1.
+Place: TypeAlias = tuple[int, int]
+
+# Nodes that cannot be placed (their name is wrong, they are there twice) are read for their own errors under a
+# path that no node can have, and left out at the end.
+_LOST = "\0"
+
+_KEPT_LINES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """What a file says. With problems that are errors, ``tree`` is what could be understood of it.
+
+    ``positions`` maps each node's path, ``links`` each link (path of the node, property name) to its place.
+    """
+
+    name: str
+    tree: Tree
+    positions: Mapping[str, Place] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], Place] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is layered over the others (``*.zkx``)."""
+        return self.name.endswith(".zkx")
+
+
+def parse(name: str, text: str, *, limits: Limits = LIMITS) -> ParsedFile:
+    """Read a tree text. Never raises; every problem carries ``name``, line and column."""
+    return _Parser(name, limits).parse(text.removeprefix("\ufeff"))
+
+
+def parse_bytes(name: str, content: bytes, *, limits: Limits = LIMITS) -> ParsedFile:
+    """Read a tree file: UTF-8, with or without a byte order mark, lines ending in LF or CR LF."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        problem = Problem("the file is UTF-16; save it as UTF-8", file=name, line=1, column=1)
+        return ParsedFile(name, Tree({}), problems=(problem,))
+    # Bytes that are not UTF-8 become single surrogates, which are reported with their places.
+    return parse(name, content.decode("utf-8-sig", errors="surrogateescape"), limits=limits)
+
+
+class _Positions(Mapping[str, Place]):
+    """Where the nodes of a file are; columns are counted only when somebody asks."""
+
+    def __init__(self, tree: Tree, numbers: Mapping[str, int], lines: Sequence[str]) -> None:
+        self._tree = tree
+        self._numbers = numbers
+        self._lines = lines
+
+    def __getitem__(self, path: str) -> Place:
+        if path not in self._tree:
+            raise KeyError(path)
+        number = self._numbers[path]
+        return number, self._lines[number - 1].index("/") + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tree)
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+
+# The indentation of lines, the node they belong to and its properties. The root has none.
+_Level: TypeAlias = "tuple[int, str, dict[str, Value] | None]"
+
+
+class _KnownLines(dict[str, Line]):
+    """Lines of one file by their text: what stands in a file again and again is read once.
+
+    Only so many are kept: where all lines differ, keeping them costs more than it saves.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._read = LineReader(limits).read
+
+    def __missing__(self, text: str) -> Line:
+        line = self._read(text)
+        if len(self) < _KEPT_LINES:
+            self[text] = line
+        return line
+
+
+class _Parser:
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._file = name
+        self._limits = limits
+        self._nodes: dict[str, dict[str, Value]] = {}
+        self._numbers: dict[str, int] = {}  # the lines of the nodes
+        self._firsts: dict[str, tuple[int, dict[str | None, int]]] = {}  # see _first_line
+        self._lost = False
+        self._links: dict[tuple[str, str], Place] = {}
+        self._problems: list[Problem] = []
+        self._outer: list[_Level] = []  # the levels around the current one
+        self._lines: Sequence[str] = ()
+        self._known = _KnownLines(limits)
+
+    def parse(self, text: str) -> ParsedFile:
+        self._lines = text.split("\n")
+        self._read_lines()
+        if self._lost:
+            self._nodes = {path: found for path, found in self._nodes.items() if path[0] != _LOST}
+            self._links = {link: place for link, place in self._links.items() if link[0][0] != _LOST}
+        tree = Tree(self._nodes)
+        positions = _Positions(tree, self._numbers, self._lines)
+        if len(tree) > self._limits.nodes:
+            line, column = positions[next(islice(tree, self._limits.nodes, None))]
+            self._report(line, column - 1, f"more than {self._limits.nodes} nodes in one file")
+        problems = sorted(self._problems, key=lambda problem: (problem.line, problem.column))
+        return ParsedFile(self._file, tree, positions, self._links, tuple(problems))
+
+    def _read_lines(self) -> None:
+        # All that is usual stands here, on local variables: a call for each line would double its time.
+        known, nodes, numbers = self._known, self._nodes, self._numbers
+        blank, node, link = Kind.BLANK, Kind.NODE, Kind.LINK
+        indent, owner, properties = self._first_level()
+        last: str | None = None  # the node in the line before; None after a property
+        for number, text in enumerate(self._lines, 1):
+            line = known[text]
+            here, kind, name, value, faults = line
+            if kind is blank:
+                self._report_faults(number, faults, "")
+                continue
+            if here != indent:
+                indent, owner, properties = self._change_level(number, here, (indent, owner, properties), last)
+            if faults:
+                self._report_faults(number, faults, owner)
+            if kind is node:
+                last = f"{owner}/{name}"
+                if name is None or last in nodes:
+                    last = self._lose_node(number, here, last if name else None)
+                nodes[last] = {} if value is None else {"type": value}
+                numbers[last] = number
+                continue
+            last = None
+            if properties is None or name is None or name in properties or faults:
+                self._refuse_property(number, line, owner, properties)
+                continue
+            properties[name] = value
+            if kind is link:
+                self._links[owner, name] = (number, here + 1)
+
+    def _first_level(self) -> _Level:
+        lines = (self._known[text] for text in self._lines)
+        return next((line.indent for line in lines if line.kind is not Kind.BLANK), 0), "", None
+
+    def _change_level(self, number: int, indent: int, level: _Level, last: str | None) -> _Level:
+        outer = self._outer
+        if indent == UNKNOWN:
+            return level
+        if indent > level[0]:
+            outer.append(level)
+            if last is not None and len(outer) < self._limits.depth:
+                return indent, last, self._nodes[last]
+            return indent, self._lose_owner(number, indent, level[1], last), {}
+        inner = level
+        while level[0] > indent and outer:
+            inner, level = level, outer.pop()
+        if level[0] == indent:
+            return level
+        self._report(number, indent, "the indentation fits no line above")
+        if level[0] < indent:
+            # Go on as if the line stood where the deeper lines did, so that the next ones are not reported.
+            outer.append(level)
+            level = inner
+        return indent, *level[1:]
+
+    def _lose_owner(self, number: int, indent: int, path: str, last: str | None) -> str:
+        """Return a place for lines that are indented where they cannot be."""
+        if last is None:
+            self._report(number, indent, "only nodes can have indented lines below them", path)
+        elif last[0] != _LOST:
+            self._report(number, indent, f"lines are nested deeper than {self._limits.depth} levels", path)
+        self._lost = True
+        path = f"{_LOST}{number}"
+        self._numbers[path] = number - 1
+        return path
+
+    def _refuse_property(self, number: int, line: Line, path: str, properties: Mapping[str, Value] | None) -> None:
+        if line.faults:
+            return
+        if properties is None:
+            self._report(number, line.indent, "a property must stand below the node it belongs to")
+        else:
+            words = f"the property {str(line.name).split(' ')[0]} is set twice in this node"
+            first = self._first_line(number, line, path)
+            self._report(number, line.indent, f"{words}; first in line {first}", path)
+
+    def _first_line(self, number: int, line: Line, path: str) -> int:
+        """Return the line before ``number`` that set the property first."""
+        start = self._numbers[path]
+        scanned, firsts = self._firsts.get(path, (start, {}))
+        for earlier in range(scanned + 1, number):
+            found = self._known[self._lines[earlier - 1]]
+            if found.indent == line.indent and found.kind is not Kind.NODE and not found.faults:
+                firsts.setdefault(found.name, earlier)
+        self._firsts[path] = number - 1, firsts
+        return firsts.get(line.name, start)  # what is not found is the type, in the node's own line
+
+    def _lose_node(self, number: int, indent: int, path: str | None) -> str:
+        if path is not None:
+            words = f"the node is there twice; first in line {self._numbers[path]}"
+            self._report(number, indent, words, path)
+        self._lost = True
+        return f"{_LOST}{number}"
+
+    def _report_faults(self, number: int, faults: tuple[Fault, ...], path: str) -> None:
+        for fault in faults:
+            self._report(number, fault.offset, fault.message, path)
+
+    def _report(self, number: int, offset: int, message: str, path: str = "") -> None:
+        known = path if path and path[0] != _LOST else None
+        self._problems.append(Problem(message, self._file, number, max(offset, 0) + 1, known))
