@@ -1,0 +1,265 @@
+"""The planner: what a host is to run, against what it has, gives the steps to take.
+
+Nothing is remembered between two plans. Whatever a crash left half-done is found in the inventory, and the
+next plan goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.checkout import is_checkout
+from zkdeployment.model.plan import (
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    PackageChange,
+    Plan,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+from zkdeployment.planning.controllers import change_controller
+from zkdeployment.planning.packages import has_version, version_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.inventory import Inventory, Marker, Package
+    from zkdeployment.model.plan import Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """A package that some wanted deployment needs, the version (``None``: any) and whose it is."""
+
+    version: str | None
+    application: str
+
+
+def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignment | None = None) -> Plan:
+    """Return the steps from what a host has to what it is to run, each with its reason.
+
+    ``wanted`` is free of conflicts (``planning.targets`` sees to that). Old deployments go first, then one package
+    transaction, then every checkout anew, then every wanted deployment, then software that nothing needs any more.
+    Of packages only those are touched that are wanted, registered as managed, or have a deploy script under their
+    name that is no checkout's.
+
+    ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
+    the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or a checkout in the
+    place of the wanted one.
+    """
+    return Plan(tuple(_Planner(wanted, inventory, controller).steps()))
+
+
+class _Planner:
+    """One plan in the making; the methods are in the order of the steps."""
+
+    def __init__(self, wanted: Sequence[Assignment], inventory: Inventory, controller: Assignment | None) -> None:
+        self.inventory = inventory
+        self.controller = controller
+        self.wanted = sorted((one for one in wanted if one.n), key=lambda one: one.path)
+        self.applications = {one.application for one in self.wanted}
+        self.deployments = {(one.application, deployment) for one in self.wanted for deployment in one.deployments}
+        self.checkouts = {
+            one.package: one.version for one in self.wanted if one.version and is_checkout(one.version)
+        }
+        self.needs = _needs([one for one in self.wanted if one.package not in self.checkouts])
+        self.controller_change = change_controller(controller, {*self.needs, *self.checkouts}, inventory)
+        # What the step for the controller does is done when the others begin.
+        changed = frozenset() if self.controller_change is None else self.controller_change.change.managed
+        self.want = {
+            name: need.version
+            for name, need in sorted(self.needs.items())
+            if name not in changed and not self._has(name)
+        }
+        self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
+        # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
+        packaged = (inventory.scripts.keys() & inventory.packages.keys()) - inventory.checkouts.keys()
+        self.ours = inventory.managed.keys() | packaged
+        self.ours -= changed if controller is None else changed | {controller.package}
+        self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
+        self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
+        self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
+
+    def steps(self) -> Iterator[Step]:
+        if self.controller_change is not None:
+            yield self.controller_change
+        obsolete = sorted(
+            (one for one in self.inventory.markers if (one.application, one.deployment) not in self.deployments),
+            key=lambda one: (one.deployment, one.application),
+        )
+        yield from (self._undeploy(marker) for marker in obsolete)
+        if self.controller is not None:
+            yield StartDeployments(self.controller, "before the deployments")
+        had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys())
+        yield from (self._remove_checkout(name) for name in had if name in self.needs)
+        if self.want or self.dropped_patches or self.displaced:
+            yield self._change_packages()
+        yield from (self._check_out(name) for name in sorted(self.checkouts))
+        markers = {(one.application, one.deployment): one for one in self.inventory.markers}
+        for one in self.wanted:
+            for deployment in one.deployments:
+                yield self._deploy(one, deployment, markers.get((one.application, deployment)))
+        gone = [name for name in had if name not in self.needs]
+        left = {marker.application for marker in obsolete}.union(
+            gone, (self._application_of(name) for name in self.unneeded)
+        )
+        if self.unneeded or left - self.applications:
+            yield self._remove_software(tuple(sorted(left - self.applications)))
+        # What was checked out here is forgotten with its directory, so that goes last.
+        yield from (self._remove_checkout(name) for name in gone)
+        if self.controller is not None:
+            yield EndDeployments(self.controller, "after the deployments")
+
+    def _undeploy(self, marker: Marker) -> Undeploy:
+        script = self._script_of(marker)
+        return Undeploy(
+            deployment=marker.deployment,
+            application=marker.application,
+            script=script,
+            files=marker.files,
+            reason=self._why_obsolete(marker) + ("" if script else "; its deploy script is gone"),
+        )
+
+    def _change_packages(self) -> ChangePackages:
+        unchanged = self.needs.keys() - self.want.keys()
+        touchable = (self.ours | self.want.keys()) - unchanged
+        remove = self.dropped_patches | self.displaced
+        return ChangePackages(
+            change=PackageChange(want=self.want, remove=remove, managed=frozenset(touchable)),
+            applications={name: self._application_of(name) for name in (*self.want, *sorted(self.displaced))},
+            reason=", ".join(
+                [self._change_of(name) for name in self.want]
+                + [f"{name} is no longer listed" for name in sorted(self.dropped_patches)]
+                + [f"{name} is checked out now" for name in sorted(self.displaced)]
+            ),
+        )
+
+    def _check_out(self, name: str) -> CheckOut:
+        version, had = self.checkouts[name], self.inventory.checkouts.get(name)
+        if had == version:
+            reason = "update and build again for this revision"
+        elif had is not None:
+            reason = f"version changed from {had}"
+        else:
+            reason = "was a package" if name in self.ours else "new"
+        return CheckOut(
+            package=name, version=version, replaces=had is not None or name in self.ours, reason=reason
+        )
+
+    def _remove_checkout(self, name: str) -> RemoveCheckout:
+        reason = "it is a package now" if name in self.needs else "no deployment needs it any more"
+        return RemoveCheckout(name, self.inventory.checkouts[name], reason)
+
+    def _deploy(self, one: Assignment, deployment: Deployment, marker: Marker | None) -> Deploy:
+        files = () if marker is None else marker.files
+        return Deploy(
+            assignment=one,
+            deployment=deployment,
+            reason="new" if marker is None else self._why_again(one, marker),
+            stale_files=tuple(file for file in files if file != deployment.marker_name),
+        )
+
+    def _remove_software(self, applications: tuple[str, ...]) -> RemoveSoftware:
+        managed, installed = self.inventory.managed, self.inventory.packages
+        gone = frozenset(name for name in self.unneeded if name in installed) - self.dropped_patches
+        names = self.unneeded or applications
+        return RemoveSoftware(
+            change=PackageChange(remove=gone, managed=gone),
+            packages=tuple(self.unneeded),
+            applications=applications,
+            reason=f"no deployment needs {', '.join(names)} any more",
+            unregistered={name: self._application_of(name) for name in self.unneeded if name not in managed},
+        )
+
+    def _has(self, name: str) -> bool:
+        """Whether a needed package is there, once, in the version needed."""
+        installed = self.inventory.packages.get(name, ())
+        version = self.needs[name].version
+        releases = {(one.epoch, one.version, one.release) for one in installed}
+        return len(releases) == 1 and (version is None or has_version(installed[0], version))
+
+    def _is_dropped_patch(self, name: str) -> bool:
+        """Whether an unneeded package was laid over an application that stays: no deployment can run on it."""
+        inventory = self.inventory
+        return (
+            name in inventory.packages
+            and name not in inventory.scripts
+            and name not in self.marked
+            and inventory.managed[name] in self.applications
+        )
+
+    def _application_of(self, package: str) -> str:
+        """Return whose a package is: as registered, needed or marked, else by its name (``foo-1.4`` is foo's)."""
+        if package in self.inventory.managed:
+            return self.inventory.managed[package]
+        if package in self.checkouts or package in self.inventory.checkouts:
+            return package
+        if package in self.needs:
+            return self.needs[package].application
+        if package in self.marked:
+            return self.marked[package]
+        stem, _, version = package.rpartition("-")
+        return stem if stem and version[:1].isdigit() else package
+
+    def _script_of(self, marker: Marker) -> str | None:
+        """Return the script to undeploy with: the recorded one, else that of the application's newest package."""
+        scripts = self.inventory.scripts
+        if marker.package is not None and marker.package in scripts:
+            return scripts[marker.package]
+        if marker.script in scripts.values():
+            return marker.script
+        candidates = [name for name in scripts if self._application_of(name) == marker.application]
+        return scripts[max(candidates, key=version_key)] if candidates else None
+
+    def _why_obsolete(self, marker: Marker) -> str:
+        path = marker.deployment.path
+        for one in self.wanted:
+            if one.path == path:
+                if one.application != marker.application:
+                    return f"{path} is {one.application} now"
+                return f"only {one.n} {'instance is' if one.n == 1 else 'instances are'} wanted"
+        return "not wanted on this host any more"
+
+    def _why_again(self, one: Assignment, marker: Marker) -> str:
+        if marker.package is not None and marker.package != one.package:
+            return f"package changed from {marker.package} to {one.package}"
+        if marker.version is not None and one.version is not None and marker.version != one.version:
+            return f"package changed from {one.package} {marker.version} to {one.version}"
+        changed = [self._change_of(name) for name in (one.package, *sorted(one.patches)) if name in self.want]
+        if changed:
+            return f"package changed: {', '.join(changed)}"
+        if marker.package is not None and marker.subtype != one.subtype:
+            return f"subtype changed from {marker.subtype or 'none'} to {one.subtype or 'none'}"
+        return "run again for this revision"
+
+    def _change_of(self, name: str) -> str:
+        installed = self.inventory.packages.get(name, ())
+        version = self.needs[name].version
+        if not installed:
+            return f"{name} {version} is new" if version else f"{name} is new"
+        if len(installed) > 1:
+            found = " and ".join(_release(package) for package in sorted(installed))
+            return f"{name} is there twice ({found})"
+        return f"{name} {installed[0].version} to {version}"
+
+
+def _needs(wanted: Sequence[Assignment]) -> dict[str, _Need]:
+    """Return every package needed; an exact version goes before any version, a deployment's own before a patch."""
+    needs: dict[str, _Need] = {}
+    own = ((one.package, _Need(one.version, one.application)) for one in wanted)
+    patches = ((name, _Need(version, one.application)) for one in wanted for name, version in one.patches.items())
+    for name, need in (*own, *patches):
+        known = needs.setdefault(name, need)
+        if known.version is None:
+            needs[name] = _Need(need.version, known.application)
+    return needs
+
+
+def _release(package: Package) -> str:
+    return f"{package.version}-{package.release}"

@@ -1,0 +1,83 @@
+"""Everything wrong with a set of tree files: what the language says, and what the plans say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.tree import SYMBOLIC_LINK, parent_path
+from zkdeployment.planning.services import has_property
+from zkdeployment.planning.targets import compile_targets
+from zkdeployment.tree.lint import Linted, lint, sort_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.model.publication import SourceFile, Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Tree files, read, checked and compiled; ``problems`` are all there are, sorted by their places."""
+
+    linted: Linted
+    targets: Targets
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that forbid publication."""
+        return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
+
+
+def review(files: Sequence[SourceFile]) -> Review:
+    """Check tree files as lint, plan and the syncer do before anything is published."""
+    linted = lint(files)
+    targets, conflicts = compile_targets(linted.tree)
+    damaged = _paths(linted, Severity.ERROR)
+    near = damaged.union(*(_above(path) for path in damaged))
+    dubious = _paths(linted, Severity.WARNING)
+    placed: list[Problem] = []
+    for problem in conflicts:
+        # What may only be there because a line of its node, or below it, could not be understood, is not said.
+        if problem.path in near:
+            continue
+        # What hangs on a link to nodes that only the live tree knows is judged when it is published.
+        severity = Severity.WARNING if problem.path in dubious else problem.severity
+        placed.append(place(replace(problem, severity=severity), linted))
+    placed += _linked_targets(linted)
+    return Review(linted, targets, tuple(sort_problems([*linted.problems, *placed])))
+
+
+def _linked_targets(linted: Linted) -> Iterator[Problem]:
+    """Refuse symbolic links where a service says who runs it: only nodes count there, so nobody would."""
+    for (path, name), where in linted.merged.links.items():
+        if name == f"deploy{SYMBOLIC_LINK}":
+            service, what = path, "deploy"
+        elif name.endswith(SYMBOLIC_LINK) and path.endswith("/deploy"):
+            service, what = parent_path(path), f"deploy/{name.removesuffix(SYMBOLIC_LINK)}"
+        else:
+            continue
+        if has_property(linted.tree, service, "type"):
+            yield Problem(f"{what} of a service must be a node, not a link", *where, path)
+
+
+def place(problem: Problem, linted: Linted) -> Problem:
+    """Fill in the place of a problem that knows its node's path only: the node's, or that of the nearest above."""
+    path = problem.path
+    while problem.file is None and path:
+        if path in linted.positions:
+            file, line, column = linted.positions[path]
+            return replace(problem, file=file, line=line, column=column)
+        path = parent_path(path)
+    return problem
+
+
+def _paths(linted: Linted, severity: Severity) -> set[str]:
+    return {found.path for found in linted.problems if found.path is not None and found.severity is severity}
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := parent_path(path):
+        yield path

@@ -1,0 +1,180 @@
+"""Service nodes: what the properties of one mean. Used on trees and, again, on what was published of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import TreeError
+from zkdeployment.model.checkout import is_checkout, parse_checkout
+from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.problem import Problem
+from zkdeployment.model.tree import PROPERTY_LINK
+from zkdeployment.tree.links import property_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import TypeVar
+
+    from zkdeployment.model.tree import Tree, Value
+
+    T = TypeVar("T")
+
+#: The most instances of one service on one host: more is a slip of the finger.
+MAX_N = 1000
+
+#: The longest path of a service: it becomes a file name, with the instance's number (255 bytes on Linux).
+MAX_PATH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service node asks for; the fields are those of ``Assignment``."""
+
+    package: str
+    application: str
+    subtype: str | None = None
+    version: str | None = None
+    patches: Mapping[str, str] = field(default_factory=dict)
+
+
+def has_property(tree: Tree, path: str, name: str) -> bool:
+    """Whether a node has a property, itself or as a property link."""
+    properties = tree.nodes.get(path, {})
+    return name in properties or name + PROPERTY_LINK in properties
+
+
+def read_property(tree: Tree, path: str, name: str) -> Value:
+    """Return a property that ``has_property`` saw, through property links; raises ``LinkError``."""
+    properties = tree.nodes[path]
+    return properties[name] if name in properties else property_value(tree.properties, path, name)
+
+
+def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, ...]]:
+    """Read a service node that has a ``type``; without ``Service`` if there are problems (all are returned)."""
+    problems: list[Problem] = []
+
+    def attempt(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except TreeError as error:
+            problems.append(Problem(str(error), path=path))
+            return None
+
+    def read_optional(name: str, check: Callable[[Value], T]) -> T | None:
+        return attempt(lambda: check(read_property(tree, path, name))) if has_property(tree, path, name) else None
+
+    attempt(lambda: check_path(path))
+    words = attempt(lambda: check_type(read_property(tree, path, "type")))
+    version = read_optional("version", check_version)
+    patches = read_optional("patches", check_patches) or {}
+    if words is None:
+        return None, tuple(problems)
+    package, subtype = words
+    in_place = has_property(tree, path, "version")
+    application = package if in_place else attempt(lambda: application_of(package))
+    problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
+    if problems or application is None:
+        return None, tuple(problems)
+    return Service(package, application, subtype, version, patches), ()
+
+
+def check_path(value: Value) -> str:
+    """Return a service node's path; raises ``TreeError`` unless it can be the name of files and locks."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise TreeError(f"path is {shown(value)}, expected the path of a service node")
+    for part in value[1:].split("/"):
+        check_name(Kind.SERVICE, part)
+    if len(value) > MAX_PATH:
+        raise TreeError(f"path has {len(value)} characters, at most {MAX_PATH} fit into the names of its files")
+    return value
+
+
+def check_name(kind: Kind, value: Value) -> str:
+    """Return a name; raises ``TreeError`` if it is none of that kind."""
+    if not isinstance(value, str):
+        raise TreeError(f"{kind.value} is {shown(value)}, expected text")
+    problem = name_problem(kind, value)
+    if problem is not None:
+        raise TreeError(problem)
+    return value
+
+
+def check_type(value: Value) -> tuple[str, str | None]:
+    """Split a type into package and subtype; raises ``TreeError`` unless it is one or two words."""
+    if not isinstance(value, str):
+        raise TreeError(f"type is {shown(value)}, expected text: a package name and perhaps a subtype")
+    match value.split():
+        case [package]:
+            return check_name(Kind.PACKAGE, package), None
+        case [package, subtype]:
+            return check_name(Kind.PACKAGE, package), check_name(Kind.SUBTYPE, subtype)
+        case words:
+            raise TreeError(
+                f"type {shown(value)} has {len(words)} words, expected a package name and perhaps a subtype"
+            )
+
+
+def application_of(package: str) -> str:
+    """Return what precedes the last dash of a package name that holds its version; raises ``TreeError``."""
+    application, dash, version = package.rpartition("-")
+    if not dash:
+        raise TreeError(
+            f"no version: type {package!a} has no dash; expected a version property or a type like {package}-1.0"
+        )
+    check_name(Kind.VERSION, version)
+    return check_name(Kind.PACKAGE, application)
+
+
+def check_version(value: Value) -> str:
+    """Return a package's or a checkout's version as text; raises ``TreeError`` unless it may be one."""
+    match value:
+        case str():
+            return parse_checkout(value).text if is_checkout(value) else check_name(Kind.VERSION, value)
+        case bool():
+            pass
+        case int() | float() if 0 <= value < 10**15:
+            return str(value)
+    raise TreeError(f"version is {shown(value)}, expected text like '1.4' or a number")
+
+
+def check_patches(value: Value) -> dict[str, str]:
+    """Return the patches by name; raises ``TreeError`` unless it is a list of ``NAME VERSION``."""
+    if not isinstance(value, list):
+        raise TreeError(f"patches is {shown(value)}, expected a list like ['foo-fix 1.4']")
+    patches: dict[str, str] = {}
+    for entry in value:
+        match entry.split() if isinstance(entry, str) else None:
+            case [name, version]:
+                if is_checkout(version):
+                    raise TreeError(f"patch {shown(entry)} is a checkout, expected a package's version like 1.4")
+                exact = check_version(version)
+                if patches.setdefault(check_name(Kind.PACKAGE, name), exact) != exact:
+                    raise TreeError(f"patch {name} is listed in two versions, {patches[name]} and {exact}")
+            case _:
+                raise TreeError(f"patches holds {shown(entry)}, expected texts like 'foo-fix 1.4'")
+    return patches
+
+
+def patch_problems(package: str, version: str | None, patches: Collection[str]) -> Iterator[str]:
+    """Say why patches cannot be laid on a package or a checkout."""
+    if package in patches:
+        yield f"lists its own package {package} as a patch"
+    if patches and is_checkout(version):
+        yield f"{package} is checked out, and patches can only be laid on packages; remove patches"
+
+
+def check_n(value: Value) -> int:
+    """Return a number of instances; raises ``TreeError`` unless it is a whole number from 0 to ``MAX_N``."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_N:
+        return value
+    raise TreeError(f"n is {shown(value)}, expected a whole number from 0 to {MAX_N}")
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, short and in plain characters."""
+    try:
+        text = ascii(value)
+    except ValueError:  # a number of more digits than Python writes
+        return "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."

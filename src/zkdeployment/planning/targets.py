@@ -1,0 +1,269 @@
+"""Targets: which services each host id, host name and role is to run, compiled from the whole tree.
+
+The syncer compiles them for publication and judges them for all hosts; an agent judges again what concerns it.
+Both use this module, so a tree that passes one passes the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from zkdeployment.errors import TreeError
+from zkdeployment.model.checkout import is_checkout
+from zkdeployment.model.deployment import Assignment, Wanted
+from zkdeployment.model.names import Kind
+from zkdeployment.model.problem import Problem
+from zkdeployment.model.tree import parent_path
+from zkdeployment.planning.controllers import check_controller_version, read_controller
+from zkdeployment.planning.services import (
+    Service,
+    application_of,
+    check_n,
+    check_name,
+    check_patches,
+    check_path,
+    check_version,
+    has_property,
+    patch_problems,
+    read_property,
+    read_service,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.tree import Tree, Value
+
+_FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
+
+
+def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple[Targets, tuple[Problem, ...]]:
+    """Compile what each target is to run, and everything that is wrong with it, each problem with its path.
+
+    A role's controller stands under the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
+    restricts both to these names: an agent is not concerned by mistakes made for others.
+    """
+    return _Compiler(tree, only).compile()
+
+
+def wanted_from_tree(identity: Identity, tree: Tree) -> Wanted:
+    """Return what a host is to run, from the whole tree; raises ``TreeError`` with all problems."""
+    targets, problems = compile_targets(tree, only=identity.published_names)
+    if problems:
+        raise _tree_error(problems)
+    return wanted_for(identity, targets)
+
+
+def wanted_for(identity: Identity, targets: Targets) -> Wanted:
+    """Return what a host is to run and its role's controller; raises ``TreeError`` with all problems.
+
+    ``targets`` need to hold only ``identity.published_names``.
+    """
+    return Wanted(assignments_for(identity, targets), next(iter(_controllers(identity.role, targets)), None))
+
+
+def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
+    """Return what a host is to run, sorted by path; raises ``TreeError`` with all problems.
+
+    With a role only the role counts, else the id and the name.
+    """
+    problems = tuple(_judge(identity, targets))
+    if problems:
+        raise _tree_error(problems)
+    return _assignments(identity, targets)
+
+
+def host_problems(targets: Targets, identities: Iterable[Identity]) -> tuple[Problem, ...]:
+    """Say what ``assignments_for`` would find wrong for each of these hosts; each problem once."""
+    return tuple(dict.fromkeys(problem for identity in identities for problem in _judge(identity, targets)))
+
+
+def assignment_from_json(value: object) -> Assignment:
+    """Read the form that ``Assignment.to_json`` writes, checking all of it again; raises ``TreeError``."""
+    if not isinstance(value, dict) or value.keys() != _FIELDS:
+        expected = ", ".join(sorted(_FIELDS))
+        found = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
+        raise TreeError(f"a published assignment must have {expected}; found {found}; publish again")
+    fields = cast("Mapping[str, Value]", value)
+    package = check_name(Kind.PACKAGE, fields["package"])
+    application = check_name(Kind.PACKAGE, fields["application"])
+    version = None if fields["version"] is None else check_version(fields["version"])
+    expected = package if version is not None else application_of(package)
+    if application != expected:
+        raise TreeError(
+            f"a published assignment of {package} names {application}, expected {expected}; publish again"
+        )
+    patches = check_patches(fields["patches"])
+    for problem in patch_problems(package, version, patches):
+        raise TreeError(f"a published assignment {problem}; publish again")
+    path = check_path(fields["path"])
+    if path.startswith("/roles/"):
+        check_controller_version(version)
+    return Assignment(
+        path=path,
+        n=check_n(fields["n"]),
+        package=package,
+        application=application,
+        subtype=None if fields["subtype"] is None else check_name(Kind.SUBTYPE, fields["subtype"]),
+        version=version,
+        patches=patches,
+    )
+
+
+def assignments_from_json(value: object) -> tuple[Assignment, ...]:
+    """Read a list of assignments; raises ``TreeError``."""
+    if not isinstance(value, list):
+        raise TreeError(f"published assignments are {shown(value)}, expected a list; publish again")
+    return tuple(assignment_from_json(entry) for entry in value)
+
+
+class _Compiler:
+    """One compilation: each service node is read once, however many targets it has."""
+
+    def __init__(self, tree: Tree, only: Collection[str] | None) -> None:
+        self.tree = tree
+        self.only = only
+        self.services: dict[str, Service | None] = {}
+        self.targets: dict[str, list[Assignment]] = {}
+        self.problems: list[Problem] = []
+        self.above_types: frozenset[str] | None = None
+
+    def compile(self) -> tuple[Targets, tuple[Problem, ...]]:
+        for path in self.tree.nodes:
+            above, _, name = path.rpartition("/")
+            if path.startswith("/roles/"):
+                name = path
+            if self.only is not None and name not in self.only:
+                continue
+            if above == "/roles":
+                self._add_controller(path)
+            elif name != path and above.endswith("/deploy") and above != "/deploy":
+                self._add(above.removesuffix("/deploy"), path, name)
+        targets = {name: tuple(sorted(found, key=_by_path)) for name, found in sorted(self.targets.items())}
+        conflicts = (
+            problem
+            for name, found in targets.items()
+            for problem in _conflicts((*found, *_controllers(name, targets)))
+        )
+        return targets, (*self.problems, *dict.fromkeys(conflicts))
+
+    def _add(self, service_path: str, path: str, name: str) -> None:
+        """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
+        if service_path not in self.services:
+            if not has_property(self.tree, service_path, "type"):
+                self._note_missing_type(service_path, path)
+                return
+            self.services[service_path], problems = read_service(self.tree, service_path)
+            self.problems += problems
+        service = self.services[service_path]
+        try:
+            n = check_n(read_property(self.tree, path, "n")) if has_property(self.tree, path, "n") else 1
+        except TreeError as error:
+            self.problems.append(Problem(str(error), path=path))
+            return
+        if service is not None:
+            self.targets.setdefault(name, []).append(
+                Assignment(
+                    path=service_path,
+                    n=n,
+                    package=service.package,
+                    application=service.application,
+                    subtype=service.subtype,
+                    version=service.version,
+                    patches=service.patches,
+                )
+            )
+
+    def _add_controller(self, path: str) -> None:
+        if has_property(self.tree, path, "type"):
+            try:
+                self.targets[path] = [read_controller(self.tree, path)]
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+
+    def _note_missing_type(self, service_path: str, path: str) -> None:
+        """Report a service without a type, unless its ``deploy`` node is none.
+
+        A service may itself be called deploy, and so may a node that services stand under.
+        """
+        if has_property(self.tree, service_path + "/deploy", "type") or path in self._above_types():
+            return
+        self.services[service_path] = None
+        message = "no type: it has a deploy node, so expected a package name and perhaps a subtype"
+        self.problems.append(Problem(message, path=service_path))
+
+    def _above_types(self) -> frozenset[str]:
+        """Return the nodes that have a type or stand above one that has."""
+        if self.above_types is None:
+            found: set[str] = set()
+            for path in self.tree.nodes:
+                node = path if has_property(self.tree, path, "type") else ""
+                while node and node not in found:
+                    found.add(node)
+                    node = parent_path(node)
+            self.above_types = frozenset(found)
+        return self.above_types
+
+
+def _assignments(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
+    names = (identity.role,) if identity.role is not None else identity.target_names
+    return tuple(sorted((one for name in names for one in targets.get(name, ())), key=_by_path))
+
+
+def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:
+    if identity.role is not None:
+        for name in identity.target_names:
+            for one in targets.get(name, ()) if name != identity.role else ():
+                path = f"{one.path}/deploy/{name}"
+                role = identity.role
+                message = f"{path} is for {identity}, which has the role {role}: only deploy/{role} counts"
+                yield Problem(message, path=path)
+    elif identity.id != identity.name:
+        by_id = {one.path for one in targets.get(identity.id, ())}
+        for one in targets.get(identity.name, ()):
+            if one.path in by_id:
+                message = f"{one.path} is deployed to both {identity.name} and {identity.id}, which are one host"
+                yield Problem(message, path=one.path)
+    yield from _conflicts((*_assignments(identity, targets), *_controllers(identity.role, targets)))
+
+
+def _controllers(role: str | None, targets: Targets) -> Sequence[Assignment]:
+    """Return the controller of a role, if it has one."""
+    return targets.get(f"/roles/{role}", ())
+
+
+def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
+    """Find packages that one host would have to have in two versions."""
+    wanted: dict[str, dict[str | None, str]] = {}
+    for one in assignments:
+        for package, version in [(one.package, one.version), *one.patches.items()] if one.n else ():
+            paths = wanted.setdefault(package, {})
+            others = [other for other in paths if _exclude_each_other(version, other)]
+            if others and version not in paths:
+                had = f"{_words(package, others[0])} for {paths[others[0]]}"
+                yield Problem(
+                    f"{_words(package, version)} for {one.path} and {had} on the same host", path=one.path
+                )
+            paths.setdefault(version, one.path)
+
+
+def _exclude_each_other(version: str | None, other: str | None) -> bool:
+    """Whether two versions cannot both be had; any version (``None``) is one of a package, not a checkout."""
+    if version is None or other is None:
+        return version is not other and (is_checkout(version) or is_checkout(other))
+    return version != other
+
+
+def _words(package: str, version: str | None) -> str:
+    return package if version is None else f"{package} {version}"
+
+
+def _tree_error(problems: Iterable[Problem]) -> TreeError:
+    return TreeError("; ".join(str(problem) for problem in problems))
+
+
+def _by_path(one: Assignment) -> str:
+    return one.path

@@ -1,0 +1,131 @@
+"""Plans in words and as records: what ``--dry-run``, the status file and the log show of a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    Plan,
+    RemoveCheckout,
+    StartDeployments,
+    Step,
+    Undeploy,
+)
+
+if TYPE_CHECKING:
+    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.tree import Value
+
+
+def title(step: Step) -> str:
+    """Name a step in a few words: ``deploy /who/myfoo 0``, ``change packages``."""
+    match step:
+        case Undeploy():
+            return f"undeploy {step.deployment}"
+        case ChangePackages():
+            return "change packages"
+        case CheckOut():
+            return f"check out /opt/{step.package}"
+        case RemoveCheckout():
+            return f"remove checkout /opt/{step.package}"
+        case Deploy():
+            return f"deploy {step.deployment}"
+        case ChangeController():
+            return "change role controller"
+        case StartDeployments():
+            return f"starting-deployments {step.controller.path}"
+        case EndDeployments():
+            return f"ending-deployments {step.controller.path}"
+    return "remove software"
+
+
+def sentence(step: Step) -> str:
+    """Say in one line what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
+    return f"{title(step)}{_detail(step)}: {step.reason}"
+
+
+def describe(plan: Plan) -> list[Value]:
+    """Return a plan as JSON values, a record for each step; ``step`` and ``reason`` are in all of them."""
+    return [_record(step, plan.controller) for step in plan.steps]
+
+
+def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
+    match step:
+        case ChangeController():
+            return {
+                "step": "change role controller",
+                "install": dict(sorted(step.change.want.items())),
+                "remove": [*step.removed],
+                "reason": step.reason,
+            }
+        case StartDeployments(controller=one) | EndDeployments(controller=one):
+            return {
+                "step": title(step).partition(" ")[0],
+                "path": one.path,
+                "package": one.package,
+                "version": one.version,
+                "lock": one.role,
+                "reason": step.reason,
+            }
+        case Undeploy():
+            return {
+                "step": "undeploy",
+                "path": step.deployment.path,
+                "number": step.deployment.number,
+                "application": step.application,
+                "script": step.script,
+                "reason": step.reason,
+            }
+        case ChangePackages():
+            return {
+                "step": "change packages",
+                "install": dict(sorted(step.change.want.items())),
+                "remove": [*sorted(step.change.remove)],
+                "reason": step.reason,
+            }
+        case CheckOut() | RemoveCheckout():
+            return {
+                "step": "check out" if isinstance(step, CheckOut) else "remove checkout",
+                "package": step.package,
+                "version": step.version,
+                "reason": step.reason,
+            }
+        case Deploy(assignment=one):
+            return {
+                "step": "deploy",
+                "path": step.deployment.path,
+                "number": step.deployment.number,
+                "application": one.application,
+                "package": one.package,
+                "subtype": one.subtype,
+                "version": one.version,
+                "lock": step.deployment.lock_name if controller is None else None,
+                "reason": step.reason,
+            }
+    return {
+        "step": "remove software",
+        "remove": [*sorted(step.change.remove)],
+        "packages": [*step.packages],
+        "applications": [*step.applications],
+        "reason": step.reason,
+    }
+
+
+def _detail(step: Step) -> str:
+    match step:
+        case Undeploy():
+            return f" ({step.application})"
+        case CheckOut() | RemoveCheckout():
+            return f" ({step.version})"
+        case StartDeployments(controller=one) | EndDeployments(controller=one):
+            return f" ({one.package} {one.version})"
+        case Deploy(assignment=one):
+            return f" ({' '.join(filter(None, (one.package, one.subtype, one.version)))})"
+    words = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]
+    words += [f"-{name}" for name in sorted(step.change.remove)]
+    return f" ({', '.join(words)})" if words else ""
