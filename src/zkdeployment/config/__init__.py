@@ -1,0 +1,1 @@
+"""From a configuration file to validated, frozen settings."""
