@@ -1,0 +1,76 @@
+"""Checkouts of git repositories: a clone with a work tree, at a tag, a branch's tip or a commit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.git_command import DENIED, NOT_THERE, Git, GitError, last_words
+from zkdeployment.errors import CheckoutError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.model.checkout import Checkout
+
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class GitCheckouts:
+    """A ``VersionControl``; each run of git may take ``timeout`` seconds."""
+
+    timeout: float = 600
+
+    def check_out(self, checkout: Checkout, directory: Path) -> None:
+        """Clone, all branches and tags; then take the revision."""
+        words = (
+            "clone",
+            "--quiet",
+            "--no-checkout",
+            "--no-hardlinks",
+            "--no-recurse-submodules",
+            "--template=",
+            "--origin=origin",
+        )
+        _run(Git(timeout=self.timeout), *words, "--end-of-options", checkout.url, str(directory))
+        self._take(checkout, directory)
+
+    def update(self, checkout: Checkout, directory: Path) -> None:
+        """Fetch all branches and tags; then take the revision, over what was changed here."""
+        words = ("fetch", "--quiet", "--force", "--prune", "--no-recurse-submodules", "--no-write-fetch-head")
+        refs = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+        _run(self._git(directory), *words, "--end-of-options", checkout.url, *refs)
+        self._take(checkout, directory)
+
+    def _take(self, checkout: Checkout, directory: Path) -> None:
+        git = self._git(directory)
+        commit = self._commit(git, checkout)
+        _run(git, "checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", commit)
+
+    def _commit(self, git: Git, checkout: Checkout) -> str:
+        """Return the commit that a revision names: a tag goes before a branch, a branch before a commit."""
+        candidates = [f"refs/tags/{checkout.revision}", f"refs/remotes/origin/{checkout.revision}"]
+        if _COMMIT.fullmatch(checkout.revision):
+            candidates.append(checkout.revision)
+        for name in candidates:
+            found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            if found.status == 0:
+                return found.text
+        raise CheckoutError(f"{checkout.url} has no tag, branch or commit {checkout.revision}")
+
+    def _git(self, directory: Path) -> Git:
+        places = (f"--git-dir={directory}/.git", f"--work-tree={directory}")
+        return Git(directory=directory, options=places, timeout=self.timeout)
+
+
+def _run(git: Git, *words: str) -> None:
+    try:
+        answer = git.run(*words)
+    except GitError as error:
+        raise CheckoutError(str(error)) from error
+    if answer.status:
+        failure = CheckoutError(f"git {words[0]} failed: {last_words(answer.words)}")
+        failure.retry_helps = not any(sign in answer.words for sign in (*DENIED, *NOT_THERE))
+        raise failure

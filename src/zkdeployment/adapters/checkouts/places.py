@@ -1,0 +1,251 @@
+"""Where checkouts are: made to one side, swapped in whole, and put back when something fails.
+
+While checkouts are being changed there is ``/opt/.zkdeployment``: in ``new`` is what was fetched for each package,
+in ``before`` what stood in its place until the new one is built, in ``rest`` what is only to be deleted. Renaming
+moves a directory from one to the other, so that a crash never leaves half of one in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from zkdeployment.adapters import durable, process
+from zkdeployment.adapters.checkouts.systems import SYSTEMS
+from zkdeployment.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
+from zkdeployment.log import get_logger
+from zkdeployment.model.checkout import parse_checkout
+from zkdeployment.model.names import Kind, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from zkdeployment.adapters.checkouts.systems import VersionControl
+    from zkdeployment.model.checkout import Checkout
+
+#: The file in a checkout that remembers the whole version it was made of.
+MEMORY = ".zkdeployment-version"
+
+#: The script at the top of a checkout that builds it.
+BUILD = "stage-build"
+
+_ATTEMPTS = 3
+_LARGEST = 4096
+
+
+def remembered_version(directory: Path) -> str | None:
+    """Return the version that a checkout was made of; ``None`` if the directory is none. Raises ``OSError``."""
+    memory = directory / MEMORY
+    content = durable.read(memory, _LARGEST) if memory.is_file() and not memory.is_symlink() else None
+    return None if content is None else content.decode("utf-8", "replace").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutPlaces:
+    """Implements ``ports.Checkouts`` in ``opt``.
+
+    ``sources`` are the beginnings of the repositories that may be checked out (``None``: any). One that is out of
+    reach is tried twice more after ``gap`` seconds.
+    """
+
+    opt: Path
+    sources: Sequence[str] | None = None
+    systems: Mapping[str, VersionControl] = field(default_factory=lambda: SYSTEMS, kw_only=True)
+    gap: float = field(default=2, kw_only=True)
+
+    def prepare(self, package: str, version: str, *, replaces: bool) -> None:
+        """Check out to one side: what is in place is copied and updated if it is of the same version."""
+        with _reporting(f"check out {package}"):
+            checkout = self._judge(version)
+            place = self._place(package)
+            if not replaces and os.path.lexists(place) and not _is_empty(place):
+                raise CheckoutError(
+                    f"{place} is in the way, neither a checkout nor a package of ours; move it away"
+                )
+            new = self._side("new", package)
+            self._forget(new, package)
+            new.parent.mkdir(parents=True, exist_ok=True)
+            system = self.systems[checkout.scheme]
+            if not self._update(system, checkout, place, new):
+                self._check_out(system, checkout, new)
+            durable.replace(new / MEMORY, f"{version}\n".encode())
+
+    def install(self, package: str, build: Callable[[str, str], None]) -> None:
+        """Swap in what was prepared, build it, open its permissions; on any failure swap back."""
+        place, new, before = self._place(package), self._side("new", package), self._side("before", package)
+        with _reporting(f"install the checkout of {package}"):
+            before.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.lexists(place):
+                place.rename(before)
+            try:
+                new.rename(place)
+                self._build(place, build)
+                _open_permissions(place)
+            except BaseException:
+                self._discard(package)
+                if os.path.lexists(before):
+                    before.rename(place)
+                self._tidy()
+                raise
+            durable.sync_directory(self.opt)
+            self._forget(before, package)
+            self._tidy()
+
+    def remove(self, package: str) -> None:
+        """Remove ``/opt/PACKAGE``: out of the way at once, then from the disk."""
+        with _reporting(f"remove the checkout of {package}"):
+            place = self._place(package)
+            get_logger().info("checkout-removed", directory=str(place), version=remembered_version(place))
+            self._discard(package)
+            self._tidy()
+
+    def recover(self) -> None:
+        """Put back what an interrupted installation had taken away, and clear what was left to one side."""
+        with _reporting("put checkouts back"):
+            for before in _entries(self._side("before")):
+                get_logger().warning("checkout-put-back", directory=str(self.opt / before.name))
+                self._discard(before.name)
+                before.rename(self.opt / before.name)
+            for new in _entries(self._side("new")):
+                self._forget(new, new.name)
+            for rest in _entries(self._side("rest")):
+                _delete(rest)
+            self._tidy()
+
+    # To one side
+
+    def _judge(self, version: str) -> Checkout:
+        try:
+            checkout = parse_checkout(version)
+        except TreeError as error:
+            raise CheckoutError(str(error)) from error
+        if self.sources is not None and not checkout.may_come_from(self.sources):
+            allowed = f"is not among {', '.join(self.sources)}" if self.sources else "is not allowed on this host"
+            raise CheckoutError(f"{checkout.url} {allowed} (checkout-sources)")
+        return checkout
+
+    def _update(self, system: VersionControl, checkout: Checkout, place: Path, new: Path) -> bool:
+        """Copy what is in place and update the copy, if it is of this version and can be updated."""
+        if place.is_symlink() or not place.is_dir() or remembered_version(place) != checkout.text:
+            return False
+        try:
+            process.run(["cp", "--archive", "--reflink=auto", "--", str(place), str(new)]).check()
+            system.update(checkout, new)
+        except (CheckoutError, ProgramError) as error:
+            get_logger().warning("checkout-not-updated", directory=str(place), reason=str(error))
+            _delete(new)
+            return False
+        return True
+
+    def _check_out(self, system: VersionControl, checkout: Checkout, new: Path) -> None:
+        def attempt() -> None:
+            _delete(new)
+            system.check_out(checkout, new)
+
+        tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_ATTEMPTS),
+            wait=tenacity.wait_fixed(self.gap),
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, CheckoutError) and error.retry_helps
+            ),
+            reraise=True,
+        )(attempt)
+
+    # In place
+
+    def _build(self, place: Path, build: Callable[[str, str], None]) -> None:
+        script = place / BUILD
+        if not os.path.lexists(script):
+            return
+        if not script.is_file() or not script.resolve().is_relative_to(place.resolve()):
+            raise ScriptError(f"{script} is no file of the checkout")
+        if not script.stat().st_mode & stat.S_IXUSR:
+            raise ScriptError(f"the build script {script} is not executable; commit it with mode 755")
+        build(str(script), str(place))
+
+    def _discard(self, package: str) -> None:
+        """Take what is in place away, whole, and delete it."""
+        place = self._place(package)
+        if os.path.lexists(place):
+            self._forget(place, package)
+
+    def _forget(self, directory: Path, package: str) -> None:
+        """Delete a directory; from the first moment on it is not what it was."""
+        if not os.path.lexists(directory):
+            return
+        rest = self._side("rest", package)
+        _delete(rest)
+        rest.parent.mkdir(parents=True, exist_ok=True)
+        directory.rename(rest)
+        durable.sync_directory(directory.parent)
+        _delete(rest)
+
+    def _place(self, package: str) -> Path:
+        if not is_name(Kind.PACKAGE, package):
+            raise CheckoutError(f"{package!a} is not a {Kind.PACKAGE.value}")
+        return self.opt / package
+
+    def _side(self, kind: str, package: str = "") -> Path:
+        return self.opt / ".zkdeployment" / kind / package
+
+    def _tidy(self) -> None:
+        """Remove the directories to one side when nothing is in them."""
+        for kind in ("new", "before", "rest", ""):
+            with contextlib.suppress(OSError):
+                self._side(kind).rmdir()
+
+
+def _open_permissions(directory: Path) -> None:
+    """Let everyone read all files, search all directories and run what its owner can run; links are left alone."""
+    _open(str(directory))
+    for parent, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            with contextlib.suppress(FileNotFoundError):  # the build may have left something running
+                _open(os.path.join(parent, name))  # noqa: PTH118  there may be very many
+
+
+def _open(path: str) -> None:
+    mode = os.lstat(path).st_mode
+    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        search = 0o111 if stat.S_ISDIR(mode) or mode & stat.S_IXUSR else 0
+        os.chmod(path, stat.S_IMODE(mode) | 0o444 | search)  # noqa: PTH101  a name, not a path
+
+
+# A program that a killed agent started may still write there, until it sees that the directory was moved.
+@tenacity.retry(
+    stop=tenacity.stop_after_attempt(10),
+    wait=tenacity.wait_fixed(0.1),
+    retry=tenacity.retry_if_exception(lambda error: isinstance(error, OSError) and error.errno == errno.ENOTEMPTY),
+    reraise=True,
+)
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _entries(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+@contextlib.contextmanager
+def _reporting(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except CheckoutError as error:
+        raise CheckoutError(without_passwords(f"cannot {doing}: {error}")) from error
+    except OSError as error:
+        raise CheckoutError(f"cannot {doing}: {error.strerror}: {error.filename}") from error

@@ -1,0 +1,60 @@
+"""Files that are replaced whole or not at all, and that survive a crash of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def replace(file: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace a file (a symbolic link or an empty directory in its place, too); raises ``OSError``."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
+    try:
+        with os.fdopen(descriptor, "wb") as temporary:
+            os.fchmod(descriptor, mode)
+            temporary.write(content)
+            temporary.flush()
+            os.fsync(descriptor)
+        try:
+            os.replace(name, file)  # noqa: PTH105  names on both sides
+        except IsADirectoryError:
+            file.rmdir()
+            os.replace(name, file)  # noqa: PTH105  names on both sides
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)  # noqa: PTH108  a name, not a path
+        raise
+    sync_directory(file.parent)
+
+
+def remove(file: Path) -> None:
+    """Remove a file unless it is gone already; raises ``OSError``."""
+    file.unlink(missing_ok=True)
+    sync_directory(file.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make what was created, renamed or removed in a directory survive a crash of the machine."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(file: Path, limit: int) -> bytes | None:
+    """Return a regular file's content, at most ``limit`` bytes of it; ``None`` if there is no such file.
+
+    Raises ``OSError``, also for a symbolic link, a directory or a pipe in its place.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as opened:
+        return opened.read(limit)

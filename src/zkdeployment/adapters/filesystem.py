@@ -1,0 +1,229 @@
+"""The host's files (a ``HostFiles``): software in ``/opt``, markers in ``/etc``, the registry of packages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable, markers
+from zkdeployment.adapters.checkouts.places import remembered_version
+from zkdeployment.errors import HostFilesError, ScriptError
+from zkdeployment.log import get_logger
+from zkdeployment.model.inventory import Inventory
+from zkdeployment.model.names import Kind, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from zkdeployment.adapters.run_directory import RunDirectory
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.inventory import Marker, Packages
+
+_SCRIPTS = ("bin/zookeeper-deploy", "zookeeper-deploy")
+_CONTROLLER_SCRIPT = "bin/starting-deployments"
+_LARGEST = 16 * 1024 * 1024
+
+
+class Filesystem:
+    """The files below ``root``, the directory that stands for ``/``, and those of the run directory.
+
+    Symbolic links that lead out of ``root`` are not followed, and nothing is removed through any.
+    """
+
+    def __init__(self, root: Path, run: RunDirectory) -> None:
+        self._root = root
+        self._opt = root / "opt"
+        self._etc = root / "etc"
+        self._managed = root / "var" / "lib" / "zkdeployment" / "managed.json"
+        self._run = run
+
+    # Reading
+
+    def inventory(self, packages: Packages) -> Inventory:
+        """Read what is on the host."""
+        directories = list(_directories(self._opt))
+        managed = self._read_managed()
+        found = tuple(self._markers())
+        checkouts = {
+            name: version for name in directories if (version := self._remembered_version(name)) is not None
+        }
+        known = {*managed.values(), *checkouts, *(marker.application for marker in found)}
+        scripts = {name: self._find_script(name) for name in directories}
+        return Inventory(
+            packages=packages,
+            scripts={name: str(script) for name, script in scripts.items() if script is not None},
+            directories=frozenset(directories),
+            markers=found,
+            managed=managed,
+            checkouts=checkouts,
+            applications=frozenset(name for name in known if (self._etc / name).is_dir()),
+            controllers=frozenset(
+                name for name in directories if self._find_script(name, _CONTROLLER_SCRIPT) is not None
+            ),
+        )
+
+    def script(self, package: str) -> str:
+        """Return the path of a package's deploy script; ``ScriptError`` if missing or not executable."""
+        script = self._find_script(_checked(Kind.PACKAGE, package))
+        if script is None:
+            raise ScriptError(f"{package} has no deploy script: expected {self._opt / package / _SCRIPTS[0]}")
+        return _executable(script, "deploy script")
+
+    def controller_script(self, package: str, name: str) -> str:
+        """Return the path of a role controller's script; ``ScriptError`` if missing or not executable."""
+        script = self._find_script(_checked(Kind.PACKAGE, package), f"bin/{name}")
+        if script is None:
+            expected = self._opt / package / "bin" / name
+            raise ScriptError(f"the role controller {package} has no script {name}: expected {expected}")
+        return _executable(script, "role controller's script")
+
+    def _find_script(self, package: str, *names: str) -> Path | None:
+        for name in names or _SCRIPTS:
+            script = self._opt / package / name
+            with _reporting("read", script):
+                if script.is_file() and script.resolve().is_relative_to(self._root.resolve()):
+                    return script
+        return None
+
+    def _remembered_version(self, name: str) -> str | None:
+        with _reporting("read", self._opt / name):
+            return remembered_version(self._opt / name)
+
+    def _markers(self) -> Iterator[Marker]:
+        for application in _directories(self._etc):
+            directory = self._etc / application
+            with _reporting("read", directory), os.scandir(directory) as entries:
+                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+                found = markers.read(directory, names)
+            yield from found
+
+    def _read_managed(self) -> dict[str, str]:
+        with _reporting("read", self._managed):
+            content = durable.read(self._managed, _LARGEST)
+        if content is None:
+            return {}
+        try:
+            return {
+                _checked(Kind.PACKAGE, name): _checked(Kind.PACKAGE, to)
+                for name, to in json.loads(content).items()
+            }
+        except (ValueError, RecursionError, AttributeError, TypeError, HostFilesError):
+            # Only what the registry, a marker or a deploy script knows is ever removed: forgetting is safe.
+            get_logger().warning("managed-packages-unknown", file=str(self._managed), reason="damaged")
+            return {}
+
+    # Applications and software
+
+    def make_application_directory(self, application: str) -> None:
+        """Make ``/etc/APPLICATION`` unless it is there."""
+        directory = self._etc / _checked(Kind.PACKAGE, application)
+        with _reporting("make", directory):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def write_marker(self, marker: Marker) -> None:
+        """Record a deployment, then remove the marker's other ``files``."""
+        name = marker.deployment.marker_name
+        file = self._marker_file(marker.application, name)
+        with _reporting("write", file):
+            durable.replace(file, markers.encode(marker))
+        self._remove_files(marker.application, [stale for stale in marker.files if stale != name])
+
+    def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
+        """Forget a deployment: its ``.deployed`` file and ``files``, whatever the script left of them."""
+        if (self._etc / _checked(Kind.PACKAGE, application)).is_dir():
+            self._remove_files(application, {deployment.marker_name, *files})
+
+    def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
+        """Remove what is left of ``/opt/PACKAGE`` and each ``/etc/APPLICATION`` that is empty."""
+        for package in packages:
+            directory = self._opt / _checked(Kind.PACKAGE, package)
+            if directory.is_symlink():
+                raise HostFilesError(
+                    f"{directory} is a symbolic link, which is never followed to remove things: remove it"
+                )
+            with _reporting("remove", directory), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(directory)
+        for application in applications:
+            directory = self._etc / _checked(Kind.PACKAGE, application)
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                get_logger().warning("application-directory-kept", directory=str(directory), reason=error.strerror)
+
+    def add_managed(self, applications: Mapping[str, str]) -> None:
+        """Add packages to the registry of managed ones, before they are installed."""
+        self._write_managed(self._read_managed() | dict(applications))
+
+    def drop_managed(self, packages: Collection[str]) -> None:
+        """Take packages from the registry, after the last of them is gone."""
+        self._write_managed({name: to for name, to in self._read_managed().items() if name not in packages})
+
+    def _write_managed(self, managed: Mapping[str, str]) -> None:
+        with _reporting("write", self._managed):
+            self._managed.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(self._managed, (json.dumps(managed, indent=2, sort_keys=True) + "\n").encode("ascii"))
+
+    def _remove_files(self, application: str, names: Collection[str]) -> None:
+        for name in sorted(names):
+            file = self._marker_file(application, name)
+            with _reporting("remove", file):
+                durable.remove(file)
+
+    def _marker_file(self, application: str, name: str) -> Path:
+        if markers.deployment_of(name) is None:
+            raise HostFilesError(f"{name!a} is not the name of a marker")
+        return self._etc / _checked(Kind.PACKAGE, application) / name
+
+    # The run directory
+
+    def write_status(self, revision: Revision | None, status: str) -> None:
+        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
+        self._run.write_status(revision, status)
+
+    def has_status(self) -> bool:
+        """Whether there is a ``RUN/status``."""
+        return self._run.has_status()
+
+    def read_version(self) -> Revision | None:
+        """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
+        return self._run.read_version()
+
+    def write_version(self, revision: Revision) -> None:
+        """Record the last revision fully deployed."""
+        self._run.write_version(revision)
+
+
+def _executable(script: Path, what: str) -> str:
+    if not os.access(script, os.X_OK):
+        raise ScriptError(f"the {what} {script} is not executable; the package has to set its mode to 755")
+    return str(script)
+
+
+def _directories(parent: Path) -> Iterator[str]:
+    """Yield the names of the directories in ``parent`` that may be packages or applications, sorted."""
+    with _reporting("read", parent), contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
+        found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        yield from (name for name in found if is_name(Kind.PACKAGE, name))
+
+
+def _checked(kind: Kind, name: str) -> str:
+    """Return a name that is safe in a path; raises ``HostFilesError`` for any other."""
+    if not isinstance(name, str) or not is_name(kind, name):
+        raise HostFilesError(f"{name!a} is not a {kind.value}")
+    return name
+
+
+@contextlib.contextmanager
+def _reporting(verb: str, file: Path) -> Iterator[None]:
+    """Say in one sentence what could not be done to which file."""
+    try:
+        yield
+    except OSError as error:
+        raise HostFilesError(f"cannot {verb} {error.filename or file}: {error.strerror}") from error

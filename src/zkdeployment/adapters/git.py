@@ -1,0 +1,207 @@
+"""The tree's repository: a bare mirror of one branch of a git repository, from which files are read."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from zkdeployment.adapters.git_command import (
+    DENIED,
+    NOT_THERE,
+    Git,
+    GitError,
+    GitTimeoutError,
+    last_words,
+)
+from zkdeployment.adapters.git_files import read_files, revision_files
+from zkdeployment.adapters.git_signatures import check_signature
+from zkdeployment.errors import SourceError, without_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import SourceFile
+
+__all__ = ["GitSource", "revision_files"]
+
+_TIP = "refs/zkdeployment/tip"
+
+#: The file in a mirror that says that it is one, and of what.
+_MARK = "zkdeployment-mirror"
+
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
+
+    ``allowed_signers`` is a file of SSH keys; with it only commits signed by one of them are read. Each run of git
+    may take ``timeout`` seconds; a remote that cannot be reached is tried three times more after ``gap`` seconds.
+    """
+
+    url: str
+    tree_directory: Path
+    branch: str | None = field(default=None, kw_only=True)
+    allowed_signers: Path | None = field(default=None, kw_only=True)
+    timeout: float = field(default=300, kw_only=True)
+    gap: float = field(default=3, kw_only=True)
+    now: Callable[[], float] = field(default=time.time, kw_only=True)
+
+    def fetch(self) -> Revision:
+        """Bring the mirror up to date and return the branch's tip."""
+        if self.url.startswith("svn"):
+            raise SourceError(f"{self._shown}: Subversion is not supported yet; give the url of a git repository")
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_ATTEMPTS),
+            wait=tenacity.wait_fixed(self.gap),
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, SourceError) and error.retry_helps),
+            reraise=True,
+        )
+        return retrying(self._fetch)
+
+    def files(self, revision: Revision) -> tuple[SourceFile, ...]:
+        """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
+        git = self._mirror(self._directory, alone=True)
+        commit = str(revision)
+        known = git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}")
+        if known.status:
+            raise SourceError(f"{self._shown} has no revision {commit}, as far as it was fetched")
+        if self.allowed_signers is not None:
+            check_signature(git, commit, self.allowed_signers, now=self.now())
+        try:
+            return read_files(git, f"{commit}^{{tree}}", commit)
+        except GitTimeoutError:
+            raise
+        except GitError:
+            self._remake()
+            return read_files(git, f"{commit}^{{tree}}", commit)
+
+    @property
+    def _shown(self) -> str:
+        return without_passwords(self.url)
+
+    @property
+    def _directory(self) -> Path:
+        return self.tree_directory.resolve()
+
+    @property
+    def _reference(self) -> str:
+        return "HEAD" if self.branch is None else f"refs/heads/{self.branch}"
+
+    def _fetch(self) -> Revision:
+        if self._is_ours():
+            try:
+                return self._update(self._directory)
+            except GitTimeoutError:
+                raise
+            except GitError:
+                pass  # Whose fault it is, the remote's or the mirror's, asking the remote tells.
+        return self._remake()
+
+    def _update(self, directory: Path) -> Revision:
+        words = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        git = self._mirror(directory)
+        git.run("fetch", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
+        return git.run("rev-parse", "--verify", "--end-of-options", f"{_TIP}^{{commit}}").check().text
+
+    def _remake(self) -> Revision:
+        """Make a mirror beside the old one, then take its place; nothing is lost if that fails."""
+        tip = self._remote_tip()
+        new = self._directory.with_name(f".{self._directory.name}.new")
+        old = self._directory.with_name(f".{self._directory.name}.old")
+        with self._writing():
+            for rest in (new, old):
+                if rest.exists():
+                    shutil.rmtree(rest)
+            new.mkdir(mode=0o700, parents=True)
+            try:
+                form = "sha256" if len(tip) == 64 else "sha1"
+                init = ("init", "--quiet", "--bare", "--template=", f"--object-format={form}")
+                Git(alone=True).run(*init, "--end-of-options", str(new)).check()
+                revision = self._update(new)
+                (new / _MARK).write_text(f"{self._shown}\n", encoding="utf-8")
+                if self._directory.exists():
+                    self._directory.rename(old)
+                new.rename(self._directory)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+        return revision
+
+    def _is_ours(self) -> bool:
+        """Whether there is a mirror of this url; raises ``SourceError`` if there is something else."""
+        with self._writing():
+            if not self._directory.exists():
+                return False
+            mark = self._directory / _MARK
+            if mark.exists():
+                return mark.read_text(encoding="utf-8", errors="replace").strip() == self._shown
+            if any(self._directory.iterdir()):
+                raise SourceError(
+                    f"{self._directory} is there, but no mirror that this program made;"
+                    " give a new directory as tree-directory"
+                )
+        return False
+
+    def _remote_tip(self) -> str:
+        """Ask the remote for the branch's tip; raises ``SourceError`` that says why there is none."""
+        git = Git(timeout=self.timeout, settings={"remote.origin.url": _absolute(self.url)})
+        answer = git.run("ls-remote", "--quiet", "--end-of-options", "origin", "HEAD", "refs/heads/*")
+        if answer.status:
+            raise self._refusal(answer.words)
+        lines = (line.split("\t") for line in answer.text.splitlines())
+        tips = {name: tip for tip, name in lines if name == "HEAD" or name.startswith("refs/heads/")}
+        if self._reference in tips:
+            return tips[self._reference]
+        branches = sorted(name.removeprefix("refs/heads/") for name in tips if name != "HEAD")
+        if not branches:
+            raise SourceError(f"the repository {self._shown} is empty; push a commit first")
+        if self.branch is None:
+            found = ", ".join(branches[:5])
+            raise SourceError(f"the repository {self._shown} has no default branch; set branch (there is {found})")
+        near = difflib.get_close_matches(self.branch, branches, n=1) or branches[:1]
+        raise SourceError(f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?")
+
+    def _refusal(self, words: str) -> SourceError:
+        reason = last_words(words)
+        if any(sign in words for sign in DENIED):
+            return SourceError(f"no access to the repository {self._shown}: {reason}")
+        if any(sign in words for sign in NOT_THERE):
+            return SourceError(f"there is no git repository at {self._shown}: {reason}")
+        error = SourceError(f"cannot reach the repository {self._shown}: {reason}")
+        error.retry_helps = True
+        return error
+
+    def _mirror(self, directory: Path, *, alone: bool = False) -> Git:
+        return Git(
+            options=(f"--git-dir={directory}",),
+            timeout=self.timeout,
+            settings={"remote.origin.url": _absolute(self.url)},
+            alone=alone,
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SourceError(
+                f"cannot keep a mirror in {self._directory} (tree-directory): {error.strerror}: {error.filename}"
+            ) from error
+
+
+def _absolute(url: str) -> str:
+    """Make the path of a local repository one from the root, for git does not run where we do."""
+    if ":" in url.partition("/")[0]:
+        return url
+    return os.path.abspath(Path(url).expanduser())  # noqa: PTH100  a path that need not exist, links kept

@@ -1,0 +1,41 @@
+"""Mail to the operators, through an SMTP server."""
+
+from __future__ import annotations
+
+import smtplib
+from email.message import EmailMessage
+from urllib.parse import urlsplit
+
+from zkdeployment.log import get_logger
+
+_TIMEOUT = 10.0
+
+
+class Mailer:
+    """Sends to ``address`` (or several, with commas) through ``server`` (``HOST[:PORT]``); without one, nothing.
+
+    Mail is a courtesy: what goes wrong is logged and changes nothing.
+    """
+
+    def __init__(self, address: str | None, *, server: str) -> None:
+        self._address = address
+        parts = urlsplit(f"//{server}")
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or smtplib.SMTP_PORT
+
+    def send(self, subject: str, text: str) -> None:
+        """Send one message; ``subject`` is cut to one line."""
+        if self._address is None:
+            return
+        message = EmailMessage()
+        message["From"] = self._address.partition(",")[0]
+        message["To"] = self._address
+        message["Subject"] = " ".join(subject.split())[:200]
+        message.set_content(text)
+        try:
+            with smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT) as connection:
+                connection.send_message(message)
+        except (OSError, smtplib.SMTPException) as error:
+            get_logger().warning(
+                "mail-failed", to=self._address, server=f"{self._host}:{self._port}", error=str(error)
+            )

@@ -1,0 +1,1 @@
+"""The package managers behind one port: ``dnf`` and ``none``."""

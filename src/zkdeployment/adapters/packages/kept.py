@@ -1,0 +1,79 @@
+"""The RPM files of the packages now installed, so that going back needs no repository."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable, process
+from zkdeployment.errors import PackageError, ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from zkdeployment.adapters.packages.rpmdb import RpmDatabase, RpmFile
+    from zkdeployment.model.inventory import Package, Packages
+
+#: The name under which dnf sees the kept files as a repository.
+_REPOSITORY = "zkdeployment-kept"
+
+
+class KeptFiles:
+    """A directory of RPM files, each called after its package."""
+
+    def __init__(self, directory: Path, database: RpmDatabase) -> None:
+        self.directory = directory
+        self._database = database
+
+    def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
+        """Return the files of those packages that are here and intact."""
+        wanted = {path: package for package in sorted(packages) if (path := self._path(package)).exists()}
+        try:
+            files = self._database.read([*wanted])
+        except PackageError:  # One is damaged: do without it.
+            files = tuple(file for path in wanted for file in self._intact(path))
+        return [file for file in files if file.package == wanted[file.path]]
+
+    def keep(self, files: Iterable[RpmFile]) -> None:
+        """Move files here."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in files:
+            file.path.replace(self._path(file.package))
+        durable.sync_directory(self.directory)
+
+    def prune(self, installed: Packages) -> None:
+        """Drop the files of packages that are not installed any more."""
+        names = {self._path(package).name for packages in installed.values() for package in packages}
+        for path in self.directory.glob("*.rpm"):
+            if path.name not in names:
+                path.unlink()
+        shutil.rmtree(self.directory / "repodata", ignore_errors=True)
+
+    def arguments(self, *, alone: bool, trusted: bool) -> Sequence[str]:
+        """Return the arguments that make dnf take packages from here, ``alone`` or after other repositories.
+
+        ``trusted``: their signatures are checked. Raises ``PackageError`` when there is no createrepo_c.
+        """
+        shutil.rmtree(
+            self.directory / ".repodata", ignore_errors=True
+        )  # A crash left it: createrepo_c would refuse.
+        try:
+            process.run(["createrepo_c", "-q", str(self.directory)], timeout=600).check()
+        except ProgramError as error:
+            raise PackageError(f"cannot make a repository of the kept packages: {error}") from error
+        return [
+            f"--repofrompath={_REPOSITORY},{self.directory.as_uri()}",
+            f"--setopt={_REPOSITORY}.gpgcheck={int(trusted)}",
+            "--refresh",
+            *([f"--repo={_REPOSITORY}"] if alone else []),
+        ]
+
+    def _intact(self, path: Path) -> Sequence[RpmFile]:
+        try:
+            return self._database.read([path])
+        except PackageError:
+            return ()
+
+    def _path(self, package: Package) -> Path:
+        return self.directory / f"{package.name}-{package.version}-{package.release}.{package.arch}.rpm"

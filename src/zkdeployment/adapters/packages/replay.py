@@ -1,0 +1,38 @@
+"""dnf's transaction files: one transaction as exact packages, refused if it would do anything else.
+
+The format is dnf-transaction-json(5), version 0; a different version is refused by dnf.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.planning.packages import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from zkdeployment.model.inventory import Package
+    from zkdeployment.planning.packages import Item
+
+
+def document(changes: Iterable[Item], *, wanted: Collection[str]) -> bytes:
+    """Return the transaction file for these changes.
+
+    The names ``wanted`` are marked as asked for by the user, other new packages as dependencies.
+    """
+    rpms = []
+    for item in changes:
+        reason = "user" if item.name in wanted else "dependency"
+        # dnf compares no versions here: an upgrade may as well be a downgrade.
+        coming, going = ("Install", "Removed") if item.action is not Action.CHANGE else ("Upgrade", "Upgraded")
+        if item.after is not None:
+            rpms.append(_row(coming, item.after, reason=reason, repository=""))
+        if item.before is not None:
+            rpms.append(_row(going, item.before, reason="user", repository="@System"))
+    return json.dumps({"version": "0.0", "rpms": rpms}, indent=1).encode()
+
+
+def _row(action: str, package: Package, *, reason: str, repository: str) -> dict[str, str]:
+    return {"action": action, "nevra": package.nevra, "reason": reason, "repo_id": repository}

@@ -1,0 +1,108 @@
+"""The run directory of an agent: its lock, its status, the version it reached, its ZooKeeper session."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable
+from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import is_revision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.model.cluster import Revision
+
+_LARGEST = 64 * 1024
+
+
+class RunDirectory:
+    """The files of one agent in ``path``; raises ``HostFilesError`` when one cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def acquire(self) -> None:
+        """Make the directory and lock it for this process, for as long as it runs.
+
+        Raises ``RefusedError`` if another agent has it, ``ConfigurationError`` if it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            durable.replace(self.path / "writable", b"")
+            durable.remove(self.path / "writable")
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self.path / "lock", flags, 0o644)
+        except OSError as error:
+            raise ConfigurationError(
+                f"run-directory {self.path} cannot be written ({error.strerror}): make it a directory that"
+                " the agent can write to, or set another run-directory"
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise RefusedError(f"another agent (process {holder}) uses the run directory {self.path}") from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        self._lock = descriptor
+
+    def release(self) -> None:
+        """Let another agent have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write_status(self, revision: Revision | None, status: str) -> None:
+        """Replace ``status``: ``TIME PID VERSION STATUS``, one line, times in seconds since the epoch."""
+        version = "_".join(str(revision).split()) or "_"
+        words = " ".join(status.split())
+        self._replace("status", f"{time.time():.3f} {os.getpid()} {version} {words}\n".encode())
+
+    def has_status(self) -> bool:
+        """Whether there is a status file."""
+        return (self.path / "status").is_file()
+
+    def read_version(self) -> Revision | None:
+        """Return the last revision fully deployed; ``None``, and a warning, for a file that makes no sense."""
+        found = self._read("host_version")
+        if found is None or is_revision(found):
+            return found
+        get_logger().warning("host-version-unknown", file=str(self.path / "host_version"), reason="not a revision")
+        return None
+
+    def write_version(self, revision: Revision) -> None:
+        """Record the last revision fully deployed."""
+        self._replace("host_version", json.dumps(revision).encode())
+
+    def read_session(self) -> int | None:
+        """Return the id of the ZooKeeper session that the last agent here had, if it is known."""
+        found = self._read("session")
+        return found if isinstance(found, int) else None
+
+    def write_session(self, session: int) -> None:
+        """Record the id of our ZooKeeper session."""
+        self._replace("session", json.dumps(session).encode())
+
+    def _read(self, name: str) -> object | None:
+        file = self.path / name
+        try:
+            content = durable.read(file, _LARGEST)
+            return None if content is None else json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not JSON"
+            get_logger().warning("host-file-unreadable", file=str(file), reason=reason)
+            return None
+
+    def _replace(self, name: str, content: bytes) -> None:
+        try:
+            durable.replace(self.path / name, content)
+        except OSError as error:
+            raise HostFilesError(f"cannot write {self.path / name}: {error.strerror}") from error

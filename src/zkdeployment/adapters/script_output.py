@@ -1,0 +1,92 @@
+"""What a script prints: a file that the script itself writes, which is capped and followed from outside.
+
+A file and not a pipe, so that neither a daemon that keeps it open nor the death of the agent disturbs the script.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEAD = 5 * 1024 * 1024
+TAIL = 5 * 1024 * 1024
+
+_CHUNK = 64 * 1024
+_LONGEST_LINE = 4096
+_CUT = b"\n... cut: the output was too long; what follows is the end of it ...\n"
+
+
+class ScriptOutput:
+    """The output in ``file``, which the script appends to; a context manager.
+
+    Of a long output the first and the last megabytes are kept: whenever the file outgrows them, its middle is
+    taken out in place. ``show`` is given each line, up to the first cut. Raises ``OSError``.
+    """
+
+    def __init__(self, file: Path, show: Callable[[str], None] | None = None) -> None:
+        self.file = file
+        self._show = show
+        self._shown = 0
+        self._line = b""
+        self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def follow(self) -> None:
+        """Show what is new, then cut the file if it has grown too long."""
+        if self._show is not None:
+            while self._shown < HEAD and (new := self._read(self._shown, HEAD)):
+                self._shown += len(new)
+                self._lines(new)
+        if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + 2 * TAIL:
+            self._cut()
+
+    def finish(self) -> None:
+        """Show the rest, and cut the file to its final size."""
+        self.follow()
+        if self._line and self._show is not None:
+            self._lines(b"\n")
+        if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + TAIL:
+            self._cut()
+
+    def tail(self, size: int) -> str:
+        """Return the last ``size`` bytes as text, control characters but line ends escaped."""
+        start = max(0, os.fstat(self._descriptor).st_size - size)
+        return escape(os.pread(self._descriptor, size, start).decode("utf-8", errors="replace"))
+
+    def _read(self, start: int, limit: int) -> bytes:
+        return os.pread(self._descriptor, min(_CHUNK, limit - start), start)
+
+    def _lines(self, new: bytes) -> None:
+        *lines, self._line = (self._line + new).split(b"\n")
+        while len(self._line) > _LONGEST_LINE:
+            lines.append(self._line[:_LONGEST_LINE])
+            self._line = self._line[_LONGEST_LINE:]
+        for line in lines:
+            for start in range(0, max(1, len(line)), _LONGEST_LINE):
+                piece = line[start : start + _LONGEST_LINE]
+                self._show(escape(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
+
+    def _cut(self) -> None:
+        """Move the end of the file to behind its head. The script goes on appending meanwhile."""
+        source = os.fstat(self._descriptor).st_size - TAIL
+        target = HEAD + os.pwrite(self._descriptor, _CUT, HEAD)
+        while chunk := os.pread(self._descriptor, _CHUNK, source):
+            source += len(chunk)
+            target += os.pwrite(self._descriptor, chunk, target)
+        os.ftruncate(self._descriptor, target)
+
+
+def escape(text: str) -> str:
+    """Return text with every control character but the end of a line and the tab spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)

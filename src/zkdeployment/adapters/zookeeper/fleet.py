@@ -1,0 +1,220 @@
+"""What an agent sees of the fleet, and writes to it (a ``FleetStore``)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.assignments import read_wanted
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.remains import remove_remains
+from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
+from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock
+from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
+from zkdeployment.errors import ConflictError, RefusedError
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.zookeeper.nodes import Node
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.stop import Stop
+
+#: How often a write is tried again when others write to the same nodes at the same time.
+_ATTEMPTS = 20
+
+#: What another session's node is given over the session timeout to go away.
+_MARGIN = 1.0
+
+
+class ZooKeeperFleet:
+    """The fleet through one session.
+
+    ``previous_session`` is the id of the session that this host's last agent had, and ``save_session`` keeps the
+    id of this one for the next: so a node left by a crash is known as our own. Another session's node is
+    waited out for ``patience`` seconds (default: a session timeout and a little). ``lock_delay`` is how many
+    seconds a host whose session ended under a lock has for its script.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        previous_session: int | None = None,
+        save_session: Callable[[int], None] = lambda _: None,
+        patience: float | None = None,
+        lock_delay: float = LOCK_DELAY,
+    ) -> None:
+        self._session = session
+        self._previous_session = previous_session
+        self._own_sessions = {previous_session}
+        self._save_session = save_session
+        self._path: str | None = None
+        self._delay = LockDelay(lock_delay)
+        self._patience = session.session_timeout + _MARGIN if patience is None else patience
+
+    def cluster(self) -> Cluster | None:
+        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+        node = self._session.get(paths.HOSTS)
+        return None if node is None else Cluster.from_properties(node.properties)
+
+    def watch_cluster(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+        self._session.watch(paths.HOSTS, changed)
+
+    def register(self, host: Host) -> Revision | None:
+        """Make this host's ephemeral node, or bring it up to date in a new session.
+
+        Returns the version adopted from a persistent node that an old agent left. Raises ``RefusedError``
+        if another live host has this id, or this name.
+        """
+        make_skeleton(self._session)
+        path = _host_path(host)
+        deadline = time.monotonic() + self._patience
+        for _ in range(_ATTEMPTS):
+            node = self._wait_for_place(path, host, deadline)
+            self._refuse_name_twice(host)
+            adopted = _adopted_version(node)
+            try:
+                self._session.commit(*self._registration(path, node, host, adopted))
+            except ConflictError:
+                continue  # somebody, or the end of a session, was faster: look again
+            self._path = path
+            self._remember_session()
+            return adopted
+        raise ConflictError(f"cannot register {host.identity}: {path} changes all the time")
+
+    def clear_remains(self) -> None:
+        """Remove what this host's killed agent left: its contenders and the record of its work."""
+        if self._path is not None:
+            remove_remains(self._session, self._path.rpartition("/")[2], self._previous_session)
+
+    def update_host(self, host: Host) -> None:
+        """Replace the properties of this host's node; make it again if the session that had it is over."""
+        path = _host_path(host)
+        node = self._session.get(path)
+        if node is None or node.owner != self._session.id:
+            self.register(host)
+            return
+        try:
+            self._session.commit(Set(path, encode(host.properties()), node.version))
+        except ConflictError:
+            self.register(host)
+
+    def unregister(self) -> None:
+        """Remove this host's node."""
+        node = None if self._path is None else self._session.get(self._path)
+        if self._path is not None and node is not None and node.owner == self._session.id:
+            with contextlib.suppress(ConflictError):  # the end of the session was faster
+                self._session.commit(Delete(self._path))
+
+    def stop_fleet(self, host: Host, stop: Stop) -> None:
+        """Record a failure in one transaction: cluster version null, ``host.error``, a stop.
+
+        When the host's node is gone or somebody else's, the rest is recorded without it.
+        """
+        make_skeleton(self._session)
+        for _ in range(_ATTEMPTS):
+            try:
+                self._session.commit(*self._stopping(host, stop))
+            except ConflictError:
+                continue
+            return
+        raise ConflictError("cannot stop the fleet: its nodes change all the time")
+
+    def wanted(self, identity: Identity, revision: Revision) -> Wanted:
+        """Read what this host is to run at ``revision``: from the compiled targets, else from the tree.
+
+        Raises ``ConflictError`` when the cluster has moved on while reading, ``TreeError`` when the tree
+        contradicts itself for this host.
+        """
+        return read_wanted(self._session, identity, revision)
+
+    def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
+        """Return a fresh lock of the deployment's service node."""
+        return ServiceLock(self._session, deployment.lock_name, identity, self._delay)
+
+    def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
+        """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
+        return RoleRequestLock(self._session, role, identity)
+
+    def _wait_for_place(self, path: str, host: Host, deadline: float) -> Node | None:
+        """Return the node to be replaced, ``None`` if there is none.
+
+        Raises ``RefusedError`` if another session keeps it beyond the deadline.
+        """
+        gone = threading.Event()
+        while True:
+            gone.clear()
+            self._session.exists(path, lambda _: gone.set())
+            node = self._session.get(path)
+            if node is None or not node.owner or node.owner in {self._session.id, *self._own_sessions}:
+                return node
+            if not gone.wait(max(0.0, deadline - time.monotonic())):
+                other = Host.from_properties(host.identity.id, node.properties)
+                raise RefusedError(
+                    f"another agent is running with host id {host.identity.id}: {other.identity}"
+                    f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
+                )
+
+    def _refuse_name_twice(self, host: Host) -> None:
+        ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
+        for other, node in zip(ids, nodes, strict=True):
+            if node is not None and node.owner and node.properties.get("name") == host.identity.name:
+                raise RefusedError(
+                    f"two hosts are called {host.identity.name}: {other}, which is registered, and"
+                    f" {host.identity.id}, this one; host names must be unique"
+                )
+
+    def _registration(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:
+        properties = host.properties() | ({} if adopted is None else {"version": adopted})
+        data = encode(properties)
+        if node is None:
+            return [Create(path, data, ephemeral=True)]
+        if node.owner == self._session.id:
+            return [Set(path, data, node.version)]
+        return [Delete(path, node.version), Create(path, data, ephemeral=True)]
+
+    def _remember_session(self) -> None:
+        session_id = self._session.id
+        if session_id is not None and session_id not in self._own_sessions:
+            self._own_sessions.add(session_id)
+            self._save_session(session_id)
+
+    def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
+        path, stop_path = _host_path(host), f"{paths.STOPS}/{stop.host_id}"
+        cluster, ours, former = self._session.get_many([paths.HOSTS, path, stop_path])
+        operations: list[Operation] = []
+        if cluster is None:
+            operations.append(Create(paths.HOSTS, encode({"version": None})))
+        elif Cluster.from_properties(cluster.properties).version is None:
+            operations.append(Check(paths.HOSTS, cluster.version))
+        else:
+            stopped = encode(cluster.properties | {"version": None})
+            operations.append(Set(paths.HOSTS, stopped, cluster.version))
+        if ours is not None and ours.owner == self._session.id:
+            operations.append(Set(path, encode(host.properties()), ours.version))
+        data = encode(stop.properties())
+        operations.append(Create(stop_path, data) if former is None else Set(stop_path, data, former.version))
+        return operations
+
+
+def _host_path(host: Host) -> str:
+    return f"{paths.HOSTS}/{host.identity.id}"
+
+
+def _adopted_version(node: Node | None) -> Revision | None:
+    """Return the version of a persistent node, which only old agents left."""
+    if node is None or node.owner:
+        return None
+    return Host.from_properties("", node.properties).version

@@ -1,0 +1,174 @@
+"""Locks: contenders queue as ephemeral sequential nodes; the lowest number holds.
+
+The nodes are named as kazoo's own ``Lock`` names them, so that both exclude each other. Differences: a fresh
+contender that finds others leaves nothing behind, whatever happens to the connection; waiting has one
+deadline; and ``check`` asks the server instead of remembering.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
+from zkdeployment.errors import LockLostError, RestartError, UnreachableError, ZkdeploymentError
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.session import Session
+
+_MARK = "__lock__"
+_CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One who holds or waits: the text it gave itself and since when (seconds since the epoch)."""
+
+    identity: str
+    since: float
+
+
+def contenders(session: Session, directory: str) -> tuple[Contender, ...]:
+    """Return who contends for a lock: the holder first, then who waits, in order."""
+    names = _queue(session, directory)
+    nodes = session.get_many(f"{directory}/{name}" for name in names)
+    return tuple(
+        Contender(node.data.decode("utf-8", errors="replace"), node.created) for node in nodes if node is not None
+    )
+
+
+def _queue(session: Session, directory: str) -> list[str]:
+    """Return the names of a lock's contenders, lowest number first."""
+    numbered = [
+        (int(match[1]), name)
+        for name in session.children(directory) or ()
+        if (match := _CONTENDER.search(name)) is not None
+    ]
+    return [name for _, name in sorted(numbered)]
+
+
+class ContenderLock:
+    """One attempt at the lock whose contenders are the children of ``directory`` (a ``NodeLock``).
+
+    ``identity`` is the text by which people know the contender. Not for use by several threads at once.
+    """
+
+    def __init__(self, session: Session, directory: str, identity: str) -> None:
+        self._session = session
+        self._directory = directory
+        self._data = identity.encode("utf-8", errors="replace")
+        # Nobody else's contender starts like ours: it can be found again when the answer to its creation got lost.
+        self._prefix = uuid.uuid4().hex + _MARK
+        self._node: str | None = None
+        self._tried = False
+        self._session_id: int | None = None
+        self._woken = threading.Event()
+
+    def try_acquire(self) -> bool:
+        """Take it if it is free; leave no contender behind if it is not."""
+        try:
+            if self._tried or not _queue(self._session, self._directory):
+                self._join()
+                if self._predecessor() is None:
+                    return True
+        except LockLostError as error:
+            self.release()
+            raise UnreachableError(f"the session was lost while taking the lock {self._directory}") from error
+        except ZkdeploymentError:
+            self.release()
+            raise
+        self.release()
+        return False
+
+    def acquire(self, timeout: float) -> bool:
+        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours.
+
+        After ``UnreachableError`` the place is kept as long as the session lives: call again, or ``release``.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            self._join()
+            try:
+                predecessor = self._predecessor()
+            except LockLostError:
+                self._node = None  # the session we queued in is over; queue again
+                continue
+            if predecessor is None:
+                return True
+            self._woken.clear()
+            waiting = self._session.exists(f"{self._directory}/{predecessor}", self._wake)
+            if waiting and not self._woken.wait(max(0.0, deadline - time.monotonic())):
+                return False
+
+    def check(self) -> None:
+        """Ask the server whether it is still ours; raises ``LockLostError``."""
+        if self._node is None:
+            raise LockLostError(f"the lock {self._directory} was not taken")
+        owner = self._session.get(f"{self._directory}/{self._node}")
+        if owner is None or owner.owner != self._session_id or self._session.id != self._session_id:
+            raise LockLostError(f"the lock {self._directory} is lost: the session that held it is over")
+        if self._predecessor() is not None:
+            raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
+
+    def release(self) -> None:
+        """Give it back, or leave the queue; if the server does not answer now, then as soon as it does."""
+        if not self._tried:
+            return
+        node, self._node, self._tried = self._node, None, False
+        try:
+            self._withdraw(node)
+        except UnreachableError:
+            self._session.later(lambda: self._withdraw(node))
+        except RestartError:
+            pass  # the session is over, and with it our contender
+
+    def holder(self) -> str | None:
+        """Say who has it."""
+        found = contenders(self._session, self._directory)
+        return found[0].identity if found else None
+
+    def _join(self) -> None:
+        """Have a contender in the queue, only one, also when an earlier answer got lost."""
+        if self._node is not None:
+            return
+        if self._tried:
+            self._node = self._find()
+            if self._node is not None:
+                return
+        self._session.ensure(self._directory)
+        self._session_id = self._session.id
+        self._tried = True
+        made = self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
+        self._node = made.rpartition("/")[2]
+
+    def _predecessor(self) -> str | None:
+        """Return the contender just before ours; raises ``LockLostError`` if ours is gone."""
+        queue = _queue(self._session, self._directory)
+        if self._node not in queue:
+            raise LockLostError(f"the lock {self._directory} is lost: our place in its queue is gone")
+        place = queue.index(self._node)
+        return queue[place - 1] if place else None
+
+    def _find(self) -> str | None:
+        ours = (name for name in self._session.children(self._directory) or () if name.startswith(self._prefix))
+        return next(ours, None)
+
+    def _withdraw(self, node: str | None) -> None:
+        """Make sure that no contender of ours is left; ``node`` is what ours is called, if we know."""
+        if node is not None:
+            with contextlib.suppress(TransactionError):
+                self._session.commit(Delete(f"{self._directory}/{node}"))
+                return
+        while (ours := self._find()) is not None:
+            try:
+                self._session.commit(Delete(f"{self._directory}/{ours}"))
+            except TransactionError:
+                continue  # gone meanwhile
+
+    def _wake(self, _event: object) -> None:
+        self._woken.set()

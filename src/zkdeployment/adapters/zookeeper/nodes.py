@@ -1,0 +1,112 @@
+"""Node data as zc.zk writes it: a JSON object of properties, nothing for none, other text as ``string_value``."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from zkdeployment.model.tree import Properties, Value
+
+STRING_VALUE = "string_value"
+
+#: Characters that ZooKeeper refuses in a path; a lone surrogate would end the client's connection for good.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+_LONGEST_PATH = 32768
+
+
+def encode(properties: Properties) -> bytes:
+    """Return the data of a node with these properties; ``decode`` gives them back."""
+    if not properties:
+        return b""
+    if properties.keys() == {STRING_VALUE}:
+        text = properties[STRING_VALUE]
+        if isinstance(text, str) and not _reads_otherwise(text):
+            return text.encode()
+    return json.dumps(properties, separators=(",", ":"), sort_keys=True).encode("ascii")
+
+
+def decode(data: bytes) -> dict[str, Value]:
+    """Return the properties in a node's data; never fails, whatever others wrote there."""
+    text = data.decode("utf-8", errors="replace")
+    stripped = text.strip()
+    if not stripped:
+        return {}
+    if stripped.startswith("{") and stripped.endswith("}"):
+        try:
+            found: dict[str, Value] = json.loads(stripped, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return {STRING_VALUE: text}
+        return found
+    return {STRING_VALUE: text}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _reads_otherwise(text: str) -> bool:
+    """Whether text as it stands would not read back as ``string_value``."""
+    stripped = text.strip()
+    framed = stripped.startswith("{") and stripped.endswith("}")
+    return not stripped or framed or any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def check_path(path: str) -> str:
+    """Return ``path`` if ZooKeeper takes it; raises ``ConfigurationError`` that says what is wrong with it."""
+    if path == "/":
+        return path
+    if not path.startswith("/"):
+        problem = "must start with a slash"
+    elif path.endswith("/") or "//" in path:
+        problem = "has an empty name in it"
+    elif any(name in {".", ".."} for name in path.split("/")):
+        problem = "must not contain '.' or '..' as names"
+    elif _FORBIDDEN.search(path):
+        problem = "has characters that ZooKeeper does not allow"
+    elif len(path) > _LONGEST_PATH:
+        problem = f"is longer than {_LONGEST_PATH} characters"
+    else:
+        return path
+    shown = path if len(path) <= 80 else path[:77] + "..."
+    raise ConfigurationError(f"{shown!a} is not the path of a node: it {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as read: data and what ZooKeeper keeps about it.
+
+    ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data, ``changed``
+    is the transaction of the last one. ``created`` and ``modified`` are in seconds since the epoch.
+    """
+
+    data: bytes
+    version: int
+    owner: int
+    changed: int
+    children: int
+    created: float
+    modified: float
+
+    @classmethod
+    def read(cls, answer: tuple[bytes, Any]) -> Node:
+        """Make it of kazoo's answer to ``get``."""
+        data, stat = answer
+        return cls(
+            data=data,
+            version=stat.version,
+            owner=stat.ephemeralOwner,
+            changed=stat.mzxid,
+            children=stat.numChildren,
+            created=stat.ctime / 1000,
+            modified=stat.mtime / 1000,
+        )
+
+    @property
+    def properties(self) -> dict[str, Value]:
+        """Its properties."""
+        return decode(self.data)

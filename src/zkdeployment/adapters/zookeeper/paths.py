@@ -1,0 +1,23 @@
+"""Where things are in ZooKeeper, besides the tree."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+HOSTS = "/hosts"
+HOSTS_LOCK = "/hosts-lock"
+AGENT_LOCKS = "/agent-locks"
+ROLE_LOCKS = "/role-locks"
+OURS = "/zkdeployment"
+TARGETS = f"{OURS}/targets"
+STOPS = f"{OURS}/stops"
+BUSY = f"{OURS}/busy"
+REQUEST = f"{OURS}/request"
+
+#: The nodes that every publication and every agent find or make.
+SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, STOPS, BUSY)
+
+
+def target_path(name: str) -> str:
+    """Return the node of a target: a host id, a host name or a role."""
+    return f"{TARGETS}/{quote(name, safe='')}"

@@ -1,0 +1,64 @@
+"""Instances of services, registered as ephemeral nodes the way zc.zk does it: a node named by its address."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.lookup import lookup
+from zkdeployment.adapters.zookeeper.nodes import check_path, encode
+from zkdeployment.adapters.zookeeper.transactions import Create, Delete
+from zkdeployment.errors import ConfigurationError, ConflictError, UnreachableError
+from zkdeployment.tree.links import resolve
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.tree import Properties
+
+_ATTEMPTS = 10
+
+
+class Provider:
+    """One instance at ``address`` under the node that ``path`` leads to."""
+
+    def __init__(self, session: Session, path: str, address: str) -> None:
+        if not address or "/" in address:
+            raise ConfigurationError(f"{address!r} is not an address to register (HOST:PORT, without slashes)")
+        check_path(f"/{address}")
+        self._session = session
+        self._path = path
+        self._address = address
+        self._registered: str | None = None
+
+    def check(self) -> None:
+        """Raise ``LinkError`` if there is no node at the path."""
+        resolve(lookup(self._session), self._path)
+
+    def register(self, properties: Properties) -> str:
+        """Have the node in this session, and return its path.
+
+        To be called again whenever the session may have changed. A node that another session left (the instance
+        before, which did not end well) is replaced: only one can be at an address. Raises ``LinkError`` if there
+        is no node at the path.
+        """
+        path = f"{resolve(lookup(self._session), self._path)}/{self._address}"
+        data = encode(properties)
+        for _ in range(_ATTEMPTS):
+            node = self._session.get(path)
+            self._registered = path
+            if node is not None and node.owner == self._session.id and node.data == data:
+                return path
+            create = Create(path, data, ephemeral=True)
+            with contextlib.suppress(ConflictError):
+                self._session.commit(*([create] if node is None else [Delete(path, node.version), create]))
+                return path
+        raise ConflictError(f"cannot register {path}: somebody else registers it all the time")
+
+    def unregister(self) -> None:
+        """Remove the node now, before the session ends."""
+        if self._registered is None:
+            return
+        with contextlib.suppress(ConflictError, UnreachableError):  # then it goes with the session
+            node = self._session.get(self._registered)
+            if node is not None and node.owner == self._session.id:
+                self._session.commit(Delete(self._registered, node.version))

@@ -1,0 +1,94 @@
+"""What the syncer reads from ZooKeeper and writes to it (a ``PublicationStore``)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.live_tree import read_live_tree
+from zkdeployment.adapters.zookeeper.locks import ContenderLock
+from zkdeployment.adapters.zookeeper.publishing import read_situation, transactions_for
+from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
+from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.cluster import INITIAL, Cluster, is_revision
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import LiveTree, Publication, PublicationRequest
+
+
+class ZooKeeperPublications:
+    """Publication through one session; ``identity`` is how the lock names its holder (default: host, process)."""
+
+    def __init__(self, session: Session, *, identity: str | None = None) -> None:
+        self._session = session
+        self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
+
+    def cluster(self) -> Cluster | None:
+        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+        node = self._session.get(paths.HOSTS)
+        return None if node is None else Cluster.from_properties(node.properties)
+
+    def hosts(self) -> Sequence[Host]:
+        """Read every host's node."""
+        return read_hosts(self._session)
+
+    def published_revision(self) -> Revision | None:
+        """Return the revision whose tree and targets are wholly published, if any is."""
+        node = self._session.get(paths.TARGETS)
+        version = None if node is None else node.properties.get("version")
+        return version if is_revision(version) else None
+
+    def live_tree(self) -> LiveTree:
+        """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
+        return read_live_tree(self._session)
+
+    def lock(self) -> ContenderLock:
+        """Return a fresh ``/hosts-lock``."""
+        return ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+
+    def publish(self, publication: Publication) -> None:
+        """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
+
+        Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
+        mark stands and the next publication finishes the work. ``TreeError`` if a node is too large for ZooKeeper.
+        """
+        make_skeleton(self._session)
+        expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
+        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        found = None if hosts is None else Cluster.from_properties(hosts.properties)
+        if hosts is None or targets is None or found != expected:
+            raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
+        for operations in transactions_for(publication, read_situation(self._session, hosts, targets)):
+            self._session.commit(*operations)
+
+    def watch_requests(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when an operator may have asked for a publication."""
+        self._session.watch(paths.REQUEST, changed)
+
+    def request(self) -> PublicationRequest | None:
+        """Read the operator's request for a publication, if there is one that was not answered yet."""
+        found = read_request(self._session)
+        return None if found is None or found.error is not None else found
+
+    def answer(self, request: PublicationRequest, error: str | None) -> None:
+        """Say that a request was carried out, or why not."""
+        answer_request(self._session, request, error)
+
+
+def read_hosts(session: Session) -> tuple[Host, ...]:
+    """Read every host's node in one pipelined round."""
+    names = session.children(paths.HOSTS) or ()
+    nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+    return tuple(
+        Host.from_properties(name, node.properties)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )

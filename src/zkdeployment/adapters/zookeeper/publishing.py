@@ -1,0 +1,162 @@
+"""From a publication to the transactions that write it, as values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.nodes import Node, encode
+from zkdeployment.adapters.zookeeper.transactions import (
+    ANY_VERSION,
+    TRANSACTION_LIMIT,
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Set,
+    check_sizes,
+    size,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.publication import Publication, TreeChange
+
+#: A transaction stops the whole ensemble for its time; this many small operations take it some 20 ms.
+OPERATIONS_LIMIT = 2000
+
+#: Room for what every transaction of a large publication has beside its share.
+_RESERVE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks and stops."""
+
+    hosts: Node
+    targets: Node
+    compiled: Mapping[str, Node]
+    role_locks: frozenset[str]
+    stops: tuple[str, ...]
+
+
+def read_situation(session: Session, hosts: Node, targets: Node) -> Situation:
+    """Read the rest of it; the skeleton is there."""
+    names = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
+    nodes = session.get_many(names)
+    return Situation(
+        hosts=hosts,
+        targets=targets,
+        compiled={name: node for name, node in zip(names, nodes, strict=True) if node is not None},
+        role_locks=frozenset(session.children(paths.ROLE_LOCKS) or ()),
+        stops=tuple(session.children(paths.STOPS) or ()),
+    )
+
+
+def transactions_for(publication: Publication, situation: Situation) -> Iterator[Sequence[Operation]]:
+    """Return the transactions that publish it, in order; each is to be committed before the next.
+
+    One if it fits. Otherwise the first takes the targets' version away and sets the mark ``importing``, which only
+    the last removes, with the new version: what a crash leaves between them deploys nowhere. Each depends on
+    ``/hosts`` being as the one before left it. Raises ``TreeError`` if a node is too large, before anything is
+    written.
+    """
+    work = [
+        *_tree_operations(publication.change, publication.versions),
+        *_target_operations(publication, situation),
+        *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - situation.role_locks)),
+    ]
+    for operation in work:
+        check_sizes([operation])
+    hosts, targets = situation.hosts.version, situation.targets.version
+    whole = [*work, *_closing(publication, situation, hosts, targets)]
+    if _fits(whole):
+        yield whole
+        return
+    kept = situation.hosts.properties | {"importing": publication.revision}
+    yield [
+        Set(paths.HOSTS, encode(kept), hosts),
+        Set(paths.TARGETS, encode({"version": None}), targets),
+    ]
+    for chunk in _chunks(work):
+        yield [Check(paths.HOSTS, hosts + 1), *chunk]
+    yield _closing(publication, situation, hosts + 1, targets + 1)
+
+
+def import_transactions(
+    change: TreeChange, versions: Mapping[str, int], targets: Node | None
+) -> Iterator[Sequence[Operation]]:
+    """Return the transactions that change the tree without publishing it; one if it fits.
+
+    The targets lose their version with the first: they are not those of this tree any more, so agents that are
+    sent to a version read the tree itself.
+    """
+    work = list(_tree_operations(change, versions))
+    for operation in work:
+        check_sizes([operation])
+    if targets is not None:
+        work.insert(0, Set(paths.TARGETS, encode({"version": None}), targets.version))
+    return _chunks(work)
+
+
+def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator[Operation]:
+    """Parents are made before children, children deleted before parents."""
+    for path in sorted(change.create):
+        yield Create(path, encode(change.create[path]))
+    for path in sorted(change.update):
+        yield Set(path, encode(change.update[path]), versions.get(path, ANY_VERSION))
+    for path in sorted(change.delete, reverse=True):
+        yield Delete(path, versions.get(path, ANY_VERSION))
+
+
+def _target_operations(publication: Publication, situation: Situation) -> Iterator[Operation]:
+    wanted = {
+        paths.target_path(name): encode_assignments(assignments)
+        for name, assignments in publication.targets.items()
+    }
+    for path, data in sorted(wanted.items()):
+        node = situation.compiled.get(path)
+        if node is None:
+            yield Create(path, data)
+        elif node.data != data:
+            yield Set(path, data, node.version)
+    for path in sorted(situation.compiled.keys() - wanted.keys()):
+        yield Delete(path, situation.compiled[path].version)
+
+
+def _closing(publication: Publication, situation: Situation, hosts: int, targets: int) -> list[Operation]:
+    """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on."""
+    kept = {name: value for name, value in situation.hosts.properties.items() if name != "importing"}
+    return [
+        Set(paths.TARGETS, encode({"version": publication.revision}), targets),
+        Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
+        *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
+    ]
+
+
+def encode_assignments(assignments: Sequence[Assignment]) -> bytes:
+    """Return the data of a target's node."""
+    listed = [assignment.to_json() for assignment in assignments]
+    return json.dumps(listed, separators=(",", ":"), sort_keys=True).encode("ascii")
+
+
+def _fits(operations: Sequence[Operation]) -> bool:
+    return len(operations) <= OPERATIONS_LIMIT and sum(map(size, operations)) <= TRANSACTION_LIMIT
+
+
+def _chunks(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+    chunk: list[Operation] = []
+    taken = 0
+    for operation in operations:
+        if chunk and (taken + size(operation) > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= OPERATIONS_LIMIT):
+            yield chunk
+            chunk, taken = [], 0
+        chunk.append(operation)
+        taken += size(operation)
+    if chunk:
+        yield chunk

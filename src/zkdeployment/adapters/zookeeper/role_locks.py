@@ -1,0 +1,150 @@
+"""Role locks: hosts queue with persistent requests; the lowest number holds.
+
+A request belongs to a host, not to a session: it outlives crashes and failures of its host, which finds it again
+when it comes back. So a role that was left half-deployed stays closed to other hosts until the same host has
+succeeded or somebody removes the request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
+from zkdeployment.errors import LockLostError, RestartError, TreeError, UnreachableError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.nodes import Node
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.host import Identity
+
+_PREFIX = "lr-"
+_REQUEST = re.compile(r"lr-(-?\d{10})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One host's request; one that cannot be read is nobody's, and counts until somebody removes it."""
+
+    path: str
+    requestor: str | None
+    hostname: str | None
+
+    def __str__(self) -> str:
+        return f"{self.hostname} ({self.requestor})" if self.requestor else f"an unreadable request ({self.path})"
+
+    @classmethod
+    def read(cls, path: str, node: Node) -> Request:
+        """Read the node at a path."""
+        requestor, hostname = (node.properties.get(name) for name in ("requestor", "hostname"))
+        return cls(
+            path,
+            requestor if isinstance(requestor, str) else None,
+            hostname if isinstance(hostname, str) else None,
+        )
+
+
+def requests(session: Session, role: str) -> tuple[Request, ...]:
+    """Return who asks for a role's lock: the holder first, then who waits, in order."""
+    directory = f"{paths.ROLE_LOCKS}/{role}"
+    numbered = sorted(
+        (int(match[1]), f"{directory}/{name}")
+        for name in session.children(directory) or ()
+        if (match := _REQUEST.fullmatch(name)) is not None
+    )
+    found = [path for _, path in numbered]
+    nodes = session.get_many(found)
+    return tuple(Request.read(path, node) for path, node in zip(found, nodes, strict=True) if node is not None)
+
+
+class RoleRequestLock:
+    """A host's way to the lock of its role (a ``RoleLock``). One process of a host may use it at a time.
+
+    Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
+    """
+
+    def __init__(self, session: Session, role: str, identity: Identity) -> None:
+        self._session = session
+        self._role = role
+        self._identity = identity
+        self._directory = f"{paths.ROLE_LOCKS}/{role}"
+        self._woken = threading.Event()
+        self._joined = False
+        if session.get(self._directory) is None:
+            raise TreeError(
+                f"{self._directory} does not exist, so the role {role}, which has a controller, cannot be locked;"
+                " the syncer makes it: publish again"
+            )
+
+    def acquire(self, timeout: float) -> bool:
+        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
+        deadline = time.monotonic() + timeout
+        while True:
+            ahead = self._ahead()
+            if ahead is None:
+                self._joined = False
+                return True
+            self._woken.clear()
+            waiting = self._session.exists(ahead.path, self._wake)
+            if waiting and not self._woken.wait(max(0.0, deadline - time.monotonic())):
+                return False
+
+    def check(self) -> None:
+        """Ask the server whether it is still ours; raises ``LockLostError``."""
+        queue = requests(self._session, self._role)
+        if not queue or queue[0].requestor != self._identity.id:
+            raise LockLostError(f"the lock of role {self._role} is lost: somebody removed this host's request")
+
+    def release(self) -> None:
+        """Give it back: on return no request of this host is left."""
+        for mine in self._mine():
+            self._delete(mine.path)
+
+    def withdraw(self) -> None:
+        """Leave the queue if we joined it; an adopted request may have been granted earlier, so it stays.
+
+        Never raises: a request that is left is adopted by this host.
+        """
+        if not self._joined:
+            return
+        try:
+            self.release()
+        except (UnreachableError, RestartError) as error:
+            get_logger().warning("role-request-left", role=self._role, reason=str(error))
+
+    def holder(self) -> str | None:
+        """Say who has it."""
+        queue = requests(self._session, self._role)
+        return str(queue[0]) if queue else None
+
+    def _ahead(self) -> Request | None:
+        """Return the request just before this host's only one, which is adopted or made."""
+        if not self._mine():
+            data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
+            self._joined = True  # also when the answer gets lost: any request of this host is ours then
+            self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
+        queue = requests(self._session, self._role)
+        places = [place for place, one in enumerate(queue) if one.requestor == self._identity.id]
+        if not places:
+            return self._ahead()  # somebody removed it at once: queue again
+        # The older one wins: an answer that got lost may have left us two.
+        for newer in places[1:]:
+            self._delete(queue[newer].path)
+        return queue[places[0] - 1] if places[0] else None
+
+    def _mine(self) -> list[Request]:
+        return [one for one in requests(self._session, self._role) if one.requestor == self._identity.id]
+
+    def _delete(self, path: str) -> None:
+        with contextlib.suppress(TransactionError):  # gone meanwhile
+            self._session.commit(Delete(path))
+
+    def _wake(self, _event: object) -> None:
+        self._woken.set()

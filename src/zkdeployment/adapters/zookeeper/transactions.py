@@ -1,0 +1,128 @@
+"""Writes: each is a transaction of one or more operations, which ZooKeeper does all or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kazoo import exceptions
+
+from zkdeployment.adapters.zookeeper.nodes import check_path
+from zkdeployment.errors import ConflictError, RefusedError, TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ANY_VERSION = -1
+
+#: Limits well below ZooKeeper's own (1 MiB a request), which it enforces by dropping the connection.
+NODE_LIMIT = 512 * 1024
+TRANSACTION_LIMIT = 800_000
+
+#: What an operation takes beside its path and data.
+_OVERHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make a node that must not be there."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Replace the data of a node that must be there, at ``version``."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a node that must be there, at ``version`` and without children."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing, but fail unless the node is at ``version``."""
+
+    path: str
+    version: int
+
+
+Operation: TypeAlias = Create | Set | Delete | Check
+
+
+class TransactionError(ConflictError):
+    """A transaction that ZooKeeper refused as a whole, because of the node at ``path``."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def size(operation: Operation) -> int:
+    """About how many bytes an operation takes in a transaction."""
+    data = operation.data if isinstance(operation, Create | Set) else b""
+    return len(operation.path.encode()) + len(data) + _OVERHEAD
+
+
+def check_sizes(operations: Sequence[Operation]) -> None:
+    """Raise ``TreeError`` for data that no node can hold, or more than fits into one transaction."""
+    for operation in operations:
+        if isinstance(operation, Create | Set) and len(operation.data) > NODE_LIMIT:
+            raise TreeError(
+                f"{operation.path}: its properties take {len(operation.data)} bytes,"
+                f" but a node holds {NODE_LIMIT} at most"
+            )
+    total = sum(map(size, operations))
+    if total > TRANSACTION_LIMIT:
+        raise TreeError(f"{len(operations)} changes take {total} bytes; a transaction holds {TRANSACTION_LIMIT}")
+
+
+def request(client: Any, operations: Sequence[Operation]) -> Any:
+    """Build kazoo's request of checked operations."""
+    transaction = client.transaction()
+    for operation in operations:
+        path = check_path(operation.path)
+        match operation:
+            case Create(_, data, ephemeral):
+                transaction.create(path, data, ephemeral=ephemeral)
+            case Set(_, data, version):
+                transaction.set_data(path, data, version)
+            case Delete(_, version):
+                transaction.delete(path, version)
+            case Check(_, version):
+                transaction.check(path, version)
+    check_sizes(operations)
+    return transaction
+
+
+_REASONS = {
+    exceptions.NoNodeError: "it, or the node it is to be under, does not exist",
+    exceptions.NodeExistsError: "it exists already",
+    exceptions.BadVersionError: "somebody else changed it",
+    exceptions.NotEmptyError: "it has children",
+    exceptions.NoChildrenForEphemeralsError: "the node above it is ephemeral",
+}
+
+
+def check_results(operations: Sequence[Operation], results: Sequence[object]) -> None:
+    """Raise ``TransactionError`` (or ``RefusedError``, for lack of rights) for the operation that failed."""
+    for operation, result in zip(operations, results, strict=True):
+        if not isinstance(result, Exception):
+            continue
+        if isinstance(result, exceptions.RolledBackError | exceptions.RuntimeInconsistency):
+            continue
+        verb = type(operation).__name__.lower()
+        if isinstance(result, exceptions.NoAuthError):
+            raise RefusedError(f"ZooKeeper does not allow to {verb} {operation.path}: missing rights")
+        reason = _REASONS.get(type(result), type(result).__name__)
+        raise TransactionError(f"cannot {verb} {operation.path}: {reason}", operation.path)

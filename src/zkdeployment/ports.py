@@ -1,0 +1,291 @@
+"""What the daemons need of the outside, in our words.
+
+Each Protocol is one door. Adapters implement them and raise only ``errors``; daemons and tests know nothing
+else of the outside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.inventory import Inventory, Marker, Packages
+    from zkdeployment.model.plan import PackageChange
+    from zkdeployment.model.publication import LiveTree, Publication, PublicationRequest, SourceFile
+    from zkdeployment.model.stop import Stop
+
+
+class Transaction(Protocol):
+    """A package change that is resolved, downloaded and tested, ready to be committed."""
+
+    @property
+    def before(self) -> Packages:
+        """The packages of the host when the transaction was prepared."""
+
+    @property
+    def after(self) -> Packages:
+        """The packages the host has to have when it is done, unmanaged ones included."""
+
+    @property
+    def reversible(self) -> bool:
+        """Whether all packages needed to go back are at hand."""
+
+
+class PackageManager(Protocol):
+    """The host's package database and the only way to change it. Raises ``PackageError``."""
+
+    def installed(self) -> Packages:
+        """Read the whole database once."""
+
+    def prepare(self, change: PackageChange) -> Transaction:
+        """Resolve, download, verify and test a change, without changing the host.
+
+        Refuses whatever would touch a package that ``change`` does not manage.
+        """
+
+    def commit(self, transaction: Transaction) -> None:
+        """Do it in one transaction and verify all packages; on failure go back to ``before``, raise."""
+
+    def recover(self) -> None:
+        """Go back to before a transaction that a crash interrupted, if there is one."""
+
+
+class Scripts(Protocol):
+    """Runs other people's scripts. Raises ``ScriptError`` unless they exit with status 0."""
+
+    def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
+        """Run ``argv`` to its end, its output going to the log and to a capped file called after ``name``.
+
+        ``directory`` is the working directory; without one it is the agent's.
+        """
+
+    def wait_for_predecessor(self) -> None:
+        """Wait for a script that a killed agent left running, so that two never act on one host."""
+
+
+class Checkouts(Protocol):
+    """Software in ``/opt`` that is checked out and built in place. Raises ``CheckoutError``."""
+
+    def prepare(self, package: str, version: str, *, replaces: bool) -> None:
+        """Check out to one side, without changing what is in ``/opt/PACKAGE``.
+
+        Refuses what may not come from there, and, unless ``replaces``, a place that is taken.
+        """
+
+    def install(self, package: str, build: Callable[[str, str], None]) -> None:
+        """Put what was prepared in place, whole; call ``build`` with its build script, if any, and its directory.
+
+        Then all of it is made readable for everyone. Puts back what was there if anything fails.
+        """
+
+    def remove(self, package: str) -> None:
+        """Remove ``/opt/PACKAGE``, whole or not at all."""
+
+    def recover(self) -> None:
+        """Put back what an interrupted installation had taken away, and clear what was left to one side."""
+
+
+class HostFiles(Protocol):
+    """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
+
+    Writes replace files atomically and durably.
+    """
+
+    def inventory(self, packages: Packages) -> Inventory:
+        """Read what is on the host."""
+
+    def script(self, package: str) -> str:
+        """Return the path of a package's deploy script; ``ScriptError`` if missing or not executable."""
+
+    def controller_script(self, package: str, name: str) -> str:
+        """Return the path of a role controller's script; ``ScriptError`` if missing or not executable."""
+
+    def make_application_directory(self, application: str) -> None:
+        """Make ``/etc/APPLICATION`` unless it is there."""
+
+    def write_marker(self, marker: Marker) -> None:
+        """Record a deployment, then remove the marker's other ``files``."""
+
+    def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
+        """Forget a deployment: its ``.deployed`` file and ``files``, whatever the script left of them."""
+
+    def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
+        """Remove what is left of ``/opt/PACKAGE`` and each ``/etc/APPLICATION`` that is empty."""
+
+    def add_managed(self, applications: Mapping[str, str]) -> None:
+        """Add packages to the registry of managed ones, before they are installed."""
+
+    def drop_managed(self, packages: Collection[str]) -> None:
+        """Take packages from the registry, after the last of them is gone."""
+
+    def write_status(self, revision: Revision | None, status: str) -> None:
+        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
+
+    def has_status(self) -> bool:
+        """Whether there is a ``RUN/status``."""
+
+    def read_version(self) -> Revision | None:
+        """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
+
+    def write_version(self, revision: Revision) -> None:
+        """Record the last revision fully deployed."""
+
+
+class NodeLock(Protocol):
+    """A lock, held by at most one host. A fresh object for each attempt."""
+
+    def try_acquire(self) -> bool:
+        """Take it if it is free; leave no contender behind if it is not."""
+
+    def acquire(self, timeout: float) -> bool:
+        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
+
+    def check(self) -> None:
+        """Ask the server whether it is still ours; raises ``LockLostError``."""
+
+    def release(self) -> None:
+        """Give it back, or leave the queue. Never raises for a lock that is gone."""
+
+    def holder(self) -> str | None:
+        """Say who has it: ``NAME (HOST-ID)``."""
+
+
+class RoleLock(Protocol):
+    """The lock of a role, held by at most one host, across its restarts: only ``release`` or people end that.
+
+    Raises ``UnreachableError``; then call again.
+    """
+
+    def acquire(self, timeout: float) -> bool:
+        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours.
+
+        A request that this host left earlier is adopted.
+        """
+
+    def check(self) -> None:
+        """Ask the server whether it is still ours; raises ``LockLostError`` (people may take it away)."""
+
+    def release(self) -> None:
+        """Give it back: on return no request of this host is left."""
+
+    def withdraw(self) -> None:
+        """Leave the queue; a request that was adopted stays. Never raises."""
+
+    def holder(self) -> str | None:
+        """Say who has it: ``NAME (HOST-ID)``."""
+
+
+class ServiceLock(NodeLock, Protocol):
+    """The lock of a service node: work under it is recorded, for the case that the session is lost meanwhile.
+
+    It may not be used while the lock delay of another host runs, whose session ended with work recorded.
+    """
+
+    def begin(self, step: str) -> None:
+        """Make sure that it is ours and record the step until ``release``; raises ``LockLostError``."""
+
+
+class FleetStore(Protocol):
+    """What the agent sees of the fleet. Every call has a time limit; raises ``UnreachableError``."""
+
+    def cluster(self) -> Cluster | None:
+        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+
+    def watch_cluster(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+
+    def register(self, host: Host) -> Revision | None:
+        """Make this host's ephemeral node, or bring it up to date in a new session.
+
+        Returns the version adopted from a persistent node that an old agent left. Raises ``RefusedError``
+        if another live host has this id, or this name.
+        """
+
+    def clear_remains(self) -> None:
+        """Remove what this host's killed agent left: its contenders and the record of its work.
+
+        Only when nothing of it runs any more.
+        """
+
+    def update_host(self, host: Host) -> None:
+        """Replace the properties of this host's node."""
+
+    def unregister(self) -> None:
+        """Remove this host's node."""
+
+    def stop_fleet(self, host: Host, stop: Stop) -> None:
+        """Record a failure in one transaction: cluster version null, ``host.error``, a stop."""
+
+    def wanted(self, identity: Identity, revision: Revision) -> Wanted:
+        """Read what this host is to run at ``revision``.
+
+        From the compiled targets when they are of that revision, else from the tree; the same either way.
+        Raises ``ConflictError`` when the cluster has moved on while reading, ``TreeError`` when the tree
+        contradicts itself for this host.
+        """
+
+    def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
+        """Return a fresh lock of the deployment's service node."""
+
+    def role_lock(self, role: str, identity: Identity) -> RoleLock:
+        """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
+
+
+class PublicationStore(Protocol):
+    """What the syncer does to ZooKeeper. Raises ``UnreachableError``."""
+
+    def cluster(self) -> Cluster | None:
+        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+
+    def hosts(self) -> Sequence[Host]:
+        """Read every host's node."""
+
+    def published_revision(self) -> Revision | None:
+        """Return the revision whose tree and targets are wholly published, if any is."""
+
+    def live_tree(self) -> LiveTree:
+        """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
+
+    def lock(self) -> NodeLock:
+        """Return a fresh ``/hosts-lock``."""
+
+    def publish(self, publication: Publication) -> None:
+        """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
+
+        Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
+        mark stands and the next publication finishes the work.
+        """
+
+    def watch_requests(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when an operator may have asked for a publication."""
+
+    def request(self) -> PublicationRequest | None:
+        """Read the operator's request for a publication, if there is one."""
+
+    def answer(self, request: PublicationRequest, error: str | None) -> None:
+        """Say that a request was carried out, or why not."""
+
+
+class TreeSource(Protocol):
+    """The tree's repository. Raises ``SourceError``."""
+
+    def fetch(self) -> Revision:
+        """Bring the mirror up to date and return the branch's tip."""
+
+    def files(self, revision: Revision) -> Sequence[SourceFile]:
+        """Read the tree files (``*.zk``, ``*.zkx``) of a revision, sorted by name."""
+
+
+class Clock(Protocol):
+    """Time, as an argument."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, for display."""
+
+    def monotonic(self) -> float:
+        """Seconds for measuring, never set back."""
