@@ -1,0 +1,1 @@
+"""The long-running parts: read, decide, act, record."""

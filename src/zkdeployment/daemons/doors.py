@@ -1,0 +1,33 @@
+"""All that an agent needs of the outside, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.mail import Mailer
+    from zkdeployment.adapters.systemd import Notifier
+    from zkdeployment.ports import Checkouts, Clock, FleetStore, HostFiles, PackageManager, Scripts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doors:
+    """The adapters of an agent.
+
+    ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` tells which one
+    it is.
+    """
+
+    connect: Callable[[], None]
+    session: Callable[[], int | None]
+    fleet: FleetStore
+    files: HostFiles
+    packages: PackageManager
+    checkouts: Checkouts
+    scripts: Scripts
+    clock: Clock
+    notifier: Notifier
+    mailer: Mailer

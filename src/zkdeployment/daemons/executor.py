@@ -1,0 +1,315 @@
+"""Takes the steps of a plan: each only if the world is still as planned, deployments under their node's lock."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
+
+from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.tenure import Tenure
+from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.log import get_logger
+from zkdeployment.model.inventory import Marker
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+from zkdeployment.planning.wording import sentence, title
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from zkdeployment.daemons.doors import Doors
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.plan import Plan, Step
+    from zkdeployment.ports import ServiceLock, Transaction
+
+_QUEUE = 2.0  # seconds in a lock's queue between two looks at the cluster version
+
+
+class Supervisor(Protocol):
+    """Whoever lets a plan be executed."""
+
+    def check(self, *, midway: bool = False) -> None:
+        """Raise ``ConflictError`` unless the plan's revision is still wanted, ``ShutdownError`` to end.
+
+        ``midway`` is what has to be finished even if the fleet was stopped meanwhile.
+        """
+
+    def show(self, step: str, done: int, total: int) -> None:
+        """Show the step under way."""
+
+    def reporting(self, step: str) -> AbstractContextManager[None]:
+        """Report what fails inside to the fleet, before anything that was entered earlier is left."""
+
+
+class Executor:
+    """Executes one plan for one revision.
+
+    Raises what the supervisor raises; a failure was reported before any lock was let go.
+    """
+
+    def __init__(self, doors: Doors, identity: Identity, supervisor: Supervisor, revision: Revision) -> None:
+        self._doors = doors
+        self._identity = identity
+        self._supervisor = supervisor
+        self._revision = revision
+        self._prepared: deque[Transaction] = deque()
+        self._tenure: Tenure | None = None
+        self._done = 0
+        self._total = 0
+
+    def execute(self, plan: Plan) -> None:
+        """Prepare packages and checkouts, then take the steps in order; of neighbouring deployments any order.
+
+        Only the role controller is brought up to date before that. Its scripts and what is between them hold the
+        role's lock, and no others.
+        """
+        self._total = len(plan.steps)
+        tenure = None if plan.controller is None else self._make_tenure(plan.controller.role)
+        self._take_all([step for step in plan.steps if isinstance(step, ChangeController)])
+        self._prepare([step for step in plan.steps if isinstance(step, ChangePackages)])
+        self._fetch([step for step in plan.steps if isinstance(step, CheckOut)])
+        rest = [step for step in plan.steps if not isinstance(step, ChangeController)]
+        if tenure is None:
+            self._take_all(rest)
+            return
+        start = next(place for place, step in enumerate(rest) if isinstance(step, StartDeployments))
+        self._take_all(rest[:start])
+        with tenure.held():
+            self._tenure = tenure
+            self._take_all(rest[start:])
+
+    def _make_tenure(self, role: str) -> Tenure:
+        with self._supervisor.reporting("role lock"):
+            lock = self._doors.fleet.role_lock(role, self._identity)
+        return Tenure(
+            role, lock, self._supervisor, lambda step: self._supervisor.show(step, self._done, self._total)
+        )
+
+    def _take_all(self, steps: Sequence[Step]) -> None:
+        for locking, some in groupby(steps, key=lambda step: isinstance(step, Deploy) and self._tenure is None):
+            if locking:
+                self._deploy_all([step for step in some if isinstance(step, Deploy)])
+            else:
+                for step in some:
+                    self._take(step)
+
+    def _prepare(self, steps: Sequence[ChangePackages]) -> None:
+        for step in steps:
+            self._supervisor.check()
+            self._supervisor.show("prepare packages", 0, self._total)
+            with self._supervisor.reporting("prepare packages"), self._doors.notifier.uninterrupted():
+                reach("before:prepare")
+                self._prepared.append(self._doors.packages.prepare(step.change))
+                reach("after:prepare")
+
+    def _fetch(self, steps: Sequence[CheckOut]) -> None:
+        for step in steps:
+            self._supervisor.check()
+            name = f"fetch {step.package}"
+            self._supervisor.show(name, 0, self._total)
+            with self._supervisor.reporting(name), self._doors.notifier.uninterrupted():
+                reach("before:fetch")
+                self._doors.checkouts.prepare(step.package, step.version, replaces=step.replaces)
+                reach("after:fetch")
+
+    def _check(self, step: Step, lock: ServiceLock | None) -> None:
+        if self._tenure is None:
+            self._supervisor.check()
+        else:
+            self._tenure.check()
+        if lock is not None:
+            lock.begin(title(step))
+
+    def _take(self, step: Step, lock: ServiceLock | None = None) -> None:
+        name = title(step)
+        self._check(step, lock)
+        self._supervisor.show(name, self._done, self._total)
+        get_logger().info("step", step=sentence(step), done=self._done, total=self._total)
+        kind = name.partition(" /")[0].replace(" ", "-")
+        with self._supervisor.reporting(name):
+            reach(f"before:{kind}")
+            match step:
+                case ChangeController():
+                    self._change_controller(step)
+                case StartDeployments():
+                    self._run_controller(step, "starting-deployments")
+                case EndDeployments():
+                    self._run_controller(step, "ending-deployments")
+                case Undeploy():
+                    self._undeploy(step)
+                case ChangePackages():
+                    with self._doors.notifier.uninterrupted():
+                        self._change_packages(step)
+                case CheckOut():
+                    self._check_out(step)
+                case RemoveCheckout():
+                    with self._doors.notifier.uninterrupted():
+                        self._doors.checkouts.remove(step.package)
+                case Deploy():
+                    self._deploy(step)
+                case RemoveSoftware():
+                    with self._doors.notifier.uninterrupted():
+                        self._remove_software(step)
+            reach(f"after:{kind}")
+        self._done += 1
+
+    # Deployments, each under its node's lock
+
+    def _deploy_all(self, steps: Sequence[Deploy]) -> None:
+        pending = list(steps)
+        while pending:
+            self._supervisor.check()
+            try:
+                found = self._lock_any(pending)
+            except UnreachableError as error:
+                get_logger().warning("lock-not-taken", reason=str(error))
+                continue
+            if found is None:
+                continue
+            step, lock = found
+            try:
+                reach("after:lock")
+                self._take(step, lock)
+                pending.remove(step)
+            except (LockLostError, UnreachableError) as error:
+                get_logger().warning("lock-lost", step=title(step), reason=str(error))
+            finally:
+                reach("before:release")
+                lock.release()
+
+    def _lock_any(self, pending: Sequence[Deploy]) -> tuple[Deploy, ServiceLock] | None:
+        """Return the first instance whose node is free, and its lock; queue for the first node if none is.
+
+        Never holds two: the queue is left before another lock is tried. ``None`` when that is to be done now.
+        """
+        firsts: dict[str, Deploy] = {}
+        for step in pending:
+            firsts.setdefault(step.deployment.path, step)
+        for step in firsts.values():
+            lock = self._lock_of(step)
+            if lock.try_acquire():
+                return step, lock
+        first, *others = firsts.values()
+        lock = self._lock_of(first)
+        if self._queue(first, lock, others):
+            return first, lock
+        return None
+
+    def _queue(self, step: Deploy, lock: ServiceLock, others: Sequence[Deploy]) -> bool:
+        """Wait for a lock, in its place in the queue; give the place up when another one is seen free.
+
+        That ends: whoever is faster there has less to do then.
+        """
+        try:
+            self._show_waiting(step, lock)
+            while not lock.acquire(_QUEUE):
+                self._supervisor.check()
+                self._show_waiting(step, lock)
+                if any(self._lock_of(other).holder() is None for other in others):
+                    lock.release()
+                    return False
+        except BaseException:
+            lock.release()
+            raise
+        return True
+
+    def _lock_of(self, step: Deploy) -> ServiceLock:
+        return self._doors.fleet.node_lock(step.deployment, self._identity)
+
+    def _show_waiting(self, step: Deploy, lock: ServiceLock) -> None:
+        waiting = f"wait for the lock of {step.deployment.path}, held by {lock.holder() or 'nobody'}"
+        self._supervisor.show(waiting, self._done, self._total)
+        get_logger().info("waiting-for-lock", path=step.deployment.path, step=waiting)
+
+    # The steps
+
+    def _change_controller(self, step: ChangeController) -> None:
+        transaction = self._doors.packages.prepare(step.change)
+        # What others put on the host (``packages = none``) is not ours to remove one day.
+        ours = transaction.before.keys() | transaction.after.keys() | {*step.removed}
+        self._doors.files.add_managed({name: to for name, to in step.registered.items() if name in ours})
+        reach("before:commit-controller")
+        self._doors.packages.commit(transaction)
+        reach("before:clear-controller")
+        self._doors.files.clear_software(step.removed, ())
+        self._doors.files.drop_managed(step.removed)
+
+    def _run_controller(self, step: StartDeployments | EndDeployments, name: str) -> None:
+        script = self._doors.files.controller_script(step.controller.package, name)
+        self._doors.scripts.run([script, step.controller.path], name=title(step), revision=self._revision)
+
+    def _undeploy(self, step: Undeploy) -> None:
+        if step.script is not None:
+            self._run(step, [step.script, "-u"])
+        reach("before:unmark")
+        self._doors.files.remove_marker(step.application, step.deployment, step.files)
+
+    def _change_packages(self, step: ChangePackages) -> None:
+        transaction = self._prepared.popleft()
+        # What others put on the host (``packages = none``) is not ours to remove one day.
+        coming = {
+            name: application
+            for name, application in step.applications.items()
+            if name in transaction.after or name in step.change.remove
+        }
+        self._doors.files.add_managed(coming)
+        reach("before:commit")
+        self._doors.packages.commit(transaction)
+
+    def _check_out(self, step: CheckOut) -> None:
+        def build(script: str, directory: str) -> None:
+            reach("before:build")
+            self._doors.scripts.run(
+                [script], name=f"build {step.package}", revision=self._revision, directory=directory
+            )
+
+        with self._doors.notifier.uninterrupted():
+            self._doors.checkouts.install(step.package, build)
+        reach("before:drop-replaced")
+        self._doors.files.drop_managed([step.package])
+
+    def _deploy(self, step: Deploy) -> None:
+        one = step.assignment
+        self._doors.files.make_application_directory(one.application)
+        script = self._doors.files.script(one.package)
+        self._run(step, [script, *(("-r", one.subtype) if one.subtype is not None else ())])
+        reach("before:marker")
+        self._doors.files.write_marker(
+            Marker(
+                deployment=step.deployment,
+                application=one.application,
+                package=one.package,
+                subtype=one.subtype,
+                script=script,
+                version=one.version,
+                files=step.stale_files,
+            )
+        )
+
+    def _remove_software(self, step: RemoveSoftware) -> None:
+        if step.unregistered:
+            self._doors.files.add_managed(step.unregistered)
+        if step.change:
+            transaction = self._doors.packages.prepare(step.change)
+            reach("before:commit-removal")
+            self._doors.packages.commit(transaction)
+        reach("before:clear")
+        self._doors.files.clear_software(step.packages, step.applications)
+        reach("before:drop")
+        self._doors.files.drop_managed(step.packages)
+
+    def _run(self, step: Undeploy | Deploy, command: Sequence[str]) -> None:
+        argv = [*command, step.deployment.path, str(step.deployment.number)]
+        self._doors.scripts.run(argv, name=title(step), revision=self._revision)

@@ -1,0 +1,115 @@
+"""The syncer as a daemon: follows the branch, and publishes at once when an operator asks for it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import (
+    AllStopError,
+    NotConvergedError,
+    RefusedError,
+    RestartError,
+    SourceError,
+    TreeError,
+    UnreachableError,
+    ZkdeploymentError,
+)
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.systemd import Notifier
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.syncer import Report, Syncer
+    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.ports import PublicationStore
+
+#: What an operator is told of an error; the log has all of it.
+_LONGEST_ANSWER = 4000
+
+#: Which event each error is, the first that fits, and how loudly it is said.
+_EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
+    (AllStopError, "critical", "all-stop"),
+    (NotConvergedError, "info", "not-converged"),
+    (RefusedError, "warning", "publication-refused"),
+    (TreeError, "error", "tree-refused"),
+    (SourceError, "error", "repository-unreadable"),
+    (UnreachableError, "warning", "zookeeper-unreachable"),
+    (ZkdeploymentError, "error", "sync-failed"),
+)
+
+
+class Follower:
+    """Syncs every ``interval`` seconds, when woken, and when an operator asks.
+
+    ``connect`` opens the session of ``store`` and does nothing when it is open.
+    """
+
+    def __init__(
+        self,
+        syncer: Syncer,
+        store: PublicationStore,
+        control: Control,
+        *,
+        connect: Callable[[], None],
+        notifier: Notifier,
+    ) -> None:
+        self._syncer = syncer
+        self._store = store
+        self._control = control
+        self._connect = connect
+        self._notifier = notifier
+        self._watching = False
+        self._said = ""
+
+    def run(self, interval: float) -> None:
+        """Follow until asked to end; raises ``RestartError`` if the connection to ZooKeeper cannot be mended."""
+        self._notifier.ready()
+        while not self._control.stopping:
+            self._turn()
+            self._notifier.watchdog()
+            # Several syncers need not ask the repository at the same moment.
+            self._control.wait(interval * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
+        self._notifier.stopping()
+
+    def _turn(self) -> None:
+        try:
+            self._connect()
+            if not self._watching:
+                self._store.watch_requests(self._control.wake)
+                self._watching = True
+            request = self._store.request()
+            report = self._syncer.sync() if request is None else self._serve(request)
+        except RestartError:
+            raise
+        except ZkdeploymentError as error:
+            self._complain(error)
+        else:
+            self._said = ""
+            self._notifier.status(report.sentence)
+
+    def _serve(self, request: PublicationRequest) -> Report:
+        """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""
+        get_logger().info("publication-requested", by=request.by, reason=request.reason)
+        try:
+            report = self._syncer.sync(force=True)
+        except (UnreachableError, RestartError):
+            raise
+        except ZkdeploymentError as error:
+            self._store.answer(request, str(error)[:_LONGEST_ANSWER])
+            raise
+        self._store.answer(request, None)
+        return report
+
+    def _complain(self, error: ZkdeploymentError) -> None:
+        """Say what is wrong: once, not every time that it is found again."""
+        words = str(error)
+        self._notifier.status(words.partition("\n")[0])
+        if words == self._said:
+            return
+        self._said = words
+        level, event = next((level, event) for kind, level, event in _EVENTS if isinstance(error, kind))
+        log = getattr(get_logger(), level)
+        log(event, reason=words)

@@ -1,0 +1,198 @@
+"""What a host tells about itself: its node in ZooKeeper, its status file, its supervisor, its operators' mail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import tenacity
+
+from zkdeployment.errors import ConflictError, HostFilesError, ShutdownError, UnreachableError, ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.doors import Doors
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Host
+
+T = TypeVar("T")
+
+#: Bytes of an error in ZooKeeper.
+LONGEST_REASON = 2048
+
+_AGAIN = 0.5  # seconds between two attempts to reach ZooKeeper
+_REMIND = 120  # attempts between two log lines about that
+_PACE = 1.0  # seconds between two writes of progress to ZooKeeper
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_SECRET = re.compile(r"(?i)\b(pass(?:word|wd)?|token|secret|api[_-]?key)(\s*[=:]\s*)\S+")
+
+
+class Presence:
+    """Keeps ``host`` and everything that shows it in step. Only the agent's thread uses it."""
+
+    def __init__(self, host: Host, doors: Doors, control: Control) -> None:
+        self.host = host
+        self._doors = doors
+        self._control = control
+        self._shown: tuple[Host, int | None] | None = None
+        self._shown_at = 0.0
+
+    # Registration
+
+    def register(self) -> None:
+        """Connect and make this host's node, however long ZooKeeper takes to answer."""
+        self.insist(self._doors.connect)
+        adopted = self.insist(lambda: self._doors.fleet.register(self.host))
+        if adopted is not None:
+            self.host = replace(self.host, version=adopted)
+        self._shown = self.host, self._doors.session()
+
+    def refresh(self) -> None:
+        """Bring the host's node up to date, if it is not: also in a new session. Insists."""
+        if self._shown != (self.host, self._doors.session()):
+            self.insist(self._write)
+
+    def refresh_session(self) -> None:
+        """Register again if the session that had the host's node is over. Insists."""
+        if self._shown is None or self._shown[1] != self._doors.session():
+            self.insist(self._write)
+
+    def insist(self, call: Callable[[], T]) -> T:
+        """Do a call again and again until ZooKeeper answers.
+
+        Raises ``ShutdownError`` if this process is asked to end while ZooKeeper does not answer.
+        """
+        return self._insist(call, lambda: self._control.stopping)
+
+    def _insist(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
+        trying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(UnreachableError),
+            wait=tenacity.wait_fixed(_AGAIN),
+            stop=lambda _: give_up(),
+            before_sleep=self._tell_waiting,
+            reraise=True,
+        )
+        try:
+            return trying(call)
+        except UnreachableError as error:
+            raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
+
+    def _tell_waiting(self, state: tenacity.RetryCallState) -> None:
+        self._doors.notifier.watchdog()
+        if state.attempt_number % _REMIND == 1 and state.outcome is not None:
+            reason = str(state.outcome.exception())
+            get_logger().warning("waiting-for-zookeeper", reason=reason)
+            self._doors.notifier.ready()  # an agent without ZooKeeper is up: it must not hold up the boot
+            self._doors.notifier.status(f"waiting for ZooKeeper: {reason}")
+
+    def _write(self) -> None:
+        self._doors.fleet.update_host(self.host)
+        self._shown = self.host, self._doors.session()
+        self._shown_at = self._doors.clock.monotonic()
+
+    # One deployment
+
+    def begin(self, revision: Revision) -> None:
+        """Show that a deployment begins; the last one's error is history."""
+        self.host = replace(self.host, error=None, deploying=str(revision), step=None, steps=None)
+        self.refresh()
+
+    def show(self, revision: Revision, step: str, done: int, total: int) -> None:
+        """Show the step under way: in the status file at once, in ZooKeeper at most once a second."""
+        self._doors.files.write_status(revision, step)
+        self._doors.notifier.watchdog()
+        self._doors.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+        self.host = replace(self.host, step=step, steps=(done, total))
+        self._write_at_pace()
+
+    def tick(self) -> None:
+        """Called while a script runs: shows what is due; raises ``ShutdownError`` when the grace is over."""
+        self._doors.notifier.watchdog()
+        self._write_at_pace()
+        if self._control.overdue:
+            raise ShutdownError("asked to end, and the step under way did not end in time")
+
+    def _write_at_pace(self) -> None:
+        due = self._shown is not None and self._doors.clock.monotonic() - self._shown_at >= _PACE
+        if due and self._shown != (self.host, self._doors.session()):
+            self._shown_at = self._doors.clock.monotonic()
+            try:
+                self._write()
+            except ZkdeploymentError as error:
+                # A script may be running: whoever starts the next step meets the same trouble, and is told.
+                get_logger().debug("progress-not-shown", reason=str(error))
+
+    def succeed(self, revision: Revision) -> None:
+        """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file."""
+        self.host = replace(self.host, version=revision, error=None)
+        self._end()
+        self.refresh()
+        self._doors.files.write_version(revision)
+        self._doors.files.write_status(revision, "done")
+        self._doors.notifier.status(f"{revision}: done")
+
+    def abandon(self) -> None:
+        """Show that nothing is under way any more."""
+        self._end()
+
+    def settle(self) -> None:
+        """Show that there is nothing to do at the version the host has."""
+        self.host = replace(self.host, error=None)
+        self._end()
+        self.refresh()
+        if not self._doors.files.has_status():
+            self._doors.files.write_status(self.host.version, "done")
+
+    def fail(self, revision: Revision, step: str, error: Exception) -> None:
+        """Stop the fleet and say why; returns when ZooKeeper has it.
+
+        Raises ``ShutdownError`` if this process has to end before that.
+        """
+        why = reason(error)
+        log = get_logger().bind(revision=revision, step=step, reason=why)
+        log.error("deployment-error", exc_info=error)
+        self.host = replace(self.host, error=why)
+        self._end()
+        try:
+            self._doors.files.write_status(revision, "error")
+        except HostFilesError as unwritable:
+            log.error("status-not-written", error=str(unwritable))  # noqa: TRY400  one sentence says it all
+        self._doors.notifier.status(f"{revision}: error: {why}")
+        identity = self.host.identity
+        stop = Stop(identity.id, identity.name, revision, step, why, self._doors.clock.now())
+        self._insist(lambda: self._stop_fleet(stop), lambda: self._control.overdue)
+        log.critical("deployment-failed")
+        tail = getattr(error, "tail", "")
+        self._doors.mailer.send(
+            f"zkdeployment: {identity} failed at {revision}",
+            f"Host:     {identity}\nRevision: {revision}\nStep:     {step}\nError:    {why}\n\n"
+            "The fleet is stopped: no host starts anything until somebody resumes it.\n"
+            + (f"\nThe end of the output:\n\n{tail}\n" if tail else ""),
+        )
+
+    def _stop_fleet(self, stop: Stop) -> None:
+        try:
+            self._doors.fleet.stop_fleet(self.host, stop)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # nothing starts before it is recorded: try again
+        if self._shown is not None and self._shown[1] == self._doors.session():
+            self._shown = self.host, self._shown[1]  # else the host's node was not ours, and is yet to be made
+
+    def _end(self) -> None:
+        self.host = replace(self.host, deploying=None, step=None, steps=None)
+
+
+def reason(error: Exception) -> str:
+    """Return one sentence for ZooKeeper, the status and the mail: one line, no secrets, 2 KiB at most."""
+    expected = isinstance(error, ZkdeploymentError)
+    text = str(error) if expected else f"unexpected {type(error).__name__}: {error}; see the agent's log"
+    text = _CREDENTIALS.sub("***", " ".join(text.split()))
+    text = _SECRET.sub(r"\1\2***", text)
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    cut = shown.encode("utf-8", errors="replace")[:LONGEST_REASON]
+    return cut.decode("utf-8", errors="ignore")

@@ -1,0 +1,83 @@
+"""Tenure of a role's lock, from the role controller's start script to its end script."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import reach
+from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.daemons.executor import Supervisor
+    from zkdeployment.ports import RoleLock
+
+_QUEUE = 2.0  # seconds in the lock's queue between two looks at the cluster version
+
+
+class Tenure:
+    """What a host does while its role's lock is its own. ``show`` tells what it waits for."""
+
+    def __init__(self, role: str, lock: RoleLock, supervisor: Supervisor, show: Callable[[str], None]) -> None:
+        self._role = role
+        self._lock = lock
+        self._supervisor = supervisor
+        self._show = show
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock and hold it.
+
+        What goes wrong inside leaves it taken: nobody else of this role goes on until this host succeeded.
+        """
+        self._enter()
+        reach("after:role-lock")
+        yield
+        reach("before:role-release")
+        self._insist(self._lock.release)
+
+    def check(self) -> None:
+        """Like the supervisor's, but what is under way is finished although another host stopped the fleet.
+
+        Raises ``ConflictError`` also when somebody took the lock away: then queue again.
+        """
+        self._supervisor.check(midway=True)
+        self._insist(self._check_lock)
+
+    def _check_lock(self) -> None:
+        try:
+            self._lock.check()
+        except LockLostError as error:
+            raise ConflictError(str(error)) from error
+
+    def _enter(self) -> None:
+        try:
+            while not self._is_ours():
+                self._supervisor.check()
+        except BaseException:
+            self._lock.withdraw()  # it was never ours
+            raise
+
+    def _is_ours(self) -> bool:
+        try:
+            if self._lock.acquire(0):
+                return True
+            waiting = f"wait for the lock of role {self._role}, held by {self._lock.holder() or 'nobody'}"
+            self._show(waiting)
+            get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
+            return self._lock.acquire(_QUEUE)
+        except UnreachableError as error:
+            get_logger().warning("role-lock-not-taken", role=self._role, reason=str(error))
+            return False
+
+    def _insist(self, call: Callable[[], None]) -> None:
+        """Do a call until ZooKeeper answers; the supervisor waits for it, and may end that."""
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                get_logger().warning("role-lock-unreachable", role=self._role, reason=str(error))
+                self._supervisor.check(midway=True)

@@ -1,0 +1,1 @@
+"""What the fleet is doing: status and health verdicts. Pure."""

@@ -1,0 +1,210 @@
+"""The fleet's status: what each host has against what it is to have, and whether a wait is over."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.cluster import ClusterState, is_commit, short
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.tree import Value
+
+
+class HostState(Enum):
+    """How far a host is."""
+
+    CONVERGED = "converged"
+    BEHIND = "behind"
+    DEPLOYING = "deploying"
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # not registered, or nothing says what it is to have
+
+
+class Verdict(Enum):
+    """What a wait for a revision has come to."""
+
+    REACHED = "reached"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One host: what it has, what it is to have, and what it is doing. ``steps`` are (done, in all).
+
+    ``since`` is when its state last changed, in seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    state: HostState
+    role: str | None = None
+    version: Revision | None = None
+    wanted: Revision | None = None
+    step: str | None = None
+    steps: tuple[int, int] | None = None
+    error: str | None = None
+    since: float | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "role": self.role,
+            "state": self.state.value,
+            "version": self.version,
+            "wanted": self.wanted,
+            "step": self.step,
+            "steps": None if self.steps is None else [*self.steps],
+            "error": self.error,
+            "since": self.since,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """The fleet, or the part of it that was asked for. ``stopped`` says, a sentence each, what stopped it.
+
+    ``summary`` is one sentence without these reasons.
+    """
+
+    cluster: Cluster | None
+    wanted: Revision | None
+    hosts: tuple[HostStatus, ...]
+    converged: bool
+    stopped: tuple[str, ...]
+    summary: str
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
+        return {
+            "version": None if self.cluster is None else self.cluster.version,
+            "cluster": None if self.cluster is None else self.cluster.state.value,
+            "wanted": self.wanted,
+            "converged": self.converged,
+            "summary": self.summary,
+            "stopped": [*self.stopped],
+            "hosts": [host.to_json() for host in self.hosts],
+        }
+
+
+def fleet_status(
+    cluster: Cluster | None,
+    hosts: Sequence[Host],
+    stops: Iterable[Stop] = (),
+    *,
+    asked: Collection[str] = (),
+    published: Revision | None = None,
+) -> FleetStatus:
+    """Judge the fleet, or only the hosts ``asked`` for by id or name; those not registered are unknown.
+
+    ``published`` is the revision that was last published whole: what hosts are to have while the cluster version
+    is null or false. A fleet without hosts is not converged.
+    """
+    wanted = _wanted(cluster, published)
+    registered = sorted((_host_status(host, wanted) for host in hosts), key=lambda host: (host.name, host.id))
+    rows = _asked(registered, asked, wanted) if asked else tuple(registered)
+    running = cluster is not None and cluster.state is ClusterState.RUNNING
+    stopped = cluster is not None and cluster.state is ClusterState.STOPPED
+    reasons = tuple(str(stop) for stop in sorted(stops, key=lambda stop: stop.time)) if stopped else ()
+    return FleetStatus(
+        cluster=cluster,
+        wanted=wanted,
+        hosts=rows,
+        converged=running and bool(rows) and all(row.state is HostState.CONVERGED for row in rows),
+        stopped=reasons,
+        summary=_cluster_summary(cluster, reasons) + _hosts_summary(rows, wanted),
+    )
+
+
+def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()) -> Verdict:
+    """Say whether the fleet, or these hosts (ids or names), reached a revision (``None``: the one wanted).
+
+    Revisions are compared as text; the start of a git commit id, of seven digits at least, will do.
+    """
+    rows = _asked(status.hosts, hosts, status.wanted) if hosts else status.hosts
+    stopped = status.cluster is not None and status.cluster.state is ClusterState.STOPPED
+    if revision is None:
+        running = status.cluster is not None and status.cluster.state is ClusterState.RUNNING
+        reached = running and all(row.state is HostState.CONVERGED for row in rows)
+    else:
+        reached = all(row.state is not HostState.FAILED and _is_at(row.version, str(revision)) for row in rows)
+    if rows and reached:
+        return Verdict.REACHED
+    return Verdict.STOPPED if stopped else Verdict.WAITING
+
+
+def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:
+    if cluster is None or cluster.version is None or cluster.version is False:
+        return published
+    return cluster.version if cluster.importing is None else cluster.importing
+
+
+def _host_status(host: Host, wanted: Revision | None) -> HostStatus:
+    if host.error is not None:
+        state = HostState.FAILED
+    elif host.deploying is not None:
+        state = HostState.DEPLOYING
+    elif wanted is None:
+        state = HostState.UNKNOWN
+    else:
+        state = HostState.CONVERGED if str(host.version) == str(wanted) else HostState.BEHIND
+    return HostStatus(
+        id=host.identity.id,
+        name=host.identity.name,
+        state=state,
+        role=host.identity.role,
+        version=host.version,
+        wanted=wanted,
+        step=host.step,
+        steps=host.steps,
+        error=host.error,
+        since=host.since,
+    )
+
+
+def _asked(rows: Iterable[HostStatus], asked: Collection[str], wanted: Revision | None) -> tuple[HostStatus, ...]:
+    rows = [row for row in rows if row.id in asked or row.name in asked]
+    known = {name for row in rows for name in (row.id, row.name)}
+    missing = sorted(set(asked) - known)
+    return (
+        *rows,
+        *(HostStatus(name, name, HostState.UNKNOWN, wanted=wanted, error="not registered") for name in missing),
+    )
+
+
+def _cluster_summary(cluster: Cluster | None, reasons: Sequence[str]) -> str:
+    if cluster is None:
+        return "nothing was published yet (there is no /hosts); "
+    match cluster.state:
+        case ClusterState.STOPPED:
+            return "ALL STOP; " if reasons else "ALL STOP: the cluster version was set to null; "
+        case ClusterState.HELD:
+            return "held, hosts start nothing; "
+        case ClusterState.IMPORTING:
+            return f"{short(cluster.importing)} is being published; "
+    return ""
+
+
+def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
+    if not rows:
+        return "no hosts"
+    hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
+    at = "" if wanted is None else f" at {short(wanted)}"
+    counts = [(state, sum(1 for row in rows if row.state is state)) for state in HostState]
+    return f"{hosts}: {', '.join(f'{count} {state.value}' for state, count in counts if count)}{at}"
+
+
+def _is_at(version: Revision | None, revision: str) -> bool:
+    text = "" if version is None else str(version)
+    start = re.fullmatch(r"[0-9a-f]{7,}", revision) is not None and is_commit(text)
+    return text == revision or (start and text.startswith(revision))
