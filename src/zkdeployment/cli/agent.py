@@ -1,0 +1,85 @@
+"""``zkdeployment agent``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import click
+
+from zkdeployment import log
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.config.load import load
+from zkdeployment.daemons.agent import Outcome
+from zkdeployment.daemons.control import Control
+from zkdeployment.errors import RefusedError
+from zkdeployment.planning.wording import sentence
+from zkdeployment.wiring import build_agent, preview_plan, run_agent
+
+#: An agent that is asked to end before it is done has not failed.
+_EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
+
+
+@click.command(name="agent")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-1", "--run-once", is_flag=True, help="Bring this host to the cluster version and end.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print the plan, one line a step, and touch nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Log everything, the scripts' output as it comes included.")
+@click.option(
+    "-z",
+    "--assert-zookeeper-address",
+    metavar="ADDRESS",
+    help="Refuse to start unless the name 'zookeeper' resolves to ADDRESS.",
+)
+def command(
+    config: Path, run_once: bool, dry_run: bool, verbose: bool, assert_zookeeper_address: str | None
+) -> None:
+    """Run the host agent in the foreground: follow the cluster version until it is stopped.
+
+    With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
+    held, 1 when the deployment failed. SIGTERM lets the step under way end, then ends the agent with 0. SIGHUP
+    makes it read its configuration again, between two deployments.
+
+    \b
+    Example:
+      zkdeployment agent /etc/zkdeployment/zkdeployment.cfg
+      zkdeployment agent --dry-run /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    if assert_zookeeper_address is not None:
+        check_address(assert_zookeeper_address)
+    os.umask(0o022)  # whatever ours was: what packages and scripts write is for all to read
+    settings = load(config)
+    if dry_run:
+        revision, plan = preview_plan(settings)
+        for number, step in enumerate(plan.steps, 1):
+            click.echo(f"{number}. {sentence(step)}")
+        click.echo(
+            f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True
+        )
+        return
+    control = Control(SystemClock())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: control.stop())
+    signal.signal(signal.SIGHUP, lambda *_: control.reload())
+    if not run_once:
+        run_agent(settings, control, verbose=verbose)
+        return
+    with build_agent(settings, verbose=verbose, control=control) as (agent, _):
+        raise click.exceptions.Exit(_EXIT[agent.run_once()])
+
+
+def check_address(expected: str) -> None:
+    """Raise ``RefusedError`` unless the name ``zookeeper`` resolves to this address, and to no other."""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo("zookeeper", None)}
+    except OSError as error:
+        raise RefusedError(
+            f"expected the name zookeeper to resolve to {expected}, but it does not: {error}"
+        ) from error
+    if found != {expected}:
+        raise RefusedError(
+            f"expected the name zookeeper to resolve to {expected}, not to {', '.join(sorted(found))}"
+        )

@@ -1,0 +1,99 @@
+"""``zkdeployment config``."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.cli.options import emit, output_option
+from zkdeployment.config.load import load
+from zkdeployment.errors import without_passwords
+
+if TYPE_CHECKING:
+    from zkdeployment.config.settings import Settings
+
+
+@click.group(name="config")
+def command() -> None:
+    """Check a configuration file.
+
+    \b
+    Example:
+      zkdeployment config check /etc/zkdeployment/zkdeployment.cfg
+    """
+
+
+@command.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@output_option
+def check(config: Path, output: str) -> None:
+    """Print what is understood of CONFIG, defaults included, or everything that is wrong with it.
+
+    Files and addresses that tell the host's id and role are read. Passwords are not shown.
+
+    \b
+    Example:
+      zkdeployment config check /etc/zkdeployment/zkdeployment.cfg
+    """
+    understood = _plain(load(config))
+    if output != "table":
+        emit(understood, output)
+        return
+    for section, values in understood.items():
+        click.echo(f"[{section}]")
+        for key, value in values.items():
+            click.echo(f"{key} = {_text(value)}".rstrip())
+
+
+def _plain(settings: Settings) -> dict[str, dict[str, object]]:
+    """Return settings section by section, under the keys of the file."""
+    identity = settings.identity
+    main: dict[str, object] = {
+        "host-id": identity.id if identity else None,
+        "host-name": identity.name if identity else None,
+        "role": identity.role if identity else None,
+    }
+    for field in fields(settings):
+        if field.name not in ("source", "identity", "sync"):
+            main[_key(field.name)] = _value(getattr(settings, field.name))
+    main["after"] = shlex.join(settings.after)
+    if not settings.checkout_sources:
+        main["checkout-sources"] = ["any" if settings.checkout_sources is None else "none"]
+    understood = {"zkdeployment": main}
+    if settings.sync is not None:
+        understood["sync"] = {
+            _key(field.name): _value(getattr(settings.sync, field.name)) for field in fields(settings.sync)
+        }
+    return understood
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _value(value: object) -> object:
+    match value:
+        case Path():
+            return str(value)
+        case tuple():
+            return list(value)
+        case str():
+            return without_passwords(value)
+        case _:
+            return value
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case list():
+            return ", ".join(str(part) for part in value)
+        case dict():
+            return ", ".join(f"{name}={part}" for name, part in value.items())
+        case _:
+            return str(value)

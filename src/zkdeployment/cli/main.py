@@ -1,0 +1,92 @@
+"""The command line: one program, one verb a job, each verb imported only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from zkdeployment import log
+from zkdeployment.errors import ZkdeploymentError
+
+#: Verb → the module of this package whose ``command`` it is, and its line in ``--help``.
+VERBS = {
+    "agent": ("agent", "Run the host agent in the foreground."),
+    "config": ("config", "Check a configuration file."),
+    "lint": ("lint", "Check tree files."),
+    "monitor": ("monitor", "Nagios check of this host."),
+    "provide": ("provide", "Register an instance of a service while a command runs."),
+    "resume": ("resume", "End a stop or a hold."),
+    "sandbox": ("sandbox", "A throw-away fleet on this machine."),
+    "status": ("status", "Show the fleet: version wanted, version had, state, error."),
+    "sync": ("sync", "Publish the tree from git to ZooKeeper."),
+    "tree": ("tree", "Show, read, compare, import and export the tree."),
+    "version": ("version", "Print the version of this program."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose verbs are imported when they are called, so that each starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Return the verbs."""
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a verb."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"zkdeployment.cli.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in sorted(VERBS.items())])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+def program() -> None:
+    """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
+
+    Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not converged, 5 timed out,
+    7 ZooKeeper unreachable, 75 wants to be started again; the monitor alone uses Nagios' 0 to 3.
+
+    \b
+    Example:
+      zkdeployment sandbox up --hosts 3 --samples
+      zkdeployment sandbox shell -- zkdeployment status --wait
+    """
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the program; an expected error is one line on stderr and its exit code, no stack trace."""
+    log.configure(quiet=True)
+    try:
+        status = program.main(argv, prog_name="zkdeployment", standalone_mode=False)
+    except click.exceptions.Exit as request:
+        status = request.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        status = 128 + signal.SIGINT
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except ZkdeploymentError as error:
+        click.echo(f"zkdeployment: {error}", err=True)
+        status = error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away (``| head``): not an error, and nothing more to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def check() -> NoReturn:
+    """Run ``check_zkdeployment``: the monitor under the name Nagios people expect."""
+    main(["monitor", *sys.argv[1:]])

@@ -1,0 +1,90 @@
+"""Options that several verbs share, and output for programs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+import yaml
+
+from zkdeployment.config.connection import connection_problem
+from zkdeployment.config.load import load
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+#: Where a host has its configuration.
+SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
+
+_DEFAULT_CONNECTION = "zookeeper:2181"
+
+
+def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``-z/--zookeeper`` and ``--config``; the verb is passed ``connection``, where ZooKeeper is."""
+
+    @click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, as HOST:PORT[,…][/CHROOT].")
+    @click.option(
+        "--config",
+        metavar="FILE",
+        envvar="ZKDEPLOYMENT_CONFIG",
+        type=click.Path(path_type=Path),
+        help="Configuration that says where ZooKeeper is.  [env: ZKDEPLOYMENT_CONFIG]",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: object, zookeeper: str | None, config: Path | None, **options: object) -> R:
+        return function(*args, connection=find_connection(zookeeper, config), **options)
+
+    return wrapped
+
+
+def find_connection(zookeeper: str | None, config: Path | None) -> str:
+    """Say where ZooKeeper is.
+
+    What was given as an option, else what the named configuration says, else ``ZC_ZK_CONNECTION_STRING``, else
+    what the system's configuration says, else ``zookeeper:2181``. Raises ``ConfigurationError``.
+    """
+    if zookeeper:
+        return _checked(zookeeper, "--zookeeper")
+    if config is not None:
+        return load(config, host=False).zookeeper
+    inherited = os.environ.get("ZC_ZK_CONNECTION_STRING")
+    if inherited:
+        return _checked(inherited, "ZC_ZK_CONNECTION_STRING")
+    if SYSTEM_CONFIGURATION.exists():
+        return load(SYSTEM_CONFIGURATION, host=False).zookeeper
+    return _DEFAULT_CONNECTION
+
+
+def output_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``-o/--output``; the verb is passed ``output``: ``table``, ``json`` or ``yaml``."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help="For people, or for programs.",
+    )(function)
+
+
+def emit(value: object, output: str) -> None:
+    """Print plain data as ``json`` or ``yaml`` on standard output."""
+    if output == "yaml":
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    else:
+        text = json.dumps(value, indent=2)
+    click.echo(text.rstrip("\n"))
+
+
+def _checked(connection: str, where: str) -> str:
+    problem = connection_problem(connection)
+    if problem is not None:
+        raise ConfigurationError(f"{where}: {problem}")
+    return connection

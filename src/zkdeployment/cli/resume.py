@@ -1,0 +1,47 @@
+"""``zkdeployment resume``."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+
+import click
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.options import zookeeper_options
+
+
+@click.command(name="resume")
+@click.option("--latest", is_flag=True, help="Ask the syncer to publish the branch's tip, as sync --force would.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; kept with the request.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="How long to wait for the syncer.",
+)
+@zookeeper_options
+def command(connection: str, latest: bool, reason: str, timeout: float) -> None:
+    """End a stop or a hold.
+
+    Without --latest the published revision is set again: hosts that failed try again. With it a fix that was
+    pushed is published first. The exit code is 3 when there is nothing to resume, 5 when no syncer published in
+    time.
+
+    \b
+    Example:
+      zkdeployment resume
+      zkdeployment resume --latest --reason 'web 1.3 fixed'
+    """
+    with Session(connection, session_timeout=10.0) as session:
+        operations = Operations(session)
+        if latest:
+            by = f"{getpass.getuser()} on {socket.gethostname()}"
+            revision = operations.resume_latest(by=by, reason=reason, now=time.time(), timeout=timeout)
+        else:
+            revision = operations.resume()
+    click.echo(f"resumed at {revision}")

@@ -1,0 +1,106 @@
+"""``zkdeployment status``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.live import Live
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.fleet_table import console_for, render
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.model.snapshot import Snapshot
+
+#: The revision of ``--wait`` without a revision: the one that is wanted.
+_WANTED = ""
+_INTERVAL = 0.5
+_NOT_CONVERGED = 4
+_EXIT = {Verdict.REACHED: 0, Verdict.STOPPED: 3, Verdict.WAITING: 5}
+
+
+@click.command(name="status")
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@click.option("--watch", is_flag=True, help="Show it until interrupted.")
+@click.option(
+    "--wait",
+    metavar="[REV]",
+    is_flag=False,
+    flag_value=_WANTED,
+    help="Return when the fleet, or these hosts, reached REV (default: the version wanted).",
+)
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Give up waiting after S seconds.")
+@output_option
+@zookeeper_options
+def command(
+    connection: str, hosts: tuple[str, ...], watch: bool, wait: str | None, timeout: float | None, output: str
+) -> None:
+    """Show the fleet: version wanted, version had, state, step, error, since when.
+
+    HOST is a host's id or name; without one, all hosts are shown. Exits with 0 when they are converged, else 4.
+    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout.
+
+    \b
+    Example:
+      zkdeployment status
+      zkdeployment status --wait --timeout 600
+      zkdeployment status app1.example.com -o json
+    """
+    with Session(connection, session_timeout=10) as session:
+        operations = Operations(session)
+
+        def look() -> FleetStatus:
+            return _judge(operations.snapshot(), hosts)
+
+        if watch:
+            _follow(look, lambda _status: False, timeout)
+            return
+        if wait is None:
+            status = look()
+            code = 0 if status.converged else _NOT_CONVERGED
+        else:
+            revision = wait if wait != _WANTED else None
+            status = _follow(look, lambda status: _is_over(status, revision, hosts), timeout)
+            code = _EXIT[wait_verdict(status, revision, hosts)]
+    _show(status, output)
+    raise click.exceptions.Exit(code)
+
+
+def _judge(snapshot: Snapshot, asked: Sequence[str]) -> FleetStatus:
+    return fleet_status(
+        snapshot.cluster, snapshot.hosts, snapshot.stops, asked=asked, published=snapshot.published
+    )
+
+
+def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:
+    return wait_verdict(status, revision, hosts) is not Verdict.WAITING
+
+
+def _follow(
+    look: Callable[[], FleetStatus], is_over: Callable[[FleetStatus], bool], timeout: float | None
+) -> FleetStatus:
+    """Look until it is over or ``timeout`` seconds are; on a terminal show what is going on meanwhile."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    console = console_for(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            status = look()
+            if is_over(status) or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            if console.is_terminal:
+                live.update(render(status), refresh=True)
+            time.sleep(_INTERVAL)
+
+
+def _show(status: FleetStatus, output: str) -> None:
+    if output != "table":
+        emit(status.to_json(), output)
+        return
+    console_for(stderr=False).print(render(status), soft_wrap=True)

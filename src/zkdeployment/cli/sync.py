@@ -1,0 +1,117 @@
+"""``zkdeployment sync``."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment import log
+from zkdeployment.adapters.sole import sole_process
+from zkdeployment.config.load import load
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.wiring import build_follower, build_syncer
+
+if TYPE_CHECKING:
+    from zkdeployment.config.settings import Settings
+
+#: What click passes for ``--interval`` without a number.
+_CONFIGURED = "as configured"
+
+
+@click.command(name="sync")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-u", "--url", metavar="URL", help="The tree's repository, instead of the configuration's.")
+@click.option(
+    "-t",
+    "--tree-directory",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where its mirror is kept, instead of the configuration's place.",
+)
+@click.option("-b", "--branch", metavar="BRANCH", help="The branch, instead of the configuration's.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print what would be published and change nothing.")
+@click.option("-f", "--force", is_flag=True, help="Publish also when all is stopped, or some host is behind.")
+@click.option(
+    "--interval",
+    metavar="[SECONDS]",
+    is_flag=False,
+    flag_value=_CONFIGURED,
+    help="Go on: look again after so many seconds (default: interval of the configuration).",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log everything.")
+def command(
+    config: Path,
+    *,
+    url: str | None,
+    tree_directory: Path | None,
+    branch: str | None,
+    dry_run: bool,
+    force: bool,
+    interval: str | None,
+    verbose: bool,
+) -> None:
+    """Publish the tip of the tree's branch to ZooKeeper, once or again and again.
+
+    Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
+    3), or if the tree has errors (1). With --interval it follows the branch until SIGTERM, looks at once at SIGHUP
+    and publishes at once for 'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
+
+    \b
+    Example:
+      zkdeployment sync --dry-run /etc/zkdeployment/zkdeployment.cfg
+      zkdeployment sync /etc/zkdeployment/zkdeployment.cfg --interval 60
+    """
+    log.configure(verbose=verbose)
+    given = {
+        "url": url,
+        "tree-directory": None if tree_directory is None else str(tree_directory.absolute()),
+        "branch": branch,
+        "interval": None if interval == _CONFIGURED else interval,
+    }
+    settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
+    if interval is not None and (dry_run or force):
+        raise ConfigurationError("--interval follows the branch for good; use --dry-run and --force without it")
+    if dry_run:
+        _preview(settings, force=force)
+        return
+    directory = settings.require_sync().tree_directory
+    with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
+        if not alone:
+            click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
+        elif interval is None:
+            with build_syncer(settings) as syncer:
+                click.echo(syncer.sync(force=force).sentence)
+        else:
+            _follow(settings)
+
+
+def _preview(settings: Settings, *, force: bool) -> None:
+    """Use a mirror that is thrown away: the one in use belongs to whoever runs just now."""
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+        with build_syncer(settings, mirror=Path(scratch) / "tree") as syncer:
+            report = syncer.preview(force=force)
+        if report.draft is None:
+            click.echo(report.sentence, err=True)
+            return
+        for line in report.draft.describe():
+            click.echo(line)
+        for problem in report.draft.warnings:
+            click.echo(f"warning: {problem}", err=True)
+        click.echo(f"would be {report.sentence}; nothing was changed", err=True)
+
+
+def _follow(settings: Settings) -> None:
+    interval = settings.require_sync().interval
+    if interval is None:
+        raise ConfigurationError(
+            f"{settings.source}: interval not specified in [sync]; set it, or --interval SECONDS"
+        )
+    with build_follower(settings) as (follower, control):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: control.stop())
+        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        follower.run(interval)

@@ -1,0 +1,223 @@
+"""``zkdeployment tree``: the tree as it is live, and as files have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.files import read_files
+from zkdeployment.cli.options import SYSTEM_CONFIGURATION, emit, output_option, zookeeper_options
+from zkdeployment.config.load import load
+from zkdeployment.errors import TreeError
+from zkdeployment.model.problem import Severity
+from zkdeployment.model.tree import Tree
+from zkdeployment.tree.diff import describe, diff
+from zkdeployment.tree.format import format_tree
+from zkdeployment.tree.layers import desired, lock_roles, merge
+from zkdeployment.tree.links import property_value, resolved_properties
+from zkdeployment.tree.lint import lint
+from zkdeployment.tree.parse import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from zkdeployment.model.problem import Problem
+    from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
+    from zkdeployment.model.tree import Properties
+    from zkdeployment.tree.layers import Merged
+
+_SESSION = 10.0
+_DIFFERENT = 4
+
+
+@click.group(name="tree")
+def command() -> None:
+    """Show, read, compare, import and export the tree.
+
+    \b
+    Example:
+      zkdeployment tree show /shop
+      zkdeployment tree get /shop/web version
+      zkdeployment tree diff tree/
+    """
+
+
+@command.command()
+@click.argument("arguments", metavar="[PATH]", nargs=-1)
+@click.option(
+    "--file",
+    "files",
+    metavar="FILE...",
+    multiple=True,
+    help="Show what these files say, *.zkx laid over *.zk, instead of the live tree.",
+)
+@output_option
+@zookeeper_options
+def show(connection: str, arguments: tuple[str, ...], files: tuple[str, ...], output: str) -> None:
+    """Show the tree, or PATH and what is below it, as text or as one object: path to properties.
+
+    The live tree is shown with its ephemeral nodes. Links are shown as they are.
+
+    \b
+    Example:
+      zkdeployment tree show /shop
+      zkdeployment tree show --file web.zk overrides.zkx -o json
+    """
+    more = tuple(argument for argument in arguments if files and argument.endswith((".zk", ".zkx")))
+    path = _single([argument for argument in arguments if argument not in more])
+    if files:
+        nodes = _parsed((*files, *more)).nodes
+    else:
+        with Session(connection, session_timeout=_SESSION) as session:
+            nodes = Operations(session).subtree(path) or {}
+    _print(nodes, path, output)
+
+
+@command.command()
+@click.argument("path", default="")
+@zookeeper_options
+def export(connection: str, path: str) -> None:
+    """Print the live tree, or PATH and what is below it, as text without ephemeral nodes.
+
+    \b
+    Example:
+      zkdeployment tree export > live.zk
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        nodes = Operations(session).live_tree().tree.nodes
+    _print(nodes, path.rstrip("/"), "table")
+
+
+@command.command()
+@click.argument("path")
+@click.argument("name", required=False)
+@zookeeper_options
+def get(connection: str, path: str, name: str | None) -> None:
+    """Print the properties of the node at PATH, or its property NAME, as JSON; links are followed.
+
+    \b
+    Example:
+      zkdeployment tree get /shop/web
+      zkdeployment tree get /shop/web version
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        lookup = Operations(session).lookup()
+        if name is None:
+            emit(resolved_properties(lookup, path), "json")
+        else:
+            emit(property_value(lookup, path, name), "json")
+
+
+@command.command(name="import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("-n", "--dry-run", is_flag=True, help="Print what would change and change nothing.")
+@zookeeper_options
+def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
+    """Change the live tree to what FILEs (or directories) say, without a new version.
+
+    Top-level nodes of *.zk files become what the files say; *.zkx files only add and change. Hosts deploy nothing
+    because of it; and what is live is then not what was published, so a plain resume is refused until the next
+    publication. For daily work push to the tree's repository instead.
+
+    \b
+    Example:
+      zkdeployment tree import --dry-run web.zk
+    """
+    merged = _checked(read_files(files))
+    with Session(connection, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        live, change = _compare(operations, merged)
+        for line in describe(change, live.tree):
+            click.echo(line)
+        if not dry_run:
+            operations.import_tree(change, roles=lock_roles(merged.tree), versions=live.versions)
+
+
+@command.command(name="diff")
+@click.argument("files", metavar="[FILE...]", nargs=-1)
+@output_option
+@zookeeper_options
+def diff_(connection: str, files: tuple[str, ...], output: str) -> None:
+    """Say what would have to change in the live tree for it to be what FILEs (or directories) say.
+
+    Without FILEs they are those at the tip of the branch that the configuration names. The exit code is 0 when
+    nothing would have to change, 4 when something would.
+
+    \b
+    Example:
+      zkdeployment tree diff tree/
+      zkdeployment tree diff --config /etc/zkdeployment/zkdeployment.cfg
+    """
+    merged = _checked(read_files(files) if files else _tip(click.get_current_context().params["config"]))
+    with Session(connection, session_timeout=_SESSION) as session:
+        live, change = _compare(Operations(session), merged)
+    if output == "table":
+        for line in describe(change, live.tree):
+            click.echo(line)
+    else:
+        emit({"create": change.create, "update": change.update, "delete": sorted(change.delete)}, output)
+    if change:
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+def _compare(operations: Operations, merged: Merged) -> tuple[LiveTree, TreeChange]:
+    live = operations.live_tree()
+    return live, diff(live.tree, desired(live.tree, merged, pinned=live.pinned))
+
+
+def _parsed(files: Iterable[str]) -> Tree:
+    """Read files as they stand; links may lead to nodes that are only live."""
+    parsed = [parse_bytes(file.name, file.content) for file in read_files(files)]
+    merged = merge(parsed)
+    _refuse([problem for file in parsed for problem in file.problems] + list(merged.problems))
+    return merged.tree
+
+
+def _tip(config: Path | None) -> Sequence[SourceFile]:
+    """Read the files at the branch's tip; the configuration is the one given, or the system's."""
+    settings = load(config or SYSTEM_CONFIGURATION, host=False)
+    settings.require_sync()
+    from zkdeployment.wiring import read_tip  # noqa: PLC0415  the other verbs start faster without it
+
+    return read_tip(settings)
+
+
+def _checked(files: Sequence[SourceFile]) -> Merged:
+    """Read files that are to be written, and refuse what the syncer would refuse."""
+    linted = lint(files)
+    _refuse(linted.problems)
+    return linted.merged
+
+
+def _refuse(problems: Iterable[Problem]) -> None:
+    """Say what is wrong; errors end the command with 1."""
+    errors = 0
+    for problem in problems:
+        click.echo(str(problem), err=True)
+        errors += problem.severity is Severity.ERROR
+    if errors:
+        raise click.exceptions.Exit(1)
+
+
+def _single(arguments: list[str]) -> str:
+    """Return the one path among arguments without a slash at its end; none is the root."""
+    if len(arguments) > 1:
+        raise click.UsageError(f"expected one PATH, got {' '.join(arguments)}")
+    return arguments[0].rstrip("/") if arguments else ""
+
+
+def _print(nodes: Mapping[str, Properties], path: str, output: str) -> None:
+    """Print a node and what is below it; as text under the bare nodes above it."""
+    below = {found: nodes[found] for found in nodes if not path or found == path or found.startswith(f"{path}/")}
+    if path and not below:
+        raise TreeError(f"there is no node {path}")
+    if output != "table":
+        emit({found: below[found] for found in sorted(below)}, output)
+        return
+    names = path.split("/")
+    above: dict[str, Properties] = {"/".join(names[:depth]): {} for depth in range(2, len(names))}
+    click.echo(format_tree(Tree(above | below)), nl=False)

@@ -1,0 +1,232 @@
+"""The only place that builds adapters and hands them to daemons."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.checkouts.places import CheckoutPlaces
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.filesystem import Filesystem
+from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.mail import Mailer
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.adapters.packages.none import NoPackages
+from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.scripts import ScriptRunner
+from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.config.load import load
+from zkdeployment.daemons import failpoints
+from zkdeployment.daemons.agent import Agent, preview
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.doors import Doors
+from zkdeployment.daemons.follower import Follower
+from zkdeployment.daemons.presence import Presence
+from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.errors import ConfigurationError, RefusedError
+from zkdeployment.log import get_logger
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.plan import Plan
+    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.ports import PackageManager
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_AGENT_SESSION = 30.0
+_SYNCER_SESSION = 10.0
+
+
+@contextlib.contextmanager
+def build_agent(
+    settings: Settings,
+    *,
+    verbose: bool = False,
+    packages: PackageManager | None = None,
+    session_timeout: float = _AGENT_SESSION,
+    control: Control | None = None,
+) -> Iterator[tuple[Agent, Control]]:
+    """Lock the run directory and give the agent, and what ends it; ``packages`` stands in for the settings' one.
+
+    Nothing is contacted before the agent runs. Raises ``RefusedError`` if another agent has the run directory.
+    """
+    identity = settings.require_identity()
+    run = RunDirectory(settings.require_run_directory())
+    if settings.root != Path("/"):
+        failpoints.arm(os.environ)
+    run.acquire()
+    session = Session(settings.zookeeper, session_timeout=session_timeout, create_chroot=True)
+    try:
+        control = Control(SystemClock()) if control is None else control
+        control.grace = settings.stop_timeout
+        scripts = _scripts(
+            settings,
+            run,
+            verbose=verbose,
+            tick=lambda: presence.tick(),  # noqa: PLW0108  it is made of these doors, below
+        )
+        doors = _doors(settings, session, run, scripts, packages)
+        host = Host(
+            identity,
+            version=run.read_version(),
+            pid=os.getpid(),
+            tags=settings.tags,
+            labels=settings.labels,
+            rack=settings.rack,
+        )
+        presence = Presence(host, doors, control)
+        yield Agent(doors, presence, control, after=settings.after), control
+    finally:
+        session.close()
+        run.release()
+
+
+def run_agent(settings: Settings, control: Control, *, verbose: bool = False) -> None:
+    """Run the agent until asked to end; whenever a changed configuration was read, a new one in its place.
+
+    A configuration that is wrong changes nothing.
+    """
+    current: Settings | None = settings
+    while current is not None:
+        reread = partial(_reread, current)
+        with build_agent(current, verbose=verbose, control=control) as (agent, _):
+            current = agent.run(reread)
+
+
+def _reread(settings: Settings) -> Settings | None:
+    """Return a changed configuration; ``None``, and a line in the log, if it is as it was or makes no sense."""
+    try:
+        found = load(settings.source)
+        found.require_identity()
+        if found.require_run_directory() != settings.run_directory:
+            run = RunDirectory(found.require_run_directory())
+            run.acquire()
+            run.release()
+    except (ConfigurationError, RefusedError) as error:
+        get_logger().error("configuration-not-reloaded", reason=str(error))
+        return None
+    changed = found != settings
+    get_logger().info(
+        "configuration-reloaded" if changed else "configuration-unchanged", file=str(settings.source)
+    )
+    return found if changed else None
+
+
+def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
+    """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
+    run = RunDirectory(settings.require_run_directory())
+    with Session(settings.zookeeper) as session:
+        doors = _doors(settings, session, run, _scripts(settings, run), packages)
+        return preview(doors, settings.require_identity())
+
+
+@contextlib.contextmanager
+def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[Syncer]:
+    """Connect and give what syncs once; for a preview, ``mirror`` stands in for the settings' tree directory.
+
+    Raises ``UnreachableError``.
+    """
+    with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
+        yield Syncer(_source(settings, mirror), ZooKeeperPublications(session))
+
+
+@contextlib.contextmanager
+def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
+    """Give the syncer that follows the branch, and what wakes and ends it; nothing is contacted before it runs."""
+    session = Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=True)
+    try:
+        store = ZooKeeperPublications(session)
+        control = Control(SystemClock())
+        syncer = Syncer(_source(settings), store)
+        yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
+    finally:
+        session.close()
+
+
+def read_tip(settings: Settings) -> Sequence[SourceFile]:
+    """Read the tree files at the branch's tip, through a mirror for this once; raises ``SourceError``."""
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
+        source = _source(settings, Path(place) / "mirror")
+        return source.files(source.fetch())
+
+
+def _source(settings: Settings, mirror: Path | None = None) -> GitSource:
+    sync = settings.require_sync()
+    return GitSource(
+        sync.url, mirror or sync.tree_directory, branch=sync.branch, allowed_signers=sync.allowed_signers
+    )
+
+
+def _doors(
+    settings: Settings, session: Session, run: RunDirectory, scripts: ScriptRunner, packages: PackageManager | None
+) -> Doors:
+    fleet = ZooKeeperFleet(
+        session,
+        previous_session=run.read_session(),
+        save_session=run.write_session,
+        lock_delay=settings.lock_delay,
+    )
+    return Doors(
+        connect=session.open,
+        session=lambda: session.id,
+        fleet=fleet,
+        files=Filesystem(settings.root, run),
+        packages=packages or _package_manager(settings),
+        checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
+        scripts=scripts,
+        clock=SystemClock(),
+        notifier=Notifier(),
+        mailer=Mailer(settings.mailto, server=settings.smtp),
+    )
+
+
+def _package_manager(settings: Settings) -> PackageManager:
+    if settings.packages == "none":
+        return NoPackages(settings.root)
+    return Dnf(settings.root, settings.repositories)
+
+
+def _scripts(
+    settings: Settings, run: RunDirectory, *, verbose: bool = False, tick: Callable[[], None] = lambda: None
+) -> ScriptRunner:
+    identity = settings.require_identity()
+    return ScriptRunner(
+        environment={
+            "HOME": _home(),
+            "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+            "LANG": os.environ.get("LANG") or "C.UTF-8",
+            "ZC_ZK_CONNECTION_STRING": settings.zookeeper,
+            "ZKDEPLOYMENT_ROOT": str(settings.root),
+            "ZKDEPLOYMENT_HOST_ID": identity.id,
+            "ZKDEPLOYMENT_HOST_NAME": identity.name,
+            "ZKDEPLOYMENT_ROLE": identity.role or "",
+            "ZKDEPLOYMENT_CONFIG": str(settings.source.absolute()),
+        },
+        logs=settings.root / "var" / "log" / "zkdeployment",
+        record=run.path / "script",
+        timeout=settings.script_timeout,
+        verbose=verbose,
+        tick=tick,
+    )
+
+
+def _home() -> str:
+    """Return the home of the user we run as; programs that we start need it, so it is put right here, too."""
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    if os.environ.get("HOME") != home:
+        get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
+        os.environ["HOME"] = home
+    return home
