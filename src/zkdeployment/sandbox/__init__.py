@@ -1,0 +1,1 @@
+"""A throw-away fleet on this machine: real ZooKeeper, real git, real RPMs."""

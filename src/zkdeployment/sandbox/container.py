@@ -1,0 +1,64 @@
+"""ZooKeeper in a container, where Docker runs and nothing is installed.
+
+The container shares the machine's network and the server's directory, so that it is found, reached and ended just
+as a server that runs without one: its first process is a process of this machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+IMAGE = "zookeeper:3.9"
+
+#: The image's own start script would change owners and users.
+_SERVER = (
+    'exec java "$@" -cp "$0:$(echo /apache-zookeeper-*-bin)/lib/*" {main} "$0/zoo.cfg" >>"$0/server.log" 2>&1'
+)
+
+
+def docker_problem() -> str | None:
+    """Say why there can be no container here; ``None`` if there can."""
+    try:
+        client = importlib.import_module("testcontainers.core.docker_client").DockerClient()
+        client.client.ping()
+    except ImportError:
+        return "testcontainers is not installed (pip install testcontainers)"
+    except Exception as error:  # noqa: BLE001  the library lets everything of the layers below it through
+        return f"Docker does not answer ({type(error).__name__})"
+    return None
+
+
+def start_container(directory: Path, options: Sequence[str], main: str) -> int:
+    """Start a server on the configuration in ``directory`` and return the id of its process.
+
+    It outlives this process and is removed when it ends. Raises ``ProgramError``.
+    """
+    config = importlib.import_module("testcontainers.core.config").testcontainers_config
+    config.ryuk_disabled = True  # which would end it together with this process
+    containers = importlib.import_module("testcontainers.core.container")
+    try:
+        container = containers.DockerContainer(IMAGE)
+        container.with_name(f"zkdeployment-{uuid.uuid4().hex[:12]}")
+        container.with_volume_mapping(str(directory), str(directory), "rw")
+        container.with_kwargs(
+            network_mode="host",
+            auto_remove=True,
+            user=f"{os.getuid()}:{os.getgid()}",
+            entrypoint=["sh", "-c", _SERVER.format(main=main), str(directory), *options],
+        )
+        container.start()
+        wrapped = container.get_wrapped_container()
+        wrapped.reload()
+        pid: int = wrapped.attrs["State"]["Pid"]
+    except Exception as error:  # the library lets everything through
+        raise ProgramError(f"cannot start {IMAGE} in a container: {error}") from error
+    return pid

@@ -1,0 +1,270 @@
+"""The sandbox: starts a fleet of the real parts in one directory, and ends it without a trace."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.errors import ConfigurationError, RefusedError
+from zkdeployment.sandbox import belongings, layout, samples
+from zkdeployment.sandbox.branch import Branch
+from zkdeployment.sandbox.ensemble import servers, start_ensemble
+from zkdeployment.sandbox.layout import Description, Layout
+from zkdeployment.sandbox.members import Daemon, Member, plain_environment
+from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.starting import wait_published, wait_registered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.model.host import Host
+
+#: How long another command may take to finish changing the sandbox, in seconds.
+_PATIENCE = 60.0
+
+
+class Sandbox:
+    """The sandbox in ``directory`` (default: a fixed place under the user's state directory), running or not."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.layout = Layout((directory or layout.default_directory()).expanduser().resolve())
+
+    @property
+    def directory(self) -> Path:
+        """Where all of it is."""
+        return self.layout.directory
+
+    # From the first process to the last
+
+    def up(
+        self,
+        hosts: Sequence[Host],
+        *,
+        servers: int = 1,
+        syncer: bool = True,
+        with_samples: bool = False,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Start a new fleet and return when every agent is registered; ``report`` is told what is under way.
+
+        Raises ``RefusedError`` if there is one already. Whatever else goes wrong: nothing is left of it.
+        """
+        self._claim()
+        try:
+            with self._changing():
+                Description(tuple(hosts), {}, syncer=syncer).save(self.layout.description)
+                report("starting ZooKeeper")
+                ports = start_ensemble(self.layout, servers)
+                description = Description(tuple(hosts), ports, syncer=syncer)
+                description.save(self.layout.description)
+                self._make_repositories(description, with_samples=with_samples, report=report)
+                self._configure(description)
+                report(f"starting {len(hosts)} agents")
+                agents = {host.identity.id: self._agent(host.identity.id) for host in hosts}
+                for agent in agents.values():
+                    agent.start()
+                wait_registered(description.zookeeper, agents)
+                if syncer:
+                    self._syncer.start()
+                    if with_samples:
+                        report("publishing the sample tree")
+                        wait_published(description.zookeeper, self._syncer)
+        except BaseException:
+            report("cleaning up")
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End everything that belongs to the sandbox and remove its directory; also after a crash.
+
+        Raises ``RefusedError`` if the directory is something else.
+        """
+        is_sandbox = self.layout.description.exists()
+        if not is_sandbox and self.directory.exists() and any(self.directory.iterdir()):
+            raise RefusedError(f"{self.directory} is not a sandbox: nothing was ended, nothing removed")
+        belongings.end(self.directory)
+        if is_sandbox:
+            # Last of all what says that this is a sandbox: so that an interrupted removal can be repeated.
+            for entry in self.directory.iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+            shutil.rmtree(self.directory)
+
+    # While it runs
+
+    def status(self) -> dict[str, Any]:
+        """Return what the sandbox consists of, and which processes run."""
+        description = self._description()
+        return {
+            "directory": str(self.directory),
+            "zookeeper": description.zookeeper,
+            "tree": self._branch(description).url,
+            "branch": description.branch,
+            "repository": str(self._repository.directory),
+            "config": str(self.layout.config),
+            "syncer": self._syncer.pid,
+            "servers": [
+                {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
+                for server in servers(self.layout, description.ports)
+            ],
+            "hosts": {host.identity.id: self._host_status(host) for host in description.hosts},
+        }
+
+    def push(self, directory: Path, message: str) -> str:
+        """Make the files of ``directory`` the content of the tree's branch; return its revision."""
+        description = self._description()
+        with self._changing():
+            return self._branch(description).push(directory, message)
+
+    def add_rpms(self, files: Sequence[Path]) -> None:
+        """Sign RPM files and add them to the repository."""
+        self._description()
+        with self._changing():
+            self._repository.add(files)
+
+    def start(self, names: Sequence[str]) -> None:
+        """Start hosts' agents, the syncer or ZooKeeper servers, unless they run."""
+        for member in self._members(names):
+            with self._changing():
+                member.start()
+
+    def stop(self, names: Sequence[str], *, kill: bool = False) -> None:
+        """End hosts' agents, the syncer or ZooKeeper servers; ``kill``: as a crash would."""
+        for member in self._members(names):
+            with self._changing():
+                if kill:
+                    member.kill()
+                else:
+                    member.stop()
+
+    def revive(self) -> list[str]:
+        """Start the agents and the syncer that ended though nobody stopped them; return their names."""
+        daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
+        daemons["syncer"] = self._syncer
+        crashed = [name for name, daemon in daemons.items() if daemon.crashed]
+        self.start(crashed)
+        return crashed
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which ``zkdeployment status`` and the like talk to this sandbox."""
+        return plain_environment(self.directory) | {
+            "ZC_ZK_CONNECTION_STRING": self._description().zookeeper,
+            "ZKDEPLOYMENT_CONFIG": str(self.layout.config),
+        }
+
+    # Inside
+
+    def _claim(self) -> None:
+        """Make the directory ours, or say why not."""
+        if any(character.isspace() for character in str(self.directory)):
+            raise ConfigurationError(f"{self.directory} holds white space, which rpm's configuration cannot")
+        if self.layout.description.exists():
+            running = belongings.belonging(self.directory)
+            found = "a sandbox is running" if running else "what is left of a sandbox is"
+            raise RefusedError(
+                f"{found} in {self.directory}; end it with: zkdeployment sandbox down -d {self.directory}"
+            )
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if any(self.directory.iterdir()):
+                raise ConfigurationError(f"{self.directory} is not empty; a sandbox needs a directory of its own")
+            self.directory.chmod(0o700)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from error
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep other commands from changing the sandbox meanwhile; raises ``RefusedError`` if one does."""
+        deadline = time.monotonic() + _PATIENCE
+        with self.layout.lock.open("a") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > deadline:
+                        raise RefusedError(f"another command is changing {self.directory}; try later") from error
+                    time.sleep(0.05)
+            yield
+
+    def _description(self) -> Description:
+        return Description.load(self.layout.description)
+
+    def _branch(self, description: Description) -> Branch:
+        return Branch(self.layout.tree, self.layout.mirror, description.branch)
+
+    @property
+    def _repository(self) -> Repository:
+        return Repository(self.layout.repository)
+
+    @property
+    def _syncer(self) -> Daemon:
+        words = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
+        return Daemon(self.directory, self.layout.syncer, "syncer", words)
+
+    def _agent(self, host_id: str) -> Daemon:
+        place = self.layout.host(host_id)
+        return Daemon(self.directory, place.directory, "agent", ["agent", str(place.config)])
+
+    def _make_repositories(
+        self, description: Description, *, with_samples: bool, report: Callable[[str], None]
+    ) -> None:
+        report("making the git and the RPM repository")
+        branch = self._branch(description)
+        branch.create()
+        self._repository.create()
+        if with_samples:
+            report("building the sample packages")
+            with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+                self._repository.add(samples.build(Path(scratch)))
+            with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+                text = samples.tree([host.identity for host in description.hosts])
+                (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
+                branch.push(Path(scratch), "The sample tree")
+
+    def _configure(self, description: Description) -> None:
+        self.layout.syncer.mkdir()
+        tools = layout.tools_configuration(
+            self.layout,
+            zookeeper=description.zookeeper,
+            url=self._branch(description).url,
+            branch=description.branch,
+        )
+        layout.write(self.layout.config, tools)
+        for host in description.hosts:
+            place = self.layout.host(host.identity.id)
+            for directory in (place.root, place.run):
+                directory.mkdir(parents=True)
+            agent = layout.agent_configuration(
+                place, host, zookeeper=description.zookeeper, repositories=self._repository.definitions
+            )
+            layout.write(place.config, agent)
+
+    def _host_status(self, host: Host) -> dict[str, Any]:
+        place = self.layout.host(host.identity.id)
+        agent = self._agent(host.identity.id)
+        return {
+            "name": host.identity.name,
+            "role": host.identity.role,
+            "root": str(place.root),
+            "run-directory": str(place.run),
+            "config": str(place.config),
+            "log": str(agent.log),
+            "pid": agent.pid,
+        }
+
+    def _members(self, names: Sequence[str]) -> list[Member]:
+        """Return what names mean; all of them are looked up before anything is done."""
+        description = self._description()
+        known: dict[str, Member] = {host.identity.id: self._agent(host.identity.id) for host in description.hosts}
+        known["syncer"] = self._syncer
+        known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
+        for name in names:
+            if name not in known:
+                raise ConfigurationError(f"{name} is not in this sandbox; expected one of {', '.join(known)}")
+        return [known[name] for name in names]

@@ -1,0 +1,216 @@
+"""Where a sandbox keeps its things, and what it writes into its configuration files."""
+
+from __future__ import annotations
+
+import configparser
+import io
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def default_directory() -> Path:
+    """Return the place of a sandbox that was given none."""
+    return Path(platformdirs.user_state_dir("zkdeployment", appauthor=False)) / "sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of the sandbox in ``directory``, which is absolute."""
+
+    directory: Path
+
+    @property
+    def description(self) -> Path:
+        """The file that says that this is a sandbox, and of what."""
+        return self.directory / "sandbox.json"
+
+    @property
+    def lock(self) -> Path:
+        """The file whose lock is held by whoever changes the sandbox."""
+        return self.directory / "lock"
+
+    @property
+    def config(self) -> Path:
+        """The configuration of the tools and of the syncer."""
+        return self.directory / "sandbox.cfg"
+
+    @property
+    def tree(self) -> Path:
+        """The bare repository of the tree."""
+        return self.directory / "tree.git"
+
+    @property
+    def mirror(self) -> Path:
+        """From where the sandbox pushes."""
+        return self.directory / "push.git"
+
+    @property
+    def repository(self) -> Path:
+        """The RPM repository, its keys and its definition."""
+        return self.directory / "rpm"
+
+    @property
+    def syncer(self) -> Path:
+        """The syncer's directory."""
+        return self.directory / "syncer"
+
+    @property
+    def syncer_tree(self) -> Path:
+        """The syncer's copy of the tree: not that of the tools, so that ``sync`` works by hand meanwhile."""
+        return self.syncer / "tree"
+
+    def server(self, number: int) -> Path:
+        """Return the directory of a ZooKeeper server."""
+        return self.directory / f"zookeeper{number}"
+
+    def host(self, host_id: str) -> HostLayout:
+        """Return the places of a host."""
+        return HostLayout(self.directory / "hosts" / host_id)
+
+
+@dataclass(frozen=True, slots=True)
+class HostLayout:
+    """The paths of one host."""
+
+    directory: Path
+
+    @property
+    def root(self) -> Path:
+        """What stands for ``/``."""
+        return self.directory / "root"
+
+    @property
+    def run(self) -> Path:
+        """The run directory."""
+        return self.directory / "run"
+
+    @property
+    def config(self) -> Path:
+        """The agent's configuration."""
+        return self.directory / "agent.cfg"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a sandbox consists of, as kept in its directory.
+
+    ``ports`` are those of the ZooKeeper servers: number → for clients, for the other servers, for elections.
+    """
+
+    hosts: tuple[Host, ...]
+    ports: Mapping[int, tuple[int, int, int]]
+    syncer: bool
+    branch: str = "main"
+
+    @property
+    def zookeeper(self) -> str:
+        """The connection string."""
+        return ",".join(f"127.0.0.1:{client}" for client, _, _ in self.ports.values())
+
+    def save(self, file: Path) -> None:
+        """Write it, whole or not at all."""
+        content = {
+            "hosts": {host.identity.id: host.properties() for host in self.hosts},
+            "ports": self.ports,
+            "syncer": self.syncer,
+            "branch": self.branch,
+        }
+        write(file, json.dumps(content, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, file: Path) -> Description:
+        """Read it; raises ``ConfigurationError`` if it is not there or damaged."""
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            return cls(
+                hosts=tuple(Host.from_properties(*item) for item in content["hosts"].items()),
+                ports={int(number): tuple(ports) for number, ports in content["ports"].items()},
+                syncer=bool(content["syncer"]),
+                branch=str(content["branch"]),
+            )
+        except FileNotFoundError as error:
+            raise ConfigurationError(
+                f"there is no sandbox in {file.parent}; start one with: zkdeployment sandbox up -d {file.parent}"
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"{file} is damaged; end the sandbox with: zkdeployment sandbox down -d {file.parent}"
+            ) from error
+
+
+def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, repositories: Path) -> str:
+    """Return the text of a host's configuration."""
+    return _ini(
+        {
+            "zkdeployment": {
+                "host-id": host.identity.id,
+                "host-name": host.identity.name,
+                "role": host.identity.role,
+                "run-directory": str(place.run),
+                "zookeeper": zookeeper,
+                "root": str(place.root),
+                "tags": ", ".join(host.tags),
+                "labels": ", ".join(f"{key}={value}" for key, value in host.labels.items()),
+                "rack": host.rack,
+                "lock-delay": "5",
+                "packages": "dnf",
+                "repositories": str(repositories),
+            }
+        }
+    )
+
+
+def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str) -> str:
+    """Return the text of the configuration of the tools and of the syncer."""
+    return _ini(
+        {
+            "zkdeployment": {"zookeeper": zookeeper, "run-directory": str(layout.syncer)},
+            "sync": {
+                "url": url,
+                "branch": branch,
+                "tree-directory": str(layout.directory / "tree"),
+                "interval": "1",
+            },
+        }
+    )
+
+
+def _ini(sections: Mapping[str, Mapping[str, str | None]]) -> str:
+    parser = configparser.ConfigParser(interpolation=None)
+    for section, values in sections.items():
+        parser[section] = {key: value for key, value in values.items() if value}
+    text = io.StringIO()
+    parser.write(text)
+    return text.getvalue()
+
+
+def write(file: Path, text: str) -> None:
+    """Replace a file atomically; it is its owner's alone."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as temporary:
+        temporary.write(text)
+        temporary.flush()
+        os.fsync(temporary.fileno())
+    Path(name).replace(file)
+
+
+def last_words(log: Path, lines: int = 5) -> str:
+    """Return the end of a log, as one line for a message."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "it printed nothing"
+    words: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(words[-lines:]) or "it printed nothing"

@@ -1,0 +1,138 @@
+"""Watches a fleet from outside while the demo plays: a live table, and who held which lock when."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from rich.live import Live
+from rich.table import Table
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.snapshot import Snapshot
+
+_INTERVAL = 0.05
+
+
+class Observer:
+    """Looks at the fleet of ``connection`` 20 times a second; a context manager."""
+
+    def __init__(self, connection: str, console: Console) -> None:
+        self._session = Session(connection)
+        self._operations = Operations(self._session)
+        self._console = console
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._look_again, name="observer", daemon=True)
+        self._holders: list[str] = []
+        self._watched: str | None = None
+        self._seen: Snapshot | None = None
+
+    def __enter__(self) -> Self:
+        self._session.open()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join()
+        self._session.close()
+
+    def snapshot(self) -> Snapshot:
+        """Read the fleet as it is now."""
+        return self._operations.snapshot()
+
+    def providers(self, service: str) -> list[str]:
+        """Return the addresses of the instances that are registered now."""
+        return self._session.children(f"{service}/providers") or []
+
+    @contextmanager
+    def holders(self, deployment: Deployment) -> Iterator[list[str]]:
+        """Give a list that grows by the holder of the service node's lock each time it passes to another."""
+        self._holders = []
+        self._watched = f"/agent-locks/{deployment.lock_name}"
+        yield self._holders
+        self._watched = None
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show the hosts in a table that follows them, on a terminal; it disappears afterwards."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, get_renderable=self._table, refresh_per_second=8, transient=True):
+            yield
+
+    def _look_again(self) -> None:
+        while not self._closed.wait(_INTERVAL):
+            try:
+                self._seen = self._operations.snapshot()
+                self._note_holder()
+            except UnreachableError:
+                continue
+
+    def _note_holder(self) -> None:
+        if (directory := self._watched) is None:
+            return
+        contenders = sorted(self._session.children(directory) or (), key=lambda name: name[-10:])
+        first = self._session.get(f"{directory}/{contenders[0]}") if contenders else None
+        if first is None:
+            return
+        holder = str(first.properties.get("string_value", "?"))
+        if self._holders[-1:] != [holder]:
+            self._holders.append(holder)
+
+    def _table(self) -> Table:
+        table = Table("host", "role", "version", "does", "done")
+        for host in self._seen.hosts if self._seen else ():
+            done, total = host.steps or (0, 0)
+            table.add_row(
+                host.identity.name,
+                host.identity.role or "",
+                str(host.version or "")[:12],
+                f"[red]{host.error}" if host.error else host.step or "",
+                f"{'#' * done}{'.' * (total - done)}",
+            )
+        return table
+
+
+class Run(NamedTuple):
+    """One run of a deploy script, as its own log tells: from and to in seconds since the epoch."""
+
+    begin: float
+    end: float
+    host: str
+
+
+def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since: float) -> list[Run]:
+    """Read the logs of the sample packages' scripts: the runs for a service, on all hosts, in order of time."""
+    runs = []
+    for host, root in roots.items():
+        begun: dict[str, float] = {}
+        for line in (root / "var" / "log" / f"{package}.log").read_text(encoding="utf-8").splitlines():
+            time, event, path, number = line.split()
+            if path == service and event == "begin":
+                begun[number] = float(time)
+            elif path == service and begun.get(number, 0.0) >= since:
+                runs.append(Run(begun[number], float(time), host))
+    return sorted(runs)
+
+
+def overlaps(runs: list[Run]) -> list[tuple[Run, Run]]:
+    """Return the pairs of runs on different hosts that went on at the same time."""
+    return [
+        (one, other)
+        for index, one in enumerate(runs)
+        for other in runs[index + 1 :]
+        if other.begin < one.end and one.host != other.host
+    ]

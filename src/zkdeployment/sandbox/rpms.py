@@ -1,0 +1,210 @@
+"""A signed RPM repository in one directory, and how to build what goes into it.
+
+The same as an operator would do by hand with gpg, rpmbuild, rpmsign and createrepo_c. A host uses it with
+``repositories = DIRECTORY/definitions``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import process
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_REPO_FILE = """\
+[{name}]
+name={name}
+baseurl={url}
+enabled=1
+gpgcheck=1
+gpgkey={key}
+metadata_expire=1
+"""
+
+#: Seconds for which metadata that was replaced stays, for readers that began with it.
+_GRACE = 600.0
+
+#: How every RPM file begins.
+_MAGIC = b"\xed\xab\xee\xdb"
+
+#: Seconds for gpg, rpmbuild, rpmsign and createrepo_c.
+_TIMEOUT = 300.0
+
+
+def build(spec: Path, directory: Path, definitions: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Build the packages of a spec file and return the RPM files made in ``directory``.
+
+    ``definitions`` are macros the spec file uses. Raises ``ProgramError`` with what rpmbuild said.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".build-") as scratch:
+        macros = {
+            **(definitions or {}),
+            "_topdir": scratch,
+            "_rpmdir": f"{scratch}/RPMS",
+            "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
+        }
+        defines = [word for name, text in macros.items() for word in ("--define", f"{name} {text}")]
+        process.run(["rpmbuild", "-bb", *defines, str(spec)], timeout=_TIMEOUT).check()
+        built = sorted(Path(scratch).glob("RPMS/*.rpm"))
+        return tuple(file.replace(directory / file.name) for file in built)
+
+
+class Repository:
+    """A repository of signed packages: ``directory`` holds the RPM files and their metadata.
+
+    Several processes may add to it and any number read it meanwhile.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def definitions(self) -> Path:
+        """The directory of the ``.repo`` file, to be used as ``repositories`` in a host's configuration."""
+        return self.directory / "definitions"
+
+    @property
+    def key(self) -> Path:
+        """The public key that the packages are signed with, as text."""
+        return self.directory / "RPM-GPG-KEY"
+
+    def create(self, name: str = "sandbox") -> None:
+        """Make an empty repository with a key of its own. One that is there already is left as it is.
+
+        Raises ``ProgramError`` when gpg or createrepo_c fail.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._changing():
+            if not self.key.exists():
+                self._make_key(name)
+            self.definitions.mkdir(exist_ok=True)
+            text = _REPO_FILE.format(
+                name=name, url=self.directory.absolute().as_uri(), key=self.key.absolute().as_uri()
+            )
+            (self.definitions / f"{name}.repo").write_text(text, encoding="utf-8")
+            self._refresh()
+
+    def add(self, files: Sequence[Path]) -> tuple[Path, ...]:
+        """Sign copies of RPM files and publish them all at once; return where they are.
+
+        One of the same name, version, release and architecture is replaced. Raises ``ConfigurationError`` for a
+        file that is no RPM package, ``ProgramError`` when signing fails; nothing is published then.
+        """
+        names = [_file_name(file) for file in files]
+        with self._changing(), tempfile.TemporaryDirectory(dir=self.directory, prefix=".incoming-") as scratch:
+            copies = [
+                Path(shutil.copyfile(file, Path(scratch) / name)) for file, name in zip(files, names, strict=True)
+            ]
+            if copies:
+                with self._signing_home() as env:
+                    signing = ["rpmsign", "--addsign", "--define", f"__gpg {_gpg()}", "--define", "_gpg_name RPM"]
+                    process.run([*signing, *map(str, copies)], env=env, timeout=_TIMEOUT).check()
+            published = tuple(copy.replace(self.directory / copy.name) for copy in copies)
+            self._refresh()
+            return published
+
+    def remove(self, pattern: str) -> None:
+        """Take the RPM files whose names match ``pattern`` (``hello-1.0-*``) out of the repository."""
+        with self._changing():
+            for file in self.directory.glob(f"{pattern}.rpm"):
+                file.unlink()
+            self._refresh()
+
+    def _make_key(self, name: str) -> None:
+        with _gpg_home() as env:
+            owner = ["--quick-gen-key", f"RPM {name} <rpm@{name}.invalid>", "rsa2048", "sign", "never"]
+            process.run([_gpg(), "--batch", "--passphrase", "", *owner], env=env, timeout=_TIMEOUT).check()
+            secret = process.run([_gpg(), "--batch", "--armor", "--export-secret-keys"], env=env).check().stdout
+            public = process.run([_gpg(), "--batch", "--armor", "--export"], env=env).check().stdout
+        self._secret_key.touch(mode=stat.S_IRUSR | stat.S_IWUSR)
+        self._secret_key.write_text(secret, encoding="ascii")
+        self.key.write_text(public, encoding="ascii")
+
+    @contextmanager
+    def _signing_home(self) -> Iterator[Mapping[str, str]]:
+        """Yield an environment in which gpg knows the repository's secret key."""
+        with _gpg_home() as env:
+            process.run([_gpg(), "--batch", "--import", str(self._secret_key)], env=env, timeout=_TIMEOUT).check()
+            yield env
+
+    def _refresh(self) -> None:
+        """Make the metadata anew.
+
+        createrepo_c's own swap leaves a moment without any. So it writes beside; its files, whose names hold their
+        checksums, are moved in first, and the index that points to them replaces the old one at last.
+        """
+        metadata = self.directory / "repodata"
+        metadata.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.directory, prefix=".metadata-") as scratch:
+            words = [
+                "createrepo_c",
+                "-q",
+                "--no-database",
+                "--outputdir",
+                scratch,
+                "--excludes",
+                ".*",
+                str(self.directory),
+            ]
+            process.run(words, timeout=_TIMEOUT).check()
+            made = sorted((Path(scratch) / "repodata").iterdir(), key=lambda file: file.name == "repomd.xml")
+            names = {file.replace(metadata / file.name).name for file in made}
+        outdated = time.time() - _GRACE
+        for file in metadata.iterdir():
+            if file.name not in names and file.stat().st_mtime < outdated:
+                file.unlink()
+
+    @property
+    def _secret_key(self) -> Path:
+        return self.directory / ".secret-key"
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the repository's lock, which dies with its holder."""
+        with (self.directory / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+@contextmanager
+def _gpg_home() -> Iterator[Mapping[str, str]]:
+    """Yield an environment with an empty home for gpg, and leave no gpg-agent behind.
+
+    Its path is short, as the agent's socket is in it.
+    """
+    with tempfile.TemporaryDirectory(prefix="zkd-", ignore_cleanup_errors=True) as home:
+        env = {**os.environ, "GNUPGHOME": home}
+        try:
+            yield env
+        finally:
+            process.run(["gpgconf", "--kill", "all"], env=env, timeout=_TIMEOUT)
+
+
+def _gpg() -> str:
+    """Return gpg's path: some systems' rpm look for it under a name it does not have."""
+    return shutil.which("gpg") or "gpg"
+
+
+def _file_name(file: Path) -> str:
+    """Return the usual name for an RPM file; ``ConfigurationError`` if it is none."""
+    if not file.is_file():
+        raise ConfigurationError(f"{file} is not a file; expected an RPM package")
+    with file.open("rb") as opened:
+        if opened.read(len(_MAGIC)) != _MAGIC:  # rpm would read a text as a list of packages
+            raise ConfigurationError(f"{file} is not an RPM package")
+    read = process.run(["rpm", "-qp", "--qf", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm", str(file)])
+    if read.status or "/" in read.stdout or not read.stdout:
+        raise ConfigurationError(f"{file} is not an RPM package: {' '.join(read.stderr.split())[-300:]}")
+    return read.stdout

@@ -1,0 +1,73 @@
+"""The sample packages and their tree: two small HTTP services, built from one spec file.
+
+``hello`` runs on every host, twice on the first; ``worker`` runs on the hosts of a role.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.sandbox import rpms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.model.host import Identity
+
+#: The sample packages: name and version.
+PACKAGES = (("hello", "1.0"), ("hello", "1.1"), ("worker", "2.0"))
+
+_SOURCE = Path(__file__).parent / "package"
+
+_HELLO = """\
+/demo
+  /texts
+    greeting = 'Hello from the sandbox'
+
+  /hello : hello
+    version = '{version}'
+    greeting => /demo/texts greeting
+    /providers
+    /deploy
+{targets}"""
+
+_WORKER = """
+  /worker : worker
+    version = '2.0'
+    queue = 'letters'
+    /providers
+    /deploy
+      /{target}
+"""
+
+
+def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> list[Path]:
+    """Build packages, each a name and a version, and return the RPM files made in ``directory``.
+
+    Raises ``ProgramError`` with what rpmbuild said.
+    """
+    return [
+        file
+        for name, version in packages
+        for file in rpms.build(
+            _SOURCE / "service.spec",
+            directory,
+            {"service": name, "service_version": version, "service_source": str(_SOURCE)},
+        )
+    ]
+
+
+def tree(hosts: Sequence[Identity], *, version: str = "1.0", worker: bool = True) -> str:
+    """Return the text of the sample tree for these hosts, with ``hello`` at ``version``.
+
+    ``worker`` runs on the hosts of the first role there is, or on the last host if none has a role.
+    """
+    names = list(dict.fromkeys(host.role or host.id for host in hosts))
+    targets = "".join(
+        f"      /{name}\n        n = 2\n" if index == 0 else f"      /{name}\n" for index, name in enumerate(names)
+    )
+    text = _HELLO.format(version=version, targets=targets)
+    if worker and hosts:
+        text += _WORKER.format(target=next((host.role for host in hosts if host.role), hosts[-1].id))
+    return text

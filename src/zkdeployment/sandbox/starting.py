@@ -1,0 +1,51 @@
+"""Waiting until daemons that were started do their work, or saying why they do not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.errors import ProgramError, WaitTimeoutError
+from zkdeployment.sandbox.layout import last_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.sandbox.members import Daemon
+
+#: How long daemons may take: this, and so much more for each of them, in seconds.
+_LIMIT = 60.0
+_LIMIT_EACH = 2.0
+
+_INTERVAL = 0.05
+
+
+def wait_registered(zookeeper: str, agents: Mapping[str, Daemon]) -> None:
+    """Return when the agents (by host id) are registered.
+
+    Raises ``ProgramError`` if one ends before, ``WaitTimeoutError`` if they take too long; with its last words.
+    """
+    deadline = time.monotonic() + _LIMIT + _LIMIT_EACH * len(agents)
+    with Session(zookeeper) as session:
+        while missing := agents.keys() - set(session.children("/hosts") or ()):
+            for host_id in sorted(missing):
+                _check(agents[host_id], f"the agent of {host_id}", "was registered", deadline)
+            time.sleep(_INTERVAL)
+
+
+def wait_published(zookeeper: str, syncer: Daemon) -> None:
+    """Return when the syncer has published a revision; raises as ``wait_registered`` does."""
+    deadline = time.monotonic() + _LIMIT
+    with Session(zookeeper) as session:
+        while Operations(session).snapshot().published is None:
+            _check(syncer, "the syncer", "published the tree", deadline)
+            time.sleep(_INTERVAL)
+
+
+def _check(daemon: Daemon, name: str, aim: str, deadline: float) -> None:
+    if daemon.pid is None:
+        raise ProgramError(f"{name} ended before it {aim}: {last_words(daemon.log)}")
+    if time.monotonic() > deadline:
+        raise WaitTimeoutError(f"{name} took too long until it {aim}; it said: {last_words(daemon.log)}")

@@ -1,0 +1,238 @@
+"""The story that the demo tells: a fleet follows a git repository, in five stages, each of them checked.
+
+Whatever is said to have happened was looked at: in ZooKeeper, in the hosts' package databases and files, in the
+pages of the services, in what ``zkdeployment`` and ``check_zkdeployment`` print.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+
+from zkdeployment.adapters import process
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.sandbox import samples
+from zkdeployment.sandbox.observer import Observer, overlaps, script_runs
+from zkdeployment.sandbox.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rich.console import Console
+
+    from zkdeployment.adapters.process import Completed
+    from zkdeployment.sandbox.fleet import Sandbox
+
+HOSTS = (
+    Host(Identity("host1", "host1.sandbox")),
+    Host(Identity("host2", "host2.sandbox")),
+    Host(Identity("host3", "host3.sandbox", role="backoffice")),
+)
+
+HELLO = "/demo/hello"
+WORKER = "/demo/worker"
+
+#: Instances of hello: host1 runs two of them.
+_INSTANCES = {("host1.sandbox", 0), ("host1.sandbox", 1), ("host2.sandbox", 0), ("host3.sandbox", 0)}
+
+_PATIENCE = 90
+
+
+class DemoError(ZkdeploymentError):
+    """Something did not happen as told."""
+
+
+class Story:
+    """The five stages, told on ``console`` and played in ``sandbox``."""
+
+    def __init__(self, sandbox: Sandbox, console: Console) -> None:
+        self.sandbox = sandbox
+        self.console = console
+        self.revisions: list[str] = []
+
+    def tell(self) -> None:
+        """Play the stages after the start; raises ``DemoError`` where reality differs."""
+        observing = Observer(self.sandbox.status()["zookeeper"], self.console)
+        with observing as observer, Supervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")):
+            self.observer = observer
+            self.look_around()
+            self.first_revision()
+            self.rolling_update()
+            self.failure()
+            self.repair()
+
+    # The stages
+
+    def start(self) -> None:
+        """Stage 1: the parts. What fails here leaves nothing behind."""
+        self.stage(1, "a ZooKeeper, a git repository, a signed RPM repository, three hosts, a syncer")
+        with self.console.status("") as shown:
+            self.sandbox.up(HOSTS, report=lambda text: shown.update(f"{text} ..."))
+
+    def look_around(self) -> None:
+        """Stage 1, continued: what was started, and the packages."""
+        status = self.sandbox.status()
+        self.check(status["syncer"] is not None, f"a syncer follows {status['tree']}")
+        for host_id, host in status["hosts"].items():
+            self.check(host["pid"] is not None, f"the agent of {host_id} runs; its root is {host['root']}")
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+            self.sandbox.add_rpms(samples.build(Path(scratch)))
+        files = [file.name for file in Path(status["repository"]).glob("*.rpm")]
+        self.check(len(files) == len(samples.PACKAGES), f"built, signed and published: {', '.join(sorted(files))}")
+
+    def first_revision(self) -> None:
+        """Stage 2: the first push."""
+        self.stage(2, "push of revision 1: hello 1.0, twice on host1 and once on two more hosts, and a worker")
+        self.push("hello 1.0 and a worker", version="1.0")
+        self.converge()
+        self.check_pages("1.0")
+        self.check(len(self.pages(WORKER)) == 1, "the worker of the role backoffice answers on host3")
+
+    def rolling_update(self) -> None:
+        """Stage 3: a new version rolls through the fleet."""
+        self.stage(3, "push of revision 2: hello 1.1; it rolls, one host at a time")
+        since = time.time()
+        with self.observer.holders(Deployment(HELLO, 0)) as holders:
+            self.push("hello 1.1", version="1.1")
+            self.converge()
+        roots = {host_id: Path(host["root"]) for host_id, host in self.sandbox.status()["hosts"].items()}
+        runs = script_runs(roots, "hello", HELLO, since=since)
+        each = f"the deploy script ran for each of the {len(_INSTANCES)} instances of {HELLO}: {len(runs)} times"
+        self.check(len(runs) >= len(_INSTANCES), each)
+        together = overlaps(runs)
+        self.check(not together, f"at no moment on two hosts: {len(together)} of these runs overlap")
+        hosts = {str(host.identity) for host in HOSTS}
+        self.check(set(holders) == hosts, f"the lock went from {' to '.join(holders)}")
+        self.check_pages("1.1")
+
+    def failure(self) -> None:
+        """Stage 4: a revision that cannot be deployed."""
+        self.stage(4, "push of revision 3: a version of hello that does not exist")
+        before = self.packages()
+        good = self.revisions[-1]
+        revision = self.push("hello 9.9", version="9.9")
+        waited = self.run("zkdeployment", "status", "--wait", revision, "--timeout", str(_PATIENCE))
+        self.check(waited.status == 3, "status --wait says that the fleet is stopped (exit 3)", waited)
+        snapshot = self.observer.snapshot()
+        stopped = snapshot.cluster is not None and snapshot.cluster.version is None
+        self.check(stopped, "the cluster version is null")
+        errors = {host.identity.id: host.error for host in snapshot.hosts if host.error}
+        self.check(bool(errors), f"{' and '.join(errors)} failed", waited)
+        for host_id, error in errors.items():
+            self.check("hello" in error and "9.9" in error, f"{host_id} says why: {error}")
+        shown = self.run("zkdeployment", "status")
+        self.check(all(name in shown.stdout for name in errors), "status says where it failed", shown)
+        self.check_nagios(errors)
+        versions = {host.version for host in snapshot.hosts}
+        self.check(versions == {good}, "every host is still at revision 2")
+        self.check(self.packages() == before, "no package was changed on any host")
+        self.check_pages("1.1")
+
+    def repair(self) -> None:
+        """Stage 5: the fix, and a service that is not wanted any more."""
+        self.stage(5, "push of the fix, resume; then a service is removed from the tree")
+        self.push("back to hello 1.1", version="1.1")
+        resumed = self.run(
+            *("zkdeployment", "resume", "--latest", "--reason", "the version was mistyped", "--timeout", "60")
+        )
+        self.check(resumed.status == 0, "resume --latest: the syncer published the fix", resumed)
+        self.converge()
+        self.check_pages("1.1")
+        ports = [page["port"] for page in self.pages(WORKER)]
+        self.push("no worker any more", version="1.1", worker=False)
+        self.converge()
+        self.check(not any(_answers(port) for port in ports), "the worker does not answer any more")
+        names = {line.split("-")[0] for lines in self.packages().values() for line in lines}
+        self.check("worker" not in names and "hello" in names, "its package is gone from every host")
+        for host_id, host in self.sandbox.status()["hosts"].items():
+            left = [place for place in ("opt", "etc") if (Path(host["root"]) / place / "worker").exists()]
+            self.check(not left, f"/opt and /etc of {host_id} are clean")
+
+    # What they are made of
+
+    def stage(self, number: int, text: str) -> None:
+        """Say what comes."""
+        self.console.print(f"\n[bold cyan]{number}[/] [bold]{text}[/]", highlight=False, soft_wrap=True)
+
+    def check(self, holds: bool, text: str, completed: Completed | None = None) -> None:  # noqa: FBT001  a fact
+        """Say that something holds; raises ``DemoError`` with what a command printed if it does not."""
+        if not holds:
+            printed = (
+                f"; {' '.join(completed.argv)} printed: {completed.stdout}{completed.stderr}" if completed else ""
+            )
+            raise DemoError(f"expected: {text}{printed}")
+        self.console.print(f"  [green]ok[/] {text}", highlight=False, soft_wrap=True)
+
+    def push(self, message: str, *, version: str, worker: bool = True) -> str:
+        """Push the sample tree; return the revision."""
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+            text = samples.tree([host.identity for host in HOSTS], version=version, worker=worker)
+            (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
+            revision = self.sandbox.push(Path(scratch), message)
+        self.revisions.append(revision)
+        self.console.print(f"  git push: {revision[:12]} {message}", highlight=False)
+        return revision
+
+    def converge(self) -> None:
+        """Wait until every host has the revision that was pushed last."""
+        wanted = self.revisions[-1]
+        begun = time.monotonic()
+        with self.observer.live():
+            waited = self.run("zkdeployment", "status", "--wait", wanted, "--timeout", str(_PATIENCE))
+        seconds = time.monotonic() - begun
+        self.check(waited.status == 0, f"every host is at {wanted[:12]} after {seconds:.0f} s", waited)
+
+    def pages(self, service: str) -> list[dict[str, Any]]:
+        """Fetch the page of each instance that is registered."""
+        return [json.loads(_fetch(address)) for address in self.observer.providers(service)]
+
+    def check_pages(self, version: str) -> None:
+        """Check that each instance of hello answers with this version."""
+        pages = self.pages(HELLO)
+        found = {(page["host"], page["instance"]) for page in pages}
+        versions = {page["version"] for page in pages}
+        greetings = {page["properties"]["greeting"] for page in pages}
+        self.check(found == _INSTANCES, f"a page from each of the {len(pages)} instances of hello")
+        self.check(versions == {version}, f"each of them shows version {version}, and says: {greetings.pop()}")
+
+    def check_nagios(self, failed: Collection[str]) -> None:
+        """Check that Nagios is warned on every host of the stopped fleet, on a failed one with the reason."""
+        for host_id, host in self.sandbox.status()["hosts"].items():
+            asked = self.run("check_zkdeployment", host["config"])
+            line = (asked.stdout.splitlines() or [""])[0]
+            told = "9.9" in line if host_id in failed else "None" in line
+            self.check(asked.status == 1 and told, f"check_zkdeployment of {host_id} warns: {line}", asked)
+
+    def packages(self) -> dict[str, list[str]]:
+        """Return each host's packages."""
+        return {
+            host_id: sorted(
+                process.run(["rpm", "--root", host["root"], "--dbpath", "/var/lib/rpm", "-qa"])
+                .check()
+                .stdout.split()
+            )
+            for host_id, host in self.sandbox.status()["hosts"].items()
+        }
+
+    def run(self, *argv: str) -> Completed:
+        """Run one of our commands as an operator of this fleet would."""
+        return process.run(argv, env=self.sandbox.environment(), timeout=_PATIENCE + 30)
+
+
+def _fetch(address: str) -> bytes:
+    return urllib3.request("GET", f"http://{address}/", timeout=5, retries=2).data
+
+
+def _answers(port: int) -> bool:
+    try:
+        _fetch(f"127.0.0.1:{port}")
+    except urllib3.exceptions.HTTPError:
+        return False
+    return True

@@ -1,0 +1,280 @@
+"""Finding and running a real ZooKeeper: for the sandbox, the demo and the tests."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import ProgramError
+from zkdeployment.sandbox.background import Background
+from zkdeployment.sandbox.container import IMAGE, docker_problem, start_container
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Where distributions and package managers put ZooKeeper's jars, besides what ``ZOOKEEPER_HOME`` names.
+PLACES = (
+    "/usr/share/java/zookeeper.jar",  # Debian, Ubuntu: the manifest names the other jars but a logger
+    "/usr/share/java/zookeeper/*.jar",
+    "/usr/share/zookeeper/lib/*.jar",
+    "/usr/share/zookeeper/*.jar",
+    "/usr/lib/zookeeper/lib/*.jar",
+    "/opt/zookeeper/lib/*.jar",
+)
+
+_LOOPBACK = "127.0.0.1"
+_START_LIMIT = 60.0
+_PORT_LIMIT = 2.0
+_PORTS = range(20000, 32000)
+_PORT_ATTEMPTS = 100
+
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+_OPTIONS = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    # What a machine's crash would lose does not matter in a throw-away directory.
+    "-Dzookeeper.forceSync=no",
+)
+
+_CONFIGURATION = """\
+dataDir={data}
+clientPortAddress={address}
+clientPort={port}
+tickTime=250
+minSessionTimeout=500
+maxSessionTimeout=6000
+initLimit=80
+syncLimit=40
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr,ruok,mntr,cons,dump,wchs,isro
+{ensemble}"""
+
+_LOG4J = """\
+log4j.rootLogger=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %-5p %c{1}: %m%n
+"""
+
+_LOGBACK = """\
+<configuration>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} %-5level %logger{0}: %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="console"/></root>
+</configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A ZooKeeper for this machine: the java program, the jars, and where they were found.
+
+    ``java`` is ``None`` when it is in a container image.
+    """
+
+    java: str | None
+    classpath: tuple[str, ...]
+    origin: str
+
+
+def find(environment: Mapping[str, str] | None = None, places: Sequence[str] = PLACES) -> Installation:
+    """Find ZooKeeper: in ``ZOOKEEPER_HOME``, where the distribution's package puts it, or as a container image.
+
+    Raises ``ProgramError`` that names what was looked for and how to install it.
+    """
+    environment = os.environ if environment is None else environment
+    home = environment.get("ZOOKEEPER_HOME")
+    if home:
+        jars = _jars(f"{home}/lib/*.jar") + _jars(f"{home}/*.jar")
+        if not _is_zookeeper(jars):
+            raise ProgramError(f"ZOOKEEPER_HOME is {home}, but there is no lib/zookeeper-*.jar in it")
+        return Installation(_java(environment), jars, home)
+    for place in places:
+        jars = _jars(place)
+        if _is_zookeeper(jars):
+            logger = _jars("/usr/share/java/slf4j-simple.jar") if len(jars) == 1 else ()
+            return Installation(_java(environment), jars + logger, place)
+    problem = docker_problem()
+    if problem is None:
+        return Installation(None, (), f"container image {IMAGE}")
+    raise ProgramError(
+        f"no ZooKeeper found: ZOOKEEPER_HOME is not set, there is none at {', '.join(places)}, and no container: "
+        f"{problem}; install it (Debian, Ubuntu: apt-get install zookeeper) or unpack a release and set"
+        " ZOOKEEPER_HOME to its directory"
+    )
+
+
+def _jars(pattern: str) -> tuple[str, ...]:
+    path = Path(pattern)
+    return tuple(sorted(str(found) for found in path.parent.glob(path.name)))
+
+
+def _is_zookeeper(jars: Sequence[str]) -> bool:
+    return any(Path(jar).name.startswith("zookeeper") for jar in jars)
+
+
+def _java(environment: Mapping[str, str]) -> str:
+    home = environment.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH"))
+    if found is None:
+        raise ProgramError(
+            f"ZooKeeper needs java, which is not in {f'JAVA_HOME ({home})' if home else 'the PATH'}; install a"
+            " runtime (Debian, Ubuntu: apt-get install default-jre-headless; Fedora: dnf install java-headless)"
+        )
+    return found
+
+
+class ZooKeeperServer:
+    """One server with all its files in ``directory``, reachable on the loopback interface only.
+
+    ``port`` 0 takes the port that the directory's server had before, else a free one. For an ensemble every
+    server gets its ``number`` and the same ``ensemble``: number → ``HOST:PORT:PORT`` for the servers' own talk.
+    """
+
+    def __init__(
+        self,
+        installation: Installation,
+        directory: Path,
+        *,
+        port: int = 0,
+        number: int = 1,
+        ensemble: Mapping[int, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.number = number
+        self.log = directory / "server.log"
+        self.port = port or _port_of(directory) or free_port()
+        self._installation = installation
+        self._ensemble = ensemble or {}
+        self._process = Background(directory / "server.pid")
+
+    @property
+    def address(self) -> str:
+        """``HOST:PORT``, which is a connection string."""
+        return f"{_LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process.alive
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it unless it runs; return when it serves, or at once without ``wait`` (for an ensemble).
+
+        Raises ``ProgramError`` with the end of its log if it does not come up.
+        """
+        if not self.alive:
+            self._check_port()
+            self._configure()
+            self._launch()
+        if wait:
+            self.wait()
+
+    def wait(self, timeout: float = _START_LIMIT) -> None:
+        """Return when it serves; raises ``ProgramError`` if it ends, or after ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        while not self.serving():
+            if not self.alive or time.monotonic() > deadline:
+                raise ProgramError(f"ZooKeeper did not start on {self.address}: {self._last_words()}")
+            time.sleep(0.02)
+
+    def serving(self) -> bool:
+        """Whether it answers and has a quorum."""
+        try:
+            with socket.create_connection((_LOOPBACK, self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                return b"Mode:" in connection.makefile("rb").read()
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """End it; its data stays for the next start."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+
+    def _check_port(self) -> None:
+        """Raise ``ProgramError`` if another program has the port, not only the last threads of a killed server."""
+        deadline = time.monotonic() + _PORT_LIMIT
+        while True:
+            try:
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind((_LOOPBACK, self.port))
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise ProgramError(f"ZooKeeper cannot listen on {self.address}: {error.strerror}") from error
+                time.sleep(0.02)
+            else:
+                return
+
+    def _configure(self) -> None:
+        data = self.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        lines = [f"server.{number}={address}\n" for number, address in sorted(self._ensemble.items())]
+        text = _CONFIGURATION.format(data=data, address=_LOOPBACK, port=self.port, ensemble="".join(lines))
+        (self.directory / "zoo.cfg").write_text(text, encoding="utf-8")
+        (self.directory / "log4j.properties").write_text(_LOG4J, encoding="ascii")
+        (self.directory / "logback.xml").write_text(_LOGBACK, encoding="ascii")
+        (data / "myid").write_text(f"{self.number}\n", encoding="ascii")
+
+    def _launch(self) -> None:
+        java = self._installation.java
+        if java is None:
+            self._process.adopt(start_container(self.directory, _OPTIONS, _MAIN))
+            return
+        classpath = ":".join((str(self.directory), *self._installation.classpath))
+        argv = [java, *_OPTIONS, "-cp", classpath, _MAIN, str(self.directory / "zoo.cfg")]
+        self._process.start(argv, log=self.log, cwd=self.directory)
+
+    def _last_words(self) -> str:
+        try:
+            return self.log.read_text(encoding="utf-8", errors="replace")[-1000:].strip() or "its log is empty"
+        except OSError as error:
+            return f"no log ({error.strerror})"
+
+
+def _port_of(directory: Path) -> int:
+    try:
+        text = (directory / "zoo.cfg").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return 0
+    ports = [line.partition("=")[2] for line in text.splitlines() if line.startswith("clientPort=")]
+    return int(ports[0]) if ports else 0
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody uses now.
+
+    Not one of those that the kernel gives to outgoing connections: a client that looks for a stopped server there
+    could take its port, even connect to itself.
+    """
+    for _ in range(_PORT_ATTEMPTS):
+        port = secrets.choice(_PORTS)
+        try:
+            with socket.socket() as probe:
+                probe.bind((_LOOPBACK, port))
+        except OSError:
+            continue
+        return port
+    raise ProgramError(f"no free port found between {_PORTS.start} and {_PORTS.stop}")
