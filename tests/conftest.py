@@ -1,0 +1,27 @@
+"""Fixtures for all tests."""
+
+from hypothesis import HealthCheck, settings
+
+from support.rpm_hosts import rpm_repository
+from support.zookeeper import (
+    _root_client,
+    client,
+    own_zookeeper_server,
+    proxy,
+    zookeeper,
+    zookeeper_server,
+)
+
+__all__ = [
+    "_root_client",
+    "client",
+    "own_zookeeper_server",
+    "proxy",
+    "rpm_repository",
+    "zookeeper",
+    "zookeeper_server",
+]
+
+# Other work on the machine must not fail a test.
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")

@@ -1,0 +1,298 @@
+"""Where checkouts are put: real directories, a real repository."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.repository import Repository
+from support.waiting import wait_until
+from zkdeployment.adapters.checkouts.places import CheckoutPlaces, remembered_version
+from zkdeployment.adapters.checkouts.systems import SYSTEMS
+from zkdeployment.errors import CheckoutError, ScriptError
+
+BUILD = "#!/bin/sh\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    found = Repository(tmp_path / "repository")
+    found.commit({"file": "one"})
+    found.git("tag", "1")
+    found.write({"stage-build": BUILD})
+    (found.directory / "stage-build").chmod(0o755)
+    found.commit({"file": "two"})
+    found.git("tag", "2")
+    return found
+
+
+@pytest.fixture
+def opt(tmp_path: Path) -> Path:
+    return tmp_path / "root/opt"
+
+
+@pytest.fixture
+def places(opt: Path) -> CheckoutPlaces:
+    return CheckoutPlaces(opt, gap=0)
+
+
+def nothing_to_build(script: str, _directory: str) -> None:
+    raise AssertionError(script)
+
+
+def build(_script: str, _directory: str) -> None:
+    pass
+
+
+def fail(_script: str, directory: str) -> None:
+    (Path(directory) / "half-built").touch()
+    raise ScriptError("stage-build failed with exit status 3", "the end of its output")
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+
+def put(places, version, build=build, package="foo"):
+    places.prepare(package, version, replaces=True)
+    places.install(package, build)
+
+
+def test_a_checkout_changes_nothing_in_place_until_it_is_installed(repository, opt, places):
+    version = f"git:{repository.url}#1"
+    places.prepare("foo", version, replaces=False)
+    assert names(opt) == [".zkdeployment"]
+    places.install("foo", nothing_to_build)
+    assert names(opt) == ["foo"]
+    assert (opt / "foo/file").read_text() == "one"
+    assert remembered_version(opt / "foo") == version
+
+
+def test_the_build_script_is_run_in_place(repository, opt, places):
+    calls = []
+    put(places, f"git:{repository.url}#2", lambda *words: calls.append(words))
+    assert calls == [(str(opt / "foo/stage-build"), str(opt / "foo"))]
+
+
+def test_another_version_is_made_anew(repository, opt, places):
+    put(places, f"git:{repository.url}#1")
+    (opt / "foo/built").touch()
+    put(places, f"git:{repository.url}#2")
+    assert (opt / "foo/file").read_text() == "two"
+    assert not (opt / "foo/built").exists()
+    assert names(opt) == ["foo"]
+
+
+def test_the_same_version_is_updated_and_built_again(repository, opt, places):
+    version = f"git:{repository.url}#main"
+    put(places, version)
+    (opt / "foo/built").touch()
+    repository.commit({"file": "three"})
+    calls = []
+    put(places, version, lambda *words: calls.append(words))
+    assert (opt / "foo/file").read_text() == "three"
+    assert (opt / "foo/built").exists()
+    assert len(calls) == 1
+
+
+def test_what_cannot_be_updated_is_made_anew(repository, opt, places):
+    version = f"git:{repository.url}#1"
+    put(places, version)
+    (opt / "foo/.git/HEAD").write_text("rubbish")
+    (opt / "foo/built").touch()
+    put(places, version)
+    assert (opt / "foo/file").read_text() == "one"
+    assert not (opt / "foo/built").exists()
+
+
+def test_a_failed_build_puts_back_what_was_there(repository, opt, places):
+    put(places, f"git:{repository.url}#1")
+    with pytest.raises(ScriptError) as caught:
+        put(places, f"git:{repository.url}#2", fail)
+    assert caught.value.tail == "the end of its output"
+    assert names(opt) == ["foo"]
+    assert (opt / "foo/file").read_text() == "one"
+    assert remembered_version(opt / "foo") == f"git:{repository.url}#1"
+    assert not (opt / "foo/half-built").exists()
+
+
+def test_a_failed_first_build_leaves_nothing(repository, opt, places):
+    with pytest.raises(ScriptError):
+        put(places, f"git:{repository.url}#2", fail)
+    assert names(opt) == []
+
+
+@pytest.mark.parametrize("way", ["mode", "directory", "out"])
+def test_a_build_script_that_cannot_be_run_is_told(repository, opt, places, way):
+    script = repository.directory / "stage-build"
+    script.unlink()
+    match way:
+        case "mode":
+            script.write_text(BUILD)
+        case "directory":
+            repository.write({"stage-build/x": "x"})
+        case "out":
+            script.symlink_to("/bin/true")
+    repository.commit({})
+    with pytest.raises(ScriptError, match="is not executable" if way == "mode" else "is no file of the checkout"):
+        put(places, f"git:{repository.url}#main", nothing_to_build)
+    assert not (opt / "foo").exists()
+
+
+def test_everything_becomes_readable_for_everyone_but_what_links_lead_to(repository, opt, places, tmp_path):
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+
+    def build(_script: str, directory: str) -> None:
+        os.umask(0o077)
+        (Path(directory) / "private/deep").mkdir(parents=True)
+        (Path(directory) / "private/deep/file").touch()
+        (Path(directory) / "private/deep/program").touch(mode=0o700)
+        (Path(directory) / "link").symlink_to(secret)
+        Path(directory).chmod(0o700)
+
+    umask = os.umask(0o022)
+    try:
+        put(places, f"git:{repository.url}#2", build)
+    finally:
+        os.umask(umask)
+
+    def mode(name: str) -> int:
+        return stat.S_IMODE((opt / "foo" / name).lstat().st_mode)
+
+    assert [mode(name) for name in (".", "private", "private/deep")] == [0o755] * 3
+    assert (mode("private/deep/file"), mode("private/deep/program")) == (0o644, 0o755)
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_a_checkout_is_removed_with_its_directory(repository, opt, places):
+    put(places, f"git:{repository.url}#1")
+    places.remove("foo")
+    assert names(opt) == []
+    places.remove("foo")
+
+
+def test_somebody_elses_directory_is_not_replaced(repository, opt, places):
+    (opt / "foo").mkdir(parents=True)
+    places.prepare("foo", f"git:{repository.url}#1", replaces=False)
+    (opt / "foo/precious").touch()
+    with pytest.raises(CheckoutError, match="is in the way, neither a checkout nor a package of ours"):
+        places.prepare("foo", f"git:{repository.url}#1", replaces=False)
+    assert names(opt / "foo") == ["precious"]
+
+
+def test_what_an_interrupted_installation_took_away_is_put_back(repository, opt, places):
+    put(places, f"git:{repository.url}#1")
+    places.prepare("foo", f"git:{repository.url}#2", replaces=True)
+    side = opt / ".zkdeployment"
+    (side / "before").mkdir(exist_ok=True)
+
+    (opt / "foo").rename(side / "before/foo")
+    places.recover()
+    assert (opt / "foo/file").read_text() == "one"
+    assert names(opt) == ["foo"]
+
+    places.prepare("foo", f"git:{repository.url}#2", replaces=True)
+    (side / "before").mkdir()
+    (opt / "foo").rename(side / "before/foo")
+    (side / "new/foo").rename(opt / "foo")
+    places.recover()
+    assert (opt / "foo/file").read_text() == "one"
+    assert names(opt) == ["foo"]
+
+
+def test_what_was_to_be_deleted_is_not_put_back(repository, opt, places):
+    put(places, f"git:{repository.url}#2")
+    (opt / ".zkdeployment/rest/foo").mkdir(parents=True)
+    (opt / ".zkdeployment/new/bar").mkdir(parents=True)
+    places.recover()
+    assert names(opt) == ["foo"]
+    assert (opt / "foo/file").read_text() == "two"
+
+
+def test_what_a_killed_agents_git_still_writes_is_cleared(opt, places, tmp_path):
+    new = opt / ".zkdeployment/new/foo/deep"
+    new.mkdir(parents=True)
+    script = tmp_path / "writer"
+    script.write_text(f"#!/bin/sh\ni=0\nwhile touch {new}/$i 2>/dev/null; do i=$((i+1)); done\n")
+    script.chmod(0o755)
+    with subprocess.Popen([str(script)]) as writer:
+        wait_until(lambda: len(names(new)) > 3, "it writes")
+        places.recover()
+        assert names(opt) == []
+        writer.wait(10)
+
+
+def test_where_nothing_was_ever_checked_out_there_is_nothing_to_put_back(opt, places):
+    places.recover()
+    assert not opt.exists()
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"), [((), "is not allowed on this host"), (("/srv",), "is not among /srv")]
+)
+def test_a_repository_that_is_not_allowed_is_refused(repository, opt, sources, words):
+    with pytest.raises(CheckoutError, match=words):
+        CheckoutPlaces(opt, sources).prepare("foo", f"git:{repository.url}#1", replaces=False)
+    assert names(opt) == []
+
+
+def test_a_repository_below_an_allowed_place_is_checked_out(repository, opt):
+    places = CheckoutPlaces(opt, (str(repository.directory.parent),))
+    put(places, f"git:{repository.url}#1")
+    assert (opt / "foo/file").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "words"),
+    [
+        ("foo", "hg://host/x#1", "unknown scheme 'hg'"),
+        ("foo", "1.4", "unknown scheme"),
+        ("../foo", "git:/srv/x#1", "is not a package name"),
+        (".zkdeployment", "git:/srv/x#1", "is not a package name"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(places, package, version, words):
+    with pytest.raises(CheckoutError, match=words):
+        places.prepare(package, version, replaces=True)
+
+
+def test_a_repository_out_of_reach_is_tried_again(repository, opt):
+    class Flaky:
+        tries = 0
+
+        def check_out(self, checkout, directory):
+            self.tries += 1
+            if self.tries < 3:
+                directory.mkdir()
+                error = CheckoutError("out of reach")
+                error.retry_helps = True
+                raise error
+            SYSTEMS["git"].check_out(checkout, directory)
+
+    put(CheckoutPlaces(opt, systems={"git": Flaky()}, gap=0), f"git:{repository.url}#1")
+    assert (opt / "foo/file").exists()
+
+
+def test_a_disk_that_cannot_be_written_is_told(repository, opt):
+    opt.parent.mkdir(parents=True)
+    opt.touch()
+    with pytest.raises(CheckoutError, match="cannot check out foo: Not a directory"):
+        CheckoutPlaces(opt).prepare("foo", f"git:{repository.url}#1", replaces=False)
+
+
+@pytest.mark.parametrize("trick", ["link", "file"])
+def test_a_repository_cannot_forge_what_is_remembered(repository, opt, places, tmp_path, trick):
+    memory = repository.directory / ".zkdeployment-version"
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    if trick == "link":
+        memory.symlink_to(victim)
+    else:
+        repository.write({".zkdeployment-version": "git:/srv/other#1"})
+    repository.commit({})
+    put(places, f"git:{repository.url}#main")
+    assert remembered_version(opt / "foo") == f"git:{repository.url}#main"
+    assert victim.read_text() == "untouched"

@@ -1,0 +1,338 @@
+"""What only real rpm and dnf can show."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.rpm_hosts import RpmHost, change
+from support.waiting import wait_until
+from zkdeployment.adapters import process
+from zkdeployment.adapters.packages import command
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.adapters.packages.none import NoTransaction
+from zkdeployment.errors import PackageError
+
+
+@pytest.fixture
+def host(tmp_path, rpm_repository):
+    return RpmHost(tmp_path, rpm_repository)
+
+
+def make(host, want, *remove: str):
+    host.manager.commit(host.manager.prepare(change(want, *remove)))
+
+
+def state(host):
+    return host.root / "var/lib/zkdeployment/packages"
+
+
+def kept(host):
+    return {file.name for file in (state(host) / "kept").glob("*.rpm")}
+
+
+def left_over(host):
+    return {path.name for path in state(host).iterdir()} - {"home", "kept", "back.json", "back.txt"}
+
+
+def dnf_of(host):
+    """The running dnf that replays a transaction of this host."""
+    for running in psutil.process_iter(["cmdline"]):
+        words = running.info["cmdline"] or []
+        if "replay" in words and any(str(host.root) in word for word in words):
+            return running
+    return None
+
+
+@contextlib.contextmanager
+def counted_programs(monkeypatch):
+    """Collect the programs that are run."""
+    programs = []
+    for name in ("run", "run_apart"):
+        real = getattr(process, name)
+
+        def spy(argv, real=real, **keywords):
+            programs.append(argv[0])
+            return real(argv, **keywords)
+
+        monkeypatch.setattr(process, name, spy)
+    yield programs
+    monkeypatch.undo()
+
+
+def test_what_is_there_is_found_without_dnf(host, monkeypatch):
+    make(host, {"foo": "1.1"})
+    with counted_programs(monkeypatch) as programs:
+        make(host, {"foo": "1.1"}, "bar")
+    assert set(programs) == {"rpm"}
+
+
+def test_a_change_of_any_size_takes_two_calls_of_dnf(host, monkeypatch):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    with counted_programs(monkeypatch) as programs:
+        make(host, {"foo": "1.1", "bar": "2.0", "library": "2.0", "foo-1.1": None})
+    assert programs.count("dnf") == 2
+
+
+def test_the_files_of_what_is_installed_are_kept_and_no_others(host):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    make(host, {"foo": "1.1"}, "bar")
+    assert kept(host) == {"foo-1.1-1.noarch.rpm"}
+    assert left_over(host) == set()
+
+
+def test_what_is_kept_is_its_owners_alone(host):
+    make(host, {"foo": "1.0"})
+    assert state(host).stat().st_mode & 0o077 == 0
+
+
+def test_a_refused_file_does_not_stay(host):
+    with pytest.raises(PackageError, match=r"unsigned-1\.0-1\.noarch\.rpm is not signed"):
+        host.manager.prepare(change({"unsigned": "1.0"}))
+    assert left_over(host) == set()
+    assert not list(state(host).rglob("unsigned*"))
+
+
+def test_a_repository_that_asks_for_no_signatures_needs_none_not_even_to_go_back(host):
+    (definition,) = host.repository.definitions.iterdir()
+    definition.write_text(definition.read_text().replace("gpgcheck=1", "gpgcheck=0"))
+    make(host, {"unsigned": "1.0"})
+    transaction = host.manager.prepare(change({"first-aid": "1.0"}, "unsigned"))
+    with pytest.raises(PackageError, match=r"the disk is on fire; the packages are what they were before"):
+        host.manager.commit(transaction)
+    assert host.installed == {"unsigned-1.0-1.noarch"}
+
+
+def test_what_others_installed_is_fetched_before_it_is_replaced(host):
+    host.put("foo", "1.0")
+    transaction = host.manager.prepare(change({"foo": "1.1", "first-aid": "1.0"}))
+    assert transaction.reversible
+    assert kept(host) == {"foo-1.0-1.noarch.rpm"}
+    host.withdraw("foo", "1.0")
+    with pytest.raises(PackageError, match="scriptlet failed"):
+        host.manager.commit(transaction)
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_what_no_repository_has_cannot_be_gone_back_to_and_that_is_known_before(host):
+    host.put("foo", "1.0")
+    host.withdraw("foo", "1.0")
+    assert not host.manager.prepare(change({"foo": "1.1"})).reversible
+
+
+def test_a_failure_to_go_back_is_told_and_tried_again_by_the_next_agent(host):
+    host.put("foo", "1.0")
+    lost = next(host.repository.directory.glob("foo-1.0-*")).read_bytes()
+    host.withdraw("foo", "1.0")
+    transaction = host.manager.prepare(change({"foo": "1.1", "first-aid": "1.0"}))
+    with pytest.raises(PackageError, match=r"could not be put back: foo: expected foo-1\.0-1") as info:
+        host.manager.commit(transaction)
+    assert info.value.changed
+    (state(host) / "kept").mkdir()
+    (state(host) / "kept/foo-1.0-1.noarch.rpm").write_bytes(lost)
+    host.new_manager().recover()
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_a_damaged_kept_file_is_fetched_again(host):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    file = state(host) / "kept/foo-1.0-1.noarch.rpm"
+    file.write_bytes(file.read_bytes()[:1000])
+    assert host.manager.prepare(change({"foo": "1.1", "bar": "2.0"})).reversible
+    assert file.stat().st_size > 1000
+
+
+def test_the_server_may_go_down_once_all_is_prepared(host):
+    make(host, {"foo": "1.0"})
+    script = (
+        "import http.server, functools, sys\n"
+        "handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), handler)\n"
+        "print(server.server_port, flush=True)\n"
+        "server.serve_forever()\n"
+    )
+    log = host.root.parent / "server.log"
+    pid = process.start([sys.executable, "-u", "-c", script, str(host.repository.directory)], log=log)
+    try:
+        wait_until(lambda: log.read_text().splitlines(), "the server listens")
+        manager = Dnf(host.root, (f"http://127.0.0.1:{log.read_text().splitlines()[0]}/",))
+        transaction = manager.prepare(change({"foo": "1.1", "library": "2.0"}))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "library-2.0-1.noarch"}
+
+
+def test_dnf_is_neither_cut_short_by_its_agents_death_nor_forgotten(host):
+    make(host, {"foo": "1.0"})
+    host.crash({"foo": "1.1", "slow": "1.0"})
+    running = dnf_of(host)
+    assert running is not None
+    host.new_manager().recover()
+    assert not running.is_running()
+    assert host.installed == {"foo-1.0-1.noarch"}
+    assert left_over(host) == set()
+
+
+def test_a_killed_dnf_leaves_no_package_twice(host):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    host.start_agent({"foo": "1.1", "bar": "2.0", "slow": "1.0"})
+    dnf_of(host).kill()
+    wait_until(lambda: not psutil.pid_exists(host.agent) or dead(host.agent), "the agent has gone back")
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
+    assert "was ended by signal 9" in (host.root.parent / "agent.log").read_text()
+
+
+def dead(pid):
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_an_interrupted_program_left_twice_is_put_right(host):
+    make(host, {"foo": "1.0"})
+    (newer,) = host.repository.directory.glob("foo-1.1-1.noarch.rpm")
+    host.rpm("-i", "--force", "--justdb", str(newer))
+    assert host.installed == {"foo-1.0-1.noarch", "foo-1.1-1.noarch"}
+    make(host, {"foo": "1.1"})
+    assert host.installed == {"foo-1.1-1.noarch"}
+    host.rpm("-i", "--force", "--justdb", *map(str, host.repository.directory.glob("foo-1.0-1.noarch.rpm")))
+    make(host, {"foo": "1.4-1"})
+    assert host.installed == {"foo-1.4-1.noarch"}
+
+
+def test_another_dnf_is_waited_for(host):
+    make(host, {"foo": "1.0"})
+    host.start_agent({"slow": "1.0"})
+    patient = Dnf(host.root, host.repositories, patience=30)
+
+    def install_bar():
+        try:
+            patient.commit(patient.prepare(change({"bar": "1.0"})))
+        except PackageError as error:
+            if not error.retry_helps:
+                raise
+            return False  # the other one wrote between our reading and its end: prepare anew
+        return True
+
+    wait_until(install_bar, "the other dnf is done, and ours too")
+    assert {"foo-1.0-1.noarch", "bar-1.0-1.noarch"} <= host.installed
+
+
+def test_two_packages_with_the_same_file_are_refused_before_anything_changes(host):
+    make(host, {"foo": "1.0"})
+    with pytest.raises(PackageError, match=r"two packages own the same file: .*/opt/foo/version"):
+        host.manager.prepare(change({"squatter": "2.0"}))
+    make(host, {"squatter": "2.0"}, "foo")
+    assert host.installed == {"squatter-2.0-1.noarch"}
+
+
+def test_two_hosts_on_one_machine_have_nothing_to_do_with_each_other(host, tmp_path, rpm_repository):
+    (tmp_path / "other").mkdir()
+    other = RpmHost(tmp_path / "other", rpm_repository)
+    make(host, {"foo": "1.0"})
+    make(other, {"foo": "1.1"})
+    assert host.installed == {"foo-1.0-1.noarch"}
+    assert other.installed == {"foo-1.1-1.noarch"}
+
+
+def test_repositories_may_be_enabled_by_their_id(host):
+    (definition,) = host.repository.definitions.iterdir()
+    definition.write_text(definition.read_text().replace("enabled=1", "enabled=0"))
+    with pytest.raises(PackageError, match="there is no repository to take packages from"):
+        make(host, {"foo": "1.0"})
+    host.manager = Dnf(host.root, (*host.repositories, "sandbox"))
+    make(host, {"foo": "1.0"})
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_the_roots_own_repositories_count_without_being_named(host):
+    place = host.root / "etc/yum.repos.d"
+    place.mkdir(parents=True)
+    (definition,) = host.repository.definitions.iterdir()
+    (place / "own.repo").write_text(definition.read_text())
+    host.manager = Dnf(host.root)
+    make(host, {"foo": "1.0"})
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_dnfs_word_is_not_taken_for_it(host, tmp_path, monkeypatch):
+    make(host, {"bar": "1.0"})
+    lazy = tmp_path / "bin/dnf"
+    lazy.parent.mkdir()
+    real = shutil.which("dnf")
+    lazy.write_text(f'#!/bin/sh\ncase "$*" in *"history replay"*) exit 0;; *) exec {real} "$@";; esac\n')
+    lazy.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lazy.parent}:{os.environ['PATH']}")
+    host.manager = host.new_manager()
+    with pytest.raises(
+        PackageError, match=r"dnf did not do what was asked: foo: expected foo-1\.0-1\.noarch, found none"
+    ):
+        make(host, {"foo": "1.0"})
+    assert host.installed == {"bar-1.0-1.noarch"}
+
+
+def test_a_commit_is_good_even_if_its_files_cannot_be_kept(host):
+    transaction = host.manager.prepare(change({"foo": "1.0"}))
+    (state(host) / "kept").write_text("a file where a directory is to be")
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_only_its_own_transactions_are_committed(host):
+    with pytest.raises(TypeError, match="expected a transaction prepared by dnf"):
+        host.manager.commit(NoTransaction())
+
+
+def test_a_journal_that_cannot_be_read_is_not_ignored(host):
+    make(host, {"foo": "1.0"})
+    (state(host) / "journal.json").write_text("{")
+    with pytest.raises(PackageError, match=r"cannot read .*journal\.json.*remove the file"):
+        host.manager.recover()
+
+
+def test_a_full_or_unwritable_disk_is_a_package_error(tmp_path):
+    (tmp_path / "var").write_text("a file where a directory is to be")
+    with pytest.raises(PackageError, match="cannot write"):
+        Dnf(tmp_path).installed()
+
+
+def shadow(monkeypatch, directory, says, *names):
+    """Put programs before dnf on the PATH that say they are another dnf."""
+    directory.mkdir()
+    for name in names:
+        (directory / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("says", ["dnf5 version 5.2.6.2", ""])
+def test_a_dnf_of_another_generation_is_refused(host, tmp_path, monkeypatch, says):
+    shadow(monkeypatch, tmp_path / "bin", says, "dnf", "dnf-3")
+    with pytest.raises(PackageError, match="expected dnf 4, found"):
+        host.new_manager().prepare(change({"foo": "1.0"}))
+
+
+def test_dnf_4_is_found_behind_a_newer_one(host, tmp_path, monkeypatch):
+    shadow(monkeypatch, tmp_path / "bin", "dnf5 version 5.2.6.2", "dnf")
+    host.manager = host.new_manager()
+    make(host, {"foo": "1.0"})
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_a_machine_without_rpm_is_told_what_to_configure(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PackageError, match="packages = none"):
+        Dnf(tmp_path).installed()
+
+
+def test_the_whole_machine_is_driven_with_its_own_configuration():
+    dnf = Dnf(Path("/"), ("extra",))._dnf
+    argv = dnf._argv("history", "replay", "plan")
+    assert not [word for word in argv if "installroot" in word or "releasever" in word or "config" in word]
+    assert "--enablerepo=extra" in argv
+    assert dnf.env["HOME"] == os.environ["HOME"]
+    assert command._release()

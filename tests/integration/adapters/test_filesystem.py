@@ -1,0 +1,248 @@
+"""The host's files, in a scratch root."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from zkdeployment.adapters.filesystem import Filesystem
+from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.errors import HostFilesError, ScriptError
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.inventory import Inventory, Marker
+
+WHO_0 = Deployment("/who/myfoo", 0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    found = tmp_path / "root"
+    found.mkdir()
+    return found
+
+
+@pytest.fixture
+def files(root: Path, tmp_path: Path) -> Filesystem:
+    return Filesystem(root, RunDirectory(tmp_path / "run"))
+
+
+def put(root: Path, name: str, content: str = "", mode: int = 0o644) -> Path:
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    file.chmod(mode)
+    return file
+
+
+def test_an_empty_root_has_nothing(files):
+    assert files.inventory({}) == Inventory()
+
+
+def test_scripts_are_found_in_bin_and_beside_it(root, files):
+    inside = put(root, "opt/foo/bin/zookeeper-deploy")
+    beside = put(root, "opt/bar-1.4/zookeeper-deploy")
+    put(root, "opt/data/x")
+    put(root, "opt/.hidden/zookeeper-deploy")
+    put(root, "opt/file")
+    found = files.inventory({})
+    assert found.scripts == {"foo": str(inside), "bar-1.4": str(beside)}
+    assert found.directories == {"foo", "bar-1.4", "data"}
+
+
+def test_links_that_lead_out_of_the_root_are_not_followed(root, files, tmp_path):
+    outside = put(tmp_path, "outside/bin/zookeeper-deploy", mode=0o755)
+    put(tmp_path, "etc-outside/who:myfoo.0.deployed")
+    (root / "opt/foo/bin").mkdir(parents=True)
+    (root / "opt/foo/bin/zookeeper-deploy").symlink_to(outside)
+    (root / "opt/bar").symlink_to(tmp_path / "outside")
+    (root / "etc").mkdir()
+    (root / "etc/foo").symlink_to(tmp_path / "etc-outside")
+    found = files.inventory({})
+    assert (found.scripts, found.markers, found.directories) == ({}, (), {"foo"})
+    with pytest.raises(ScriptError):
+        files.script("foo")
+
+
+def test_a_marker_is_read_as_it_was_written(root, files):
+    files.make_application_directory("foo")
+    marker = Marker(WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4")
+    files.write_marker(marker)
+    (found,) = files.inventory({}).markers
+    assert found == Marker(
+        WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4", ("who:myfoo.0.deployed",)
+    )
+    assert [path.name for path in (root / "etc/foo").iterdir()] == ["who:myfoo.0.deployed"]
+    assert files.inventory({}).applications == {"foo"}
+
+
+def test_the_files_of_older_tools_are_read_and_replaced(root, files):
+    put(root, "etc/foo/who,myfoo.0.deployed")
+    put(root, "etc/foo/who,myfoo.0.script", "/opt/foo-1/bin/zookeeper-deploy\n")
+    put(root, "etc/foo/foo.conf")
+    (found,) = files.inventory({}).markers
+    assert found == Marker(
+        deployment=WHO_0,
+        application="foo",
+        package="foo-1",
+        script="/opt/foo-1/bin/zookeeper-deploy",
+        files=("who,myfoo.0.deployed", "who,myfoo.0.script"),
+    )
+    files.write_marker(Marker(WHO_0, "foo", "foo-1", files=found.files))
+    assert sorted(path.name for path in (root / "etc/foo").iterdir()) == ["foo.conf", "who:myfoo.0.deployed"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "not json", "[1]", '{"package": 7}', '{"package": "../x"}', "x" * 100_000]
+)
+def test_an_empty_or_damaged_marker_still_records_its_deployment(root, files, content):
+    put(root, "etc/foo/a:b.3.deployed", content)
+    assert files.inventory({}).markers == (Marker(Deployment("/a/b", 3), "foo", files=("a:b.3.deployed",)),)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.deployed", "a.-1.deployed", "a:..:b.0.deployed", "a::b.0.deployed", "a.0.old", ".0.deployed"]
+)
+def test_other_files_are_no_markers(root, files, name):
+    put(root, f"etc/foo/{name}")
+    assert files.inventory({}).markers == ()
+
+
+def test_links_and_directories_with_a_markers_name_are_no_markers(root, files):
+    (root / "etc/foo/a.0.deployed").mkdir(parents=True)
+    (root / "etc/foo/b.0.deployed").symlink_to("/etc/passwd")
+    assert files.inventory({}).markers == ()
+
+
+def test_removing_a_marker_takes_all_its_files_and_may_be_repeated(root, files):
+    put(root, "etc/foo/who:myfoo.0.deployed")
+    put(root, "etc/foo/who,myfoo.0.script")
+    for _ in range(2):
+        files.remove_marker("foo", WHO_0, ["who,myfoo.0.script"])
+        assert list((root / "etc/foo").iterdir()) == []
+    (root / "etc/foo").rmdir()
+    files.remove_marker("foo", WHO_0, [])
+
+
+@pytest.mark.parametrize("name", ["../../victim", "victim", "/victim"])
+def test_nothing_but_markers_is_removed(root, files, name):
+    victim = put(root, "victim")
+    put(root, "etc/foo/x")
+    with pytest.raises(HostFilesError, match="not the name of a marker"):
+        files.remove_marker("foo", WHO_0, [name])
+    with pytest.raises(HostFilesError, match="not a package name"):
+        files.remove_marker("../foo", WHO_0, [])
+    assert victim.exists()
+
+
+def test_software_is_cleared_and_only_empty_application_directories_go(root, files):
+    put(root, "opt/foo/lib/left")
+    put(root, "opt/foo-1/left")
+    (root / "etc/foo").mkdir(parents=True)
+    put(root, "etc/bar/kept")
+    for _ in range(2):
+        files.clear_software(["foo"], ["foo", "bar"])
+    assert [path.name for path in (root / "opt").iterdir()] == ["foo-1"]
+    assert [path.name for path in (root / "etc").iterdir()] == ["bar"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/"])
+def test_software_is_cleared_directly_below_opt_only(root, files, name):
+    put(root, "opt/a/b/precious")
+    with pytest.raises(HostFilesError, match="not a package name"):
+        files.clear_software([name], [])
+    assert (root / "opt/a/b/precious").exists()
+
+
+def test_software_that_is_a_link_is_refused(root, files):
+    put(root, "srv/precious")
+    (root / "opt").mkdir()
+    (root / "opt/foo").symlink_to(root / "srv")
+    with pytest.raises(HostFilesError, match="symbolic link"):
+        files.clear_software(["foo"], [])
+    assert (root / "srv/precious").exists()
+
+
+def test_links_inside_removed_software_are_removed_not_followed(root, files):
+    put(root, "srv/precious")
+    put(root, "opt/foo/x")
+    (root / "opt/foo/link").symlink_to(root / "srv")
+    files.clear_software(["foo"], [])
+    assert (root / "srv/precious").exists()
+
+
+def test_the_registry_of_managed_packages_is_kept(root, files):
+    files.add_managed({"foo-1": "foo", "bar": "bar"})
+    files.add_managed({"foo-2": "foo"})
+    files.drop_managed(["bar", "unknown"])
+    assert files.inventory({}).managed == {"foo-1": "foo", "foo-2": "foo"}
+    assert list((root / "var/lib/zkdeployment").iterdir()) == [root / "var/lib/zkdeployment/managed.json"]
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"foo": 1}', '{"../foo": "foo"}'])
+def test_a_damaged_registry_counts_as_empty_and_is_replaced(root, files, content):
+    put(root, "var/lib/zkdeployment/managed.json", content)
+    assert files.inventory({}).managed == {}
+    files.add_managed({"foo": "foo"})
+    assert json.loads((root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
+
+
+def test_what_cannot_be_read_or_written_is_one_sentence(root, files):
+    put(root, "opt")
+    with pytest.raises(HostFilesError, match=f"cannot read {root}/opt: Not a directory"):
+        files.inventory({})
+    put(root, "etc")
+    with pytest.raises(HostFilesError, match=f"cannot make {root}/etc/foo: Not a directory"):
+        files.make_application_directory("foo")
+    (root / "etc").unlink()
+    files.make_application_directory("foo")
+    with pytest.raises(HostFilesError, match=r"cannot write .*File name too long"):
+        files.write_marker(Marker(Deployment("/" + "/".join(["a" * 200] * 2), 0), "foo"))
+    (root / "var").touch()
+    with pytest.raises(HostFilesError, match=f"cannot read {root}/var/lib/zkdeployment/managed.json"):
+        files.add_managed({"foo": "foo"})
+
+
+def test_a_deploy_script_has_to_be_there_and_executable(root, files):
+    with pytest.raises(ScriptError, match=r"foo has no deploy script: expected .*/opt/foo/bin/zookeeper-deploy"):
+        files.script("foo")
+    script = put(root, "opt/foo/bin/zookeeper-deploy")
+    if os.geteuid() == 0:
+        with pytest.raises(ScriptError, match="is not executable"):
+            files.script("foo")
+    script.chmod(0o755)
+    assert files.script("foo") == str(script)
+
+
+def test_checkouts_are_known_by_the_version_that_is_remembered_in_them(root, files):
+    put(root, "opt/foo/.zkdeployment-version", "git:/srv/foo#1\n")
+    put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
+    put(root, "opt/bar/bin/zookeeper-deploy", mode=0o755)
+    put(root, "opt/.zkdeployment/new/old/.zkdeployment-version", "git:/srv/foo#1\n")
+    (root / "opt/link").mkdir()
+    (root / "opt/link/.zkdeployment-version").symlink_to(root / "opt/foo/.zkdeployment-version")
+    (root / "opt/odd/.zkdeployment-version").mkdir(parents=True)
+    (root / "etc/foo").mkdir(parents=True)
+    found = files.inventory({})
+    assert found.checkouts == {"foo": "git:/srv/foo#1"}
+    assert found.applications == {"foo"}
+    assert found.scripts.keys() == {"foo", "bar"}
+
+
+def test_role_controllers_are_known_by_their_start_script(root, files, tmp_path):
+    put(root, "opt/ctl/bin/starting-deployments")
+    put(root, "opt/half/bin/ending-deployments")
+    put(tmp_path, "outside")
+    (root / "opt/far/bin").mkdir(parents=True)
+    (root / "opt/far/bin/starting-deployments").symlink_to(tmp_path / "outside")
+    assert files.inventory({}).controllers == {"ctl"}
+
+
+def test_a_controllers_script_must_be_there_and_executable(root, files):
+    script = put(root, "opt/ctl/bin/starting-deployments")
+    with pytest.raises(ScriptError, match=r"script .*starting-deployments is not executable"):
+        files.controller_script("ctl", "starting-deployments")
+    script.chmod(0o755)
+    assert files.controller_script("ctl", "starting-deployments") == str(script)
+    with pytest.raises(ScriptError, match=r"controller ctl has no script ending-deployments: expected .*/opt/ctl"):
+        files.controller_script("ctl", "ending-deployments")

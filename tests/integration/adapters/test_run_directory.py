@@ -1,0 +1,99 @@
+"""The run directory: lock, status, version, session."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory(tmp_path / "a" / "run")
+    directory.acquire()
+    return directory
+
+
+def test_one_agent_per_run_directory_and_the_other_is_named(run):
+    with pytest.raises(RefusedError, match=rf"another agent \(process {os.getpid()}\) uses the run directory"):
+        RunDirectory(run.path).acquire()
+    run.release()
+    second = RunDirectory(run.path)
+    second.acquire()
+    second.release()
+
+
+@pytest.mark.parametrize("place", ["file", "file/run"])
+def test_a_run_directory_that_cannot_be_made_says_what_to_do(tmp_path, place):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ConfigurationError, match=r"run-directory .* cannot be written .* set another run-directory"
+    ):
+        RunDirectory(tmp_path / place).acquire()
+
+
+def test_a_read_only_run_directory_says_what_to_do():
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        RunDirectory(Path("/proc/self/run")).acquire()
+
+
+def test_the_status_is_one_line_of_time_process_version_and_words(run):
+    assert not run.has_status()
+    run.write_status("abc", "deploy\n/who 0")
+    stamp, pid, version, status = (run.path / "status").read_text().rstrip("\n").split(" ", 3)
+    assert abs(float(stamp) - time.time()) < 60
+    assert (int(pid), version, status) == (os.getpid(), "abc", "deploy /who 0")
+    run.write_status("a b", "done")
+    assert (run.path / "status").read_text().split(" ")[2] == "a_b"
+    assert run.has_status()
+    assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
+
+
+def test_the_status_is_never_half_written(run):
+    run.write_status("r1", "done")
+    before = (run.path / "status").read_text()
+    (run.path / "status").unlink()
+    (run.path / "status").mkdir()
+    (run.path / "status" / "x").touch()
+    with pytest.raises(HostFilesError, match=r"cannot write .*/status"):
+        run.write_status("r2", "done")
+    assert before
+    assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
+
+
+@pytest.mark.parametrize("revision", ["abc", "", 17, "1" * 40])
+def test_the_version_reads_back(run, revision):
+    run.write_version(revision)
+    assert run.read_version() == revision
+    assert json.loads((run.path / "host_version").read_text()) == revision
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "true", "1.5", '{"format": 2}', "null", "[" * 70_000])
+def test_a_version_that_makes_no_sense_is_unknown(run, content):
+    (run.path / "host_version").write_text(content)
+    assert run.read_version() is None
+
+
+def test_a_version_that_is_no_file_is_unknown_and_replaced(run):
+    version = run.path / "host_version"
+    version.mkdir()
+    assert run.read_version() is None
+    run.write_version("r1")
+    assert run.read_version() == "r1"
+    version.unlink()
+    version.symlink_to("/etc/passwd")
+    assert run.read_version() is None
+    run.write_version("r2")
+    assert (run.read_version(), version.is_symlink()) == ("r2", False)
+
+
+def test_the_session_reads_back_and_is_unknown_at_first(run):
+    assert run.read_session() is None
+    run.write_session(0x1000_0000_0001)
+    assert run.read_session() == 0x1000_0000_0001
+    (run.path / "session").write_text('"x"')
+    assert run.read_session() is None

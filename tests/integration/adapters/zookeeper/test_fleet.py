@@ -1,0 +1,376 @@
+"""What an agent does: registration under all circumstances, stops, assignments."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from support.waiting import wait_until
+from support.zookeeper import connected, expire_session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
+from zkdeployment.errors import ConflictError, RefusedError, TreeError
+from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.model.deployment import Assignment, Deployment, Wanted
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.stop import Stop
+
+WEB1 = Identity(id="1", name="web1.example.com")
+HOST = Host(WEB1, version="abc", pid=4711, tags=("ssd",))
+STOP = Stop(
+    host_id="1",
+    host_name="web1.example.com",
+    revision="new",
+    step="deploy /shop/web 0",
+    reason="it fell",
+    time=5.0,
+)
+ASSIGNMENT = Assignment("/shop/web", 2, "web", "web", version="1.2")
+
+
+@pytest.fixture
+def fleet(session):
+    return ZooKeeperFleet(session, patience=0.3)
+
+
+def put(client, path, value):
+    data = json.dumps(value).encode()
+    if client.exists(path):
+        client.set(path, data)
+    else:
+        client.create(path, data, makepath=True)
+
+
+def expire(session):
+    before = session.id
+    expire_session(session.connection, session._client.client_id)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
+
+
+def published(client, revision, targets):
+    put(client, "/hosts", {"version": revision})
+    for name, assignments in targets.items():
+        put(client, f"/zkdeployment/targets/{name}", [assignment.to_json() for assignment in assignments])
+    put(client, "/zkdeployment/targets", {"version": revision})
+
+
+def test_the_first_agent_makes_hosts_at_the_initial_version(fleet, session):
+    assert fleet.cluster() is None
+    assert fleet.register(HOST) is None
+    assert fleet.cluster() == Cluster(INITIAL)
+    (found,) = Operations(session).snapshot().hosts
+    assert replace(found, since=None) == HOST
+    assert session.get("/hosts/1").owner == session.id
+
+
+def test_unregistering_removes_the_node_and_may_be_repeated(fleet, session):
+    fleet.unregister()
+    fleet.register(HOST)
+    fleet.unregister()
+    fleet.unregister()
+    assert session.children("/hosts") == []
+
+
+def test_a_host_is_updated(fleet, session):
+    fleet.register(HOST)
+    fleet.update_host(replace(HOST, step="deploy /a 0", steps=(1, 3)))
+    assert session.get("/hosts/1").properties["steps"] == [1, 3]
+    fleet.update_host(HOST)
+    assert "steps" not in session.get("/hosts/1").properties
+
+
+def test_registering_again_replaces_the_properties(fleet, session):
+    fleet.register(HOST)
+    fleet.register(replace(HOST, version="def"))
+    assert session.get("/hosts/1").properties["version"] == "def"
+
+
+def test_another_agent_with_the_same_id_is_refused_and_the_first_untouched(fleet, other):
+    first = ZooKeeperFleet(other)
+    first.register(HOST)
+    before = other.get("/hosts/1")
+    with pytest.raises(RefusedError, match=r"host id 1: web1.example.com \(1\), process 4711"):
+        fleet.register(replace(HOST, pid=1))
+    assert other.get("/hosts/1") == before
+
+
+def test_another_hosts_node_is_waited_out(zookeeper, session):
+    with Session(zookeeper) as dying:
+        ZooKeeperFleet(dying).register(HOST)
+        leave = threading.Timer(0.3, dying.close)
+        leave.start()
+        assert ZooKeeperFleet(session, patience=20).register(HOST) is None
+        leave.join()
+    assert session.get("/hosts/1").owner == session.id
+
+
+def test_the_node_of_our_own_dead_predecessor_is_taken_over_at_once(session, other):
+    kept = []
+    ZooKeeperFleet(other, save_session=kept.append).register(HOST)
+    assert kept == [other.id]
+    successor = ZooKeeperFleet(session, previous_session=kept[0], save_session=kept.append, patience=0)
+    successor.register(replace(HOST, pid=1))
+    assert session.get("/hosts/1").owner == session.id
+    assert kept == [other.id, session.id]
+    other.close()
+    assert session.get("/hosts/1").properties["pid"] == 1
+
+
+def test_after_the_loss_of_the_session_the_host_is_there_again(fleet, session):
+    fleet.register(HOST)
+    expire(session)
+    assert session.get("/hosts/1") is None
+    fleet.update_host(replace(HOST, error="still here"))
+    node = session.get("/hosts/1")
+    assert node.owner == session.id
+    assert node.properties["error"] == "still here"
+
+
+def test_the_name_of_another_live_host_is_refused_naming_both(fleet, other, client):
+    ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.name)))
+    with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, .* and 1"):
+        fleet.register(HOST)
+    assert client.get_children("/hosts") == ["2"]
+
+
+def test_the_name_of_a_host_that_is_not_live_does_not_matter(fleet, client):
+    put(client, "/hosts/old", {"name": WEB1.name, "version": "x"})
+    fleet.register(HOST)
+    assert sorted(client.get_children("/hosts")) == ["1", "old"]
+
+
+def test_a_persistent_node_of_an_old_agent_is_adopted(fleet, session, client):
+    put(client, "/hosts/1", {"name": "old", "version": "adopted"})
+    assert fleet.register(HOST) == "adopted"
+    node = session.get("/hosts/1")
+    assert node.owner == session.id
+    assert node.properties["version"] == "adopted"
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"{", b"[1]", b'{"version": NaN}', b"{" * 100_000 + b"}" * 100_000])
+def test_hostile_data_in_host_nodes_does_no_harm(fleet, session, client, data):
+    client.create("/hosts", data)
+    client.create("/hosts/1", data)
+    client.create("/hosts/2", data)
+    assert fleet.cluster() == Cluster(None)
+    assert fleet.register(HOST) is None
+    assert [host.identity.id for host in Operations(session).snapshot().hosts] == ["1", "2"]
+
+
+def test_a_stop_is_one_transaction_and_keeps_what_else_hosts_says(fleet, session, client):
+    put(client, "/hosts", {"version": "new", "note": "kept"})
+    fleet.register(HOST)
+    fleet.stop_fleet(replace(HOST, error="it fell"), STOP)
+    assert session.get("/hosts").properties == {"version": None, "note": "kept"}
+    assert session.get("/hosts/1").properties["error"] == "it fell"
+    snapshot = Operations(session).snapshot()
+    assert snapshot.stops == (STOP,)
+    moments = {session.get(path).changed for path in ("/hosts", "/hosts/1", "/zkdeployment/stops/1")}
+    assert len(moments) == 1
+
+
+def test_a_second_stop_does_not_write_the_version_again(fleet, session, client):
+    put(client, "/hosts", {"version": "new"})
+    fleet.register(HOST)
+    fleet.stop_fleet(HOST, STOP)
+    before = session.get("/hosts")
+    fleet.stop_fleet(HOST, replace(STOP, reason="again"))
+    assert session.get("/hosts") == before
+    assert Operations(session).snapshot().stops[0].reason == "again"
+
+
+def test_a_held_fleet_is_stopped_too(fleet, client):
+    put(client, "/hosts", {"version": False})
+    fleet.stop_fleet(HOST, STOP)
+    assert fleet.cluster() == Cluster(None)
+
+
+def test_a_stop_is_never_lost_with_the_hosts_node(fleet, session):
+    fleet.register(HOST)
+    expire(session)
+    fleet.stop_fleet(HOST, STOP)
+    assert fleet.cluster() == Cluster(None)
+    assert session.get("/hosts/1") is None
+    assert Operations(session).snapshot().stops == (STOP,)
+
+
+def test_a_stop_works_where_nothing_else_exists(fleet):
+    fleet.stop_fleet(HOST, STOP)
+    assert fleet.cluster() == Cluster(None)
+
+
+def test_a_stop_goes_through_while_others_write_to_hosts(fleet, session, other, client):
+    put(client, "/hosts", {"version": "new"})
+    send, disturbed = session.commit, []
+
+    def disturb(*operations: Operation):
+        if len(disturbed) < 3 and any(isinstance(operation, Set) for operation in operations):
+            disturbed.append(1)
+            other.commit(Set("/hosts", json.dumps({"version": f"new{len(disturbed)}"}).encode()))
+        send(*operations)
+
+    session.commit = disturb
+    fleet.stop_fleet(HOST, STOP)
+    assert len(disturbed) == 3
+    assert fleet.cluster() == Cluster(None)
+
+
+def test_a_change_of_the_version_wakes_the_agent(fleet, client):
+    changed = threading.Event()
+    fleet.watch_cluster(changed.set)
+    assert changed.wait(10)
+    changed.clear()
+    put(client, "/hosts", {"version": "new"})
+    assert changed.wait(10)
+
+
+def test_assignments_come_from_the_targets_of_the_clusters_revision(fleet, client):
+    published(client, "new", {"1": [ASSIGNMENT], "elsewhere": [replace(ASSIGNMENT, path="/no")]})
+    assert fleet.wanted(WEB1, "new").assignments == (ASSIGNMENT,)
+    assert fleet.wanted(Identity("9", "web9.example.com"), "new").assignments == ()
+
+
+def test_targets_of_odd_names_are_found(fleet, client):
+    published(client, "new", {"web%20server%3A~": [ASSIGNMENT]})
+    assert fleet.wanted(Identity("1", "web1", role="web server:~"), "new").assignments == (ASSIGNMENT,)
+
+
+@pytest.mark.parametrize("targets", [None, {"version": "old"}, {"version": None}])
+def test_assignments_come_from_the_tree_when_the_version_was_set_by_hand(fleet, client, targets):
+    put(client, "/hosts", {"version": "by hand"})
+    put(client, "/shop/web", {"type": "web", "version": "1.2"})
+    put(client, "/shop/web/deploy/1", {"n": 2})
+    put(client, "/shop/web/deploy/2", {})
+    put(client, "/broken/deploy/2", {})
+    if targets is not None:
+        put(client, "/zkdeployment/targets", targets)
+    assert fleet.wanted(WEB1, "by hand").assignments == (ASSIGNMENT,)
+
+
+@pytest.mark.parametrize(
+    "cluster", [{"version": "newer"}, {"version": None}, {"version": "new", "importing": "x"}]
+)
+def test_assignments_of_a_revision_that_is_not_the_clusters_are_a_conflict(fleet, client, cluster):
+    published(client, "new", {"1": [ASSIGNMENT]})
+    put(client, "/hosts", cluster)
+    with pytest.raises(ConflictError, match="moved on from new"):
+        fleet.wanted(WEB1, "new")
+
+
+def test_assignments_without_hosts_are_a_conflict(fleet):
+    with pytest.raises(ConflictError, match="gone"):
+        fleet.wanted(WEB1, "new")
+
+
+def test_a_publication_while_the_targets_are_read_is_a_conflict(fleet, session, client):
+    published(client, "new", {"1": [ASSIGNMENT]})
+    read = session.get_many
+
+    def disturb(wanted):
+        before, *found = read(wanted)
+        put(client, "/zkdeployment/targets", {"version": "new"})
+        return [before, *found[:-1], *read(["/zkdeployment/targets"])]
+
+    session.get_many = disturb
+    with pytest.raises(ConflictError, match="changed while those of"):
+        fleet.wanted(WEB1, "new")
+
+
+def test_a_publication_while_the_tree_is_read_is_a_conflict(fleet, session, client):
+    put(client, "/hosts", {"version": "new"})
+    read = session.get
+
+    def disturb(path):
+        put(client, "/hosts", {"version": "new"})
+        return read(path)
+
+    session.get = disturb
+    with pytest.raises(ConflictError, match="changed while the tree was read"):
+        fleet.wanted(WEB1, "new")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b"[" * 100_000, b'[{"path": "../../etc"}]'])
+def test_hostile_targets_are_refused(fleet, client, data):
+    published(client, "new", {"1": []})
+    client.set("/zkdeployment/targets/1", data)
+    with pytest.raises(TreeError):
+        fleet.wanted(WEB1, "new")
+
+
+def test_node_locks_exclude_hosts_and_name_the_holder(fleet, other):
+    deployment = Deployment("/shop/web", 0)
+    mine = fleet.node_lock(deployment, WEB1)
+    theirs = ZooKeeperFleet(other).node_lock(deployment, Identity("2", "web2"))
+    assert mine.try_acquire()
+    assert not theirs.try_acquire()
+    assert theirs.holder() == "web1.example.com (1)"
+    assert other.children("/agent-locks") == ["shop,web"]
+
+
+def test_leaving_ends_with_the_session_of_a_crashed_agent(zookeeper, session):
+    with connected(zookeeper, timeout=1) as client:
+        crashed = client.client_id
+        client.create("/hosts", b"")
+        client.create("/hosts/1", b'{"name": "web1.example.com"}', ephemeral=True)
+        expire_session(zookeeper, crashed)
+        wait_until(lambda: session.get("/hosts/1") is None, "the host to go")
+    session.commit(Create("/hosts/1"), Delete("/hosts/1"))
+
+
+def test_a_host_that_changes_while_it_registers_is_registered(fleet, session, client):
+    put(client, "/hosts/1", {"version": "first"})
+    send, disturbed = session.commit, []
+
+    def disturb(*operations: Operation):
+        if not disturbed and any(operation.path == "/hosts/1" for operation in operations):
+            disturbed.append(1)
+            put(client, "/hosts/1", {"version": "second"})
+        send(*operations)
+
+    session.commit = disturb
+    assert fleet.register(HOST) == "second"
+
+
+def test_an_update_of_a_node_that_others_change_meanwhile_wins(fleet, session, client):
+    fleet.register(HOST)
+    send, disturbed = session.commit, []
+
+    def disturb(*operations: Operation):
+        if not disturbed:
+            disturbed.append(1)
+            client.set("/hosts/1", b"scribble")
+        send(*operations)
+
+    session.commit = disturb
+    fleet.update_host(replace(HOST, step="deploy"))
+    assert session.get("/hosts/1").properties["step"] == "deploy"
+
+
+def test_endless_disturbance_is_an_error_in_the_end(fleet, session, monkeypatch):
+    fleet.register(HOST)
+
+    def refuse(*_operations: Operation):
+        raise ConflictError("disturbed")
+
+    monkeypatch.setattr(session, "commit", refuse)
+    with pytest.raises(ConflictError, match="cannot register"):
+        fleet.register(HOST)
+    with pytest.raises(ConflictError, match="cannot stop the fleet"):
+        fleet.stop_fleet(HOST, STOP)
+
+
+def test_a_roles_controller_comes_with_the_targets_and_with_the_tree_alike(fleet, client):
+    web = Identity("1", "web1", role="web")
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
+    put(client, "/roles/web", {"type": "ctl", "version": "2"})
+    put(client, "/roles/db", {"type": "no version"})
+    put(client, "/hosts", {"version": "by hand"})
+    by_hand = fleet.wanted(web, "by hand")
+    published(client, "new", {"%2Froles%2Fweb": [controller]})
+    assert fleet.wanted(web, "new") == by_hand == Wanted(controller=controller)
+    assert fleet.wanted(WEB1, "new") == Wanted()

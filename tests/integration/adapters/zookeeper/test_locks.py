@@ -1,0 +1,277 @@
+"""Locks: mutual exclusion with ourselves and with kazoo, no orphans, expiry while holding and waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from kazoo.recipe.lock import Lock
+
+from support.waiting import wait_until
+from support.zookeeper import expire_session, through
+from zkdeployment.adapters.zookeeper.locks import ContenderLock, contenders
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.transactions import Delete
+from zkdeployment.errors import LockLostError, UnreachableError
+
+PATH = "/agent-locks/web,shop"
+
+
+def lock(session, identity="web1 (1)"):
+    return ContenderLock(session, PATH, identity)
+
+
+def expire(session):
+    before = session.id
+    expire_session(session.connection, session._client.client_id)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
+
+
+def test_a_free_lock_is_taken_checked_and_given_back(session):
+    mine = lock(session)
+    assert mine.holder() is None
+    assert mine.try_acquire()
+    mine.check()
+    assert mine.holder() == "web1 (1)"
+    mine.release()
+    mine.release()
+    assert session.children(PATH) == []
+
+
+def test_a_held_lock_is_refused_without_a_trace(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    before = session.children(PATH)
+    assert not lock(other).try_acquire()
+    assert session.children(PATH) == before
+
+
+def test_a_lock_that_was_never_taken_is_not_ours(session):
+    with pytest.raises(LockLostError, match="was not taken"):
+        lock(session).check()
+
+
+def test_waiting_is_limited_and_keeps_the_place(session, other):
+    mine, second, third = lock(session, "one"), lock(other, "two"), lock(session, "three")
+    assert mine.try_acquire()
+    started = time.monotonic()
+    assert not second.acquire(0.1)
+    assert not third.acquire(0.1)
+    assert time.monotonic() - started < 5
+    assert [found.identity for found in contenders(session, PATH)] == ["one", "two", "three"]
+    mine.release()
+    assert not third.acquire(0.1)
+    assert second.acquire(10)
+    second.check()
+    with pytest.raises(LockLostError, match="held by two"):
+        third.check()
+
+
+def test_the_deadline_does_not_start_over_with_each_predecessor(session, other):
+    queue = [lock(other, str(number)) for number in range(4)]
+    for one in queue:
+        one.acquire(0)
+    waiting = lock(session, "last")
+    leave = threading.Timer(0.2, queue[2].release)
+    leave.start()
+    started = time.monotonic()
+    assert not waiting.acquire(0.6)
+    assert 0.5 < time.monotonic() - started < 3
+    leave.join()
+
+
+def test_who_leaves_the_queue_blocks_nobody(session, other):
+    mine, second, third = lock(session), lock(other), lock(session)
+    assert mine.try_acquire()
+    assert not second.acquire(0)
+    assert not third.acquire(0)
+    second.release()
+    mine.release()
+    assert third.acquire(10)
+
+
+def test_kazoo_and_we_exclude_each_other(session, client):
+    mine, theirs = lock(session), Lock(client, PATH, "kazoo")
+    assert mine.try_acquire()
+    assert not theirs.acquire(blocking=False)
+    mine.release()
+    assert theirs.acquire(blocking=False)
+    assert not lock(session).try_acquire()
+    assert lock(session).holder() == "kazoo"
+    waiting = lock(session)
+    assert not waiting.acquire(0.1)
+    theirs.release()
+    assert waiting.acquire(10)
+    assert Lock(client, PATH).contenders() == ["web1 (1)"]
+
+
+def test_foreign_nodes_in_the_lock_directory_do_not_matter(session, client):
+    client.ensure_path(PATH)
+    client.create(f"{PATH}/notes", b"\xff\xfe")
+    client.create(f"{PATH}/abc__lock__12", b"a name too short to be a contender")
+    mine = lock(session)
+    assert mine.try_acquire()
+    assert mine.holder() == "web1 (1)"
+    client.create(f"{PATH}/0__lock__", b"\xff not text", sequence=True)
+    assert contenders(session, PATH)[1].identity == "\ufffd not text"
+
+
+def test_a_lock_whose_session_expired_is_lost_and_free_for_others(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    expire(session)
+    with pytest.raises(LockLostError):
+        mine.check()
+    theirs = lock(other, "other")
+    assert theirs.try_acquire()
+    mine.release()
+    theirs.check()
+
+
+def test_who_waits_queues_again_when_the_session_expired(session, other):
+    theirs, mine = lock(other), lock(session)
+    assert theirs.try_acquire()
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(_patient(mine)))
+    waiting.start()
+    wait_until(lambda: len(contenders(other, PATH)) == 2, "the contender to queue")
+    first = other.children(PATH)
+    expire(session)
+    wait_until(lambda: len(other.children(PATH)) == 2 and other.children(PATH) != first, "a new contender")
+    theirs.release()
+    waiting.join(20)
+    assert got == [True]
+    mine.check()
+
+
+def _patient(mine):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            return mine.acquire(10)
+        except UnreachableError:
+            continue
+    return False
+
+
+def test_a_lock_taken_away_by_hand_is_lost(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    (name,) = other.children(PATH)
+    other.commit(Delete(f"{PATH}/{name}"))
+    with pytest.raises(LockLostError):
+        mine.check()
+
+
+def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy, other):
+    other.ensure(PATH)
+    with Session(through(proxy, zookeeper), call_timeout=1) as session:
+        mine = lock(session)
+        send = session.enqueue
+
+        def lose_the_answer(path, data):
+            send(path, data)
+            proxy.cut()
+            raise UnreachableError("the answer got lost")
+
+        session.enqueue = lose_the_answer
+        with pytest.raises(UnreachableError):
+            mine.try_acquire()
+        assert len(other.children(PATH)) == 1
+        proxy.heal()
+        wait_until(lambda: other.children(PATH) == [], "the orphan to be removed", timeout=5)
+
+
+def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
+    mine = lock(session)
+    send = session.enqueue
+
+    def lose_the_answer(path, data):
+        session.enqueue = send
+        send(path, data)
+        raise UnreachableError("the answer got lost")
+
+    session.enqueue = lose_the_answer
+    with pytest.raises(UnreachableError):
+        mine.acquire(1)
+    assert mine.acquire(1)
+    assert len(session.children(PATH)) == 1
+
+
+def test_giving_back_without_a_server_happens_as_soon_as_it_answers(zookeeper, proxy, other):
+    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+        mine = lock(session)
+        assert mine.try_acquire()
+        proxy.cut()
+        mine.release()
+        with pytest.raises(LockLostError):
+            mine.check()
+        proxy.heal()
+        wait_until(lambda: other.children(PATH) == [], "the lock to be given back", timeout=5)
+
+
+def test_an_unanswered_check_is_no_yes(zookeeper, proxy):
+    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+        mine = lock(session)
+        assert mine.try_acquire()
+        proxy.freeze()
+        with pytest.raises(UnreachableError):
+            mine.check()
+        proxy.heal()
+
+
+def test_many_racing_sessions_never_hold_it_together(zookeeper):
+    holders, most, turns = [], [], []
+    guard = threading.Lock()
+
+    def race(number):
+        with Session(zookeeper) as session:
+            for turn in range(25):
+                mine = lock(session, str(number))
+                if not (mine.try_acquire() if (turn + number) % 2 else mine.acquire(20)):
+                    continue
+                with guard:
+                    holders.append(number)
+                    most.append(len(holders))
+                mine.check()
+                with guard:
+                    holders.remove(number)
+                    turns.append(number)
+                mine.release()
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(most) == {1}
+    assert len(turns) >= 6 * 12
+    with Session(zookeeper) as session:
+        assert session.children(PATH) == []
+
+
+def test_a_lock_whose_session_ends_while_it_is_taken_is_not_taken(session, other):
+    mine = lock(session)
+    send = session.enqueue
+
+    def lose_the_session(path, data):
+        made = send(path, data)
+        other.commit(Delete(made))  # as the server does when the session expires
+        return made
+
+    session.enqueue = lose_the_session
+    with pytest.raises(UnreachableError, match="session was lost while taking the lock"):
+        mine.try_acquire()
+    assert session.children(PATH) == []
+
+
+def test_giving_back_after_the_end_of_everything_is_quiet(zookeeper):
+    session = Session(zookeeper)
+    session.open()
+    mine = lock(session)
+    assert mine.try_acquire()
+    session.close()
+    mine.release()
+    with Session(zookeeper) as later:
+        wait_until(lambda: later.children(PATH) == [], "the contender to go with its session")

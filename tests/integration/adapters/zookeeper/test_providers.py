@@ -1,0 +1,70 @@
+"""Instances of services as ephemeral nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.providers import Provider
+from zkdeployment.errors import ConfigurationError, ConflictError, LinkError
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.transactions import Operation
+
+PATH = "/shop/web/providers"
+
+
+def test_an_instance_is_registered_under_links_and_only_once(session, client):
+    client.create(PATH, makepath=True)
+    client.create("/alias", b'{"web ->": "/shop/web"}')
+    provider = Provider(session, "/alias/web/providers", "app1:80")
+    provider.check()
+    assert provider.register({"pid": 7}) == f"{PATH}/app1:80"
+    before = session.get(f"{PATH}/app1:80")
+    assert (before.owner, before.properties) == (session.id, {"pid": 7})
+    provider.register({"pid": 7})
+    assert session.get(f"{PATH}/app1:80") == before
+    provider.unregister()
+    provider.unregister()
+    assert client.get_children(PATH) == []
+
+
+def test_what_was_never_registered_is_not_unregistered(session, client):
+    client.create(PATH, makepath=True)
+    client.create(f"{PATH}/app1:80")
+    Provider(session, PATH, "app1:80").unregister()
+    assert client.get_children(PATH) == ["app1:80"]
+
+
+def test_the_node_of_another_session_is_replaced(session, other, client):
+    client.create(PATH, makepath=True)
+    Provider(other, PATH, "app1:80").register({"pid": 1})
+    Provider(session, PATH, "app1:80").register({"pid": 2})
+    node = session.get(f"{PATH}/app1:80")
+    assert (node.owner, node.properties) == (session.id, {"pid": 2})
+
+
+def test_a_missing_path_is_an_error(session):
+    provider = Provider(session, "/nowhere", "app1:80")
+    with pytest.raises(LinkError, match="there is no node /nowhere"):
+        provider.check()
+    with pytest.raises(LinkError, match="there is no node /nowhere"):
+        provider.register({})
+
+
+@pytest.mark.parametrize("address", ["", "a/b", "..", "a\0b"])
+def test_an_address_that_can_be_no_name_is_refused(session, address):
+    with pytest.raises(ConfigurationError):
+        Provider(session, PATH, address)
+
+
+def test_endless_disturbance_is_an_error_in_the_end(session, client):
+    client.create(PATH, makepath=True)
+
+    def refuse(*_operations: Operation):
+        raise ConflictError("disturbed")
+
+    session.commit = refuse
+    with pytest.raises(ConflictError, match="all the time"):
+        Provider(session, PATH, "app1:80").register({})

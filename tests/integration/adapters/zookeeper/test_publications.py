@@ -1,0 +1,434 @@
+"""Publication: one transaction or marked chunks, killed anywhere, against concurrent writers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.adapters.zookeeper import publishing
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.transactions import Create, Operation, Set
+from zkdeployment.errors import (
+    ConflictError,
+    RefusedError,
+    TreeError,
+    UnreachableError,
+    WaitTimeoutError,
+    ZkdeploymentError,
+)
+from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import Publication, PublicationRequest
+from zkdeployment.model.stop import Stop
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.targets import compile_targets
+from zkdeployment.tree.diff import diff
+
+
+def shop(services, version="1.0", hosts=1):
+    """A tree of services, each deployed to one of ``hosts`` hosts."""
+    nodes = {"/shop": {"owner": "us"}}
+    for number in range(services):
+        path = f"/shop/s{number:04}"
+        nodes |= {
+            path: {"type": "web", "version": version},
+            f"{path}/providers": {},
+            f"{path}/deploy": {},
+            f"{path}/deploy/{number % hosts + 1}": {"n": 1},
+        }
+    return Tree(nodes)
+
+
+def publication(store, tree, revision, **changes):
+    live = store.live_tree()
+    targets, problems = compile_targets(tree)
+    assert not problems
+    made = Publication(
+        revision=revision,
+        change=diff(live.tree, tree),
+        targets=targets,
+        expected=store.cluster(),
+        versions=live.versions,
+    )
+    return replace(made, **changes)
+
+
+@pytest.fixture
+def store(session):
+    return ZooKeeperPublications(session)
+
+
+def writes(session):
+    """Let a session count its transactions."""
+    send, made = session.commit, []
+
+    def count(*operations: Operation):
+        made.append(operations)
+        send(*operations)
+
+    session.commit = count
+    return made
+
+
+def test_the_first_publication_makes_everything(store, session):
+    assert store.cluster() is None
+    assert store.published_revision() is None
+    tree = shop(3)
+    store.publish(publication(store, tree, "r1", roles=frozenset({"web"})))
+    assert store.cluster() == Cluster("r1")
+    assert store.published_revision() == "r1"
+    assert store.live_tree().tree == tree
+    assert session.children("/role-locks") == ["web"]
+    assignments = ZooKeeperFleet(session).wanted(Identity("1", "web1"), "r1").assignments
+    assert [assignment.path for assignment in assignments] == ["/shop/s0000", "/shop/s0001", "/shop/s0002"]
+
+
+def test_a_change_is_one_transaction_of_what_changed(store, session):
+    store.publish(publication(store, shop(3), "r1"))
+    tree = shop(2)
+    tree = Tree({**tree.nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
+    made = writes(session)
+    store.publish(publication(store, tree, "r2"))
+    (operations,) = made
+    assert [(type(operation).__name__, operation.path) for operation in operations] == [
+        ("Create", "/shop/new"),
+        ("Set", "/shop"),
+        ("Delete", "/shop/s0002/providers"),
+        ("Delete", "/shop/s0002/deploy/1"),
+        ("Delete", "/shop/s0002/deploy"),
+        ("Delete", "/shop/s0002"),
+        ("Set", "/zkdeployment/targets/1"),
+        ("Set", "/zkdeployment/targets"),
+        ("Set", "/hosts"),
+    ]
+    assert store.live_tree().tree == tree
+
+
+def test_targets_that_stay_are_not_written_and_stale_ones_go(store, session):
+    both = Tree({**shop(1).nodes, "/shop/s0000/deploy/2": {}})
+    store.publish(publication(store, both, "r1"))
+    made = writes(session)
+    store.publish(publication(store, shop(1), "r2"))
+    touched = [operation.path for operation in made[0] if operation.path.startswith("/zkdeployment")]
+    assert touched == ["/zkdeployment/targets/2", "/zkdeployment/targets"]
+    assert session.children("/zkdeployment/targets") == ["1"]
+
+
+def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", b'{"version": "r1", "note": "kept"}')
+    stop = Stop(host_id="1", host_name="w", revision="r1", step="s", reason="r", time=1.0)
+    ZooKeeperFleet(session).stop_fleet(Host(Identity("1", "w")), stop)
+    assert store.cluster() == Cluster(None)
+    store.publish(publication(store, shop(2), "r2"))
+    assert session.get("/hosts").properties == {"version": "r2", "note": "kept"}
+    assert Operations(session).snapshot().stops == ()
+
+
+def test_ephemeral_reserved_and_foreign_nodes_are_left_alone(store, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.create("/shop/s0000/providers/a:1", b'{"pid": 1}', ephemeral=True)
+    client.create("/foreign", b"text of others")
+    live = store.live_tree()
+    assert live.pinned == {"/shop/s0000/providers", "/shop/s0000", "/shop"}
+    assert "/shop/s0000/providers/a:1" not in live.tree
+    assert live.tree.properties("/foreign") == {"string_value": "text of others"}
+    assert set(live.tree.children("")) == {"shop", "foreign"}
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        lambda client: client.set("/hosts", b'{"version": null}'),
+        lambda client: client.set("/hosts", b'{"version": "r2"}'),
+        lambda client: client.set("/shop", b'{"owner": "somebody"}'),
+        lambda client: client.create("/shop/s0001/providers/a:1", ephemeral=True),
+        lambda client: client.delete("/shop/s0001/providers"),
+        lambda client: client.create("/shop/new"),
+    ],
+    ids=["stopped", "published", "changed by hand", "pinned meanwhile", "deleted", "created"],
+)
+def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client, disturb):
+    store.publish(publication(store, shop(2), "r1"))
+    tree = Tree({**shop(1).nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
+    prepared = publication(store, tree, "r9")
+    disturb(client)
+    before = store.live_tree(), store.cluster()
+    with pytest.raises(ConflictError):
+        store.publish(prepared)
+    assert (store.live_tree(), store.cluster()) == before
+    assert store.published_revision() == "r1"
+
+
+def test_a_node_too_large_is_refused_before_anything_is_written(store):
+    tree = Tree({"/big": {"text": "x" * 600_000}})
+    with pytest.raises(TreeError, match="/big: its properties take"):
+        store.publish(publication(store, tree, "r1"))
+    assert store.cluster() == Cluster(INITIAL)
+    assert len(store.live_tree().tree) == 0
+
+
+def test_more_than_a_transaction_holds_goes_in_chunks(store, session):
+    tree = Tree({f"/n{number}": {"text": "x" * 300_000} for number in range(6)})
+    made = writes(session)
+    store.publish(publication(store, tree, "r1"))
+    assert store.live_tree().tree == tree
+    assert store.cluster() == Cluster("r1")
+    assert len([operations for operations in made if any(isinstance(one, Create) for one in operations)]) > 3
+
+
+class Killed(BaseException):
+    """The syncer's end, in the middle of things."""
+
+
+def kill_at(session, number, *, after):
+    send, left = session.commit, [number]
+
+    def commit(*operations: Operation):
+        if not left[0]:
+            if after:
+                send(*operations)
+            raise Killed
+        left[0] -= 1
+        send(*operations)
+
+    session.commit = commit
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_finishes(
+    zookeeper, session, store, monkeypatch, after
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    one, two = shop(4), shop(9, version="2.0")
+    identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
+    store.publish(publication(store, one, "one"))
+    wanted = {
+        revision: compile_targets(tree)[0]["1"] for revision, tree in (("one", one), ("two", two), ("three", one))
+    }
+    number, finished = 0, False
+    while not finished:
+        with Session(zookeeper) as doomed:
+            dying = ZooKeeperPublications(doomed)
+            kill_at(doomed, number, after=after)
+            try:
+                dying.publish(publication(dying, two, "two"))
+                finished = True
+            except Killed:
+                number += 1
+        cluster = store.cluster()
+        if cluster.state is ClusterState.RUNNING:
+            assert agent.wanted(identity, cluster.version).assignments == wanted[cluster.version]
+        else:
+            assert cluster == Cluster("one", importing="two")
+            assert store.published_revision() is None
+            with pytest.raises(ConflictError):
+                agent.wanted(identity, "one")
+            with pytest.raises(RefusedError):
+                Operations(session).resume()
+        store.publish(publication(store, two, "three"))
+        assert store.cluster() == Cluster("three")
+        assert store.live_tree().tree == two
+        assert store.published_revision() == "three"
+        store.publish(publication(store, one, "one"))
+    assert number >= 6
+
+
+def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "r1"))
+    prepared = publication(store, shop(6), "r2")
+    send, left = session.commit, [3]
+
+    def commit(*operations: Operation):
+        left[0] -= 1
+        if not left[0]:
+            node = session.get("/hosts")
+            send(Set("/hosts", json.dumps(node.properties | {"version": None}).encode()))
+        send(*operations)
+
+    session.commit = commit
+    with pytest.raises(ConflictError):
+        store.publish(prepared)
+    assert store.cluster() == Cluster(None, importing="r2")
+    session.commit = send
+    store.publish(publication(store, shop(6), "r3"))
+    assert store.cluster() == Cluster("r3")
+    assert store.live_tree().tree == shop(6)
+
+
+def test_an_unanswered_publication_is_no_success(store, session):
+    def commit(*_operations: Operation):
+        raise UnreachableError("gone")
+
+    prepared = publication(store, shop(1), "r1")
+    store.publish(prepared)
+    prepared = publication(store, shop(2), "r2")
+    session.commit = commit
+    with pytest.raises(UnreachableError):
+        store.publish(prepared)
+
+
+def test_25000_nodes_are_published_and_read(store):
+    tree = shop(6250, hosts=500)
+    assert len(tree) == 25_001
+    store.publish(publication(store, tree, "r1"))
+    live = store.live_tree()
+    assert live.tree == tree
+    assert store.cluster() == Cluster("r1")
+    assert live.versions["/shop"] == 0
+
+
+def test_only_one_syncer_has_the_lock(store, other):
+    theirs = ZooKeeperPublications(other, identity="syncer on b")
+    lock = theirs.lock()
+    assert lock.try_acquire()
+    assert not store.lock().try_acquire()
+    assert store.lock().holder() == "syncer on b"
+
+
+def test_hosts_are_read(store, session):
+    host = Host(Identity("1", "w"), version="r1")
+    ZooKeeperFleet(session).register(host)
+    assert store.hosts() == (host,)
+
+
+@pytest.mark.parametrize("version", [None, False])
+def test_resume_sets_the_published_revision_again_and_forgets_the_stops(store, session, client, version):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
+    client.create("/zkdeployment/stops/1", b"{}")
+    assert Operations(session).resume() == "r1"
+    assert session.get("/hosts").properties == {"version": "r1", "note": "kept"}
+    assert session.children("/zkdeployment/stops") == []
+
+
+def test_a_running_cluster_is_not_resumed(store, session):
+    with pytest.raises(RefusedError, match="nothing was ever published"):
+        Operations(session).resume()
+    store.publish(publication(store, shop(1), "r1"))
+    with pytest.raises(RefusedError, match="neither stopped nor held: it is running at r1"):
+        Operations(session).resume()
+
+
+def test_nothing_is_resumed_without_a_whole_publication(session, client):
+    ZooKeeperFleet(session).register(Host(Identity("1", "w")))
+    client.set("/hosts", b'{"version": null}')
+    with pytest.raises(RefusedError, match="no revision is wholly published"):
+        Operations(session).resume()
+
+
+def test_a_request_for_the_latest_is_carried_out(session, other):
+    syncer = ZooKeeperPublications(other)
+    asked, requests = threading.Event(), []
+    syncer.watch_requests(asked.set)
+
+    def serve():
+        while not requests:
+            asked.wait(10)
+            asked.clear()
+            request = syncer.request()
+            if request is not None:
+                requests.append(request)
+                syncer.publish(publication(syncer, shop(1), "r7"))
+                syncer.answer(request, None)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    found = Operations(session).resume_latest(by="me", reason="fixed", now=7.0, timeout=20)
+    serving.join(20)
+    assert found == "r7"
+    assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
+    assert syncer.request() is None
+
+
+def test_a_syncer_that_cannot_publish_says_why(session, other):
+    syncer = ZooKeeperPublications(other)
+    asked = threading.Event()
+
+    def refuse():
+        asked.set()
+
+    syncer.watch_requests(refuse)
+
+    def serve():
+        while (request := syncer.request()) is None:
+            asked.wait(0.05)
+        syncer.answer(request, "the tree does not parse")
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
+        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=20)
+    serving.join(20)
+    assert session.get("/zkdeployment/request") is None
+
+
+def test_without_a_syncer_the_request_is_taken_back(session):
+    with pytest.raises(WaitTimeoutError, match=r"no syncer published within 0.2 s"):
+        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=0.2)
+    assert session.get("/zkdeployment/request") is None
+
+
+def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
+    client.create("/zkdeployment")
+    client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
+    assert store.request() == PublicationRequest(id="new", by="7", reason="", time=0.0)
+    store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), "no")
+    store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), None)
+    assert store.request().id == "new"
+
+
+def test_an_answered_request_is_not_asked_again(store, client):
+    client.create("/zkdeployment")
+    client.create("/zkdeployment/request", b'{"id": "new", "error": "no"}')
+    assert store.request() is None
+
+
+def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", b'{"version": null}')
+    send, disturbed = session.commit, []
+
+    def disturb(*operations: Operation):
+        if len(disturbed) < 2:
+            disturbed.append(1)
+            client.set("/hosts", b'{"version": false}')
+        send(*operations)
+
+    session.commit = disturb
+    assert Operations(session).resume() == "r1"
+    client.set("/hosts", b'{"version": null}')
+
+    def refuse(*_operations: Operation):
+        raise ConflictError("disturbed")
+
+    session.commit = refuse
+    with pytest.raises(ConflictError, match="changes all the time"):
+        Operations(session).resume()
+
+
+@pytest.mark.parametrize(
+    ("standing", "message"),
+    [
+        (b'{"id": "other", "by": "somebody else"}', "somebody else asked"),
+        (None, "another publication is under way"),
+    ],
+)
+def test_a_request_that_is_overtaken_says_so(session, client, standing, message):
+    def overtake(*operations: Operation):
+        send(*operations)
+        client.delete("/zkdeployment/request")
+        if standing is not None:
+            client.create("/zkdeployment/request", standing)
+
+    client.create("/zkdeployment")
+    send, session.commit = session.commit, overtake
+    with pytest.raises(ConflictError, match=message):
+        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=20)

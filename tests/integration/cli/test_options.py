@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from zkdeployment.cli import options
+from zkdeployment.cli.main import program
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@options.zookeeper_options
+@options.output_option
+def verb(connection: str, output: str) -> None:
+    options.emit({"connection": connection, "café": [1, None]}, output)
+
+
+@pytest.fixture(autouse=True)
+def _system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
+    for name in ("ZKDEPLOYMENT_CONFIG", "ZC_ZK_CONNECTION_STRING"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def configuration(file: Path, connection: str) -> str:
+    file.write_text(f"[zkdeployment]\nhost-id = http://127.0.0.1:1/\nzookeeper = {connection}\n")
+    return str(file)
+
+
+def connection(*arguments: str, **environment: str) -> str:
+    result = CliRunner().invoke(verb, [*arguments, "-o", "json"], env=environment, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found: str = json.loads(result.stdout)["connection"]
+    return found
+
+
+def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
+    everything = {
+        "ZKDEPLOYMENT_CONFIG": configuration(tmp_path / "named.cfg", "named:1"),
+        "ZC_ZK_CONNECTION_STRING": "inherited:1",
+    }
+    assert connection() == "zookeeper:2181"
+    configuration(tmp_path / "system.cfg", "system:1")
+    assert connection() == "system:1"
+    assert connection(ZC_ZK_CONNECTION_STRING="inherited:1") == "inherited:1"
+    assert connection(**everything) == "named:1"
+    assert connection("--config", configuration(tmp_path / "option.cfg", "option:1"), **everything) == "option:1"
+    assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "problem"),
+    [
+        (["-z", "a:b"], {}, "--zookeeper: expected HOST:PORT"),
+        ([], {"ZC_ZK_CONNECTION_STRING": "a b"}, "ZC_ZK_CONNECTION_STRING: expected HOST:PORT"),
+        (["--config", "/missing.cfg"], {}, "there is no configuration file /missing.cfg"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_an_error(arguments: list[str], environment: dict[str, str], problem: str):
+    with pytest.raises(ConfigurationError, match=problem):
+        CliRunner().invoke(verb, arguments, env=environment, catch_exceptions=False)
+
+
+def test_output_is_plain_data():
+    as_json = CliRunner().invoke(verb, ["-z", "a:1", "-o", "json"])
+    as_yaml = CliRunner().invoke(verb, ["-z", "a:1", "-o", "yaml"])
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout) == {"connection": "a:1", "café": [1, None]}
+
+
+def test_config_check_prints_what_is_understood(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text(
+        "[zkdeployment]\nhost-id = a\nhost-name = n\nafter = logger 'a b'\ntags = x, y\nlabels = a=1\n"
+        "[sync]\nurl = https://me:secret@git.example.com/tree\ntree-directory = /t\n"
+    )
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    for line in (
+        "host-id = a",
+        "host-name = n",
+        "role =",
+        "after = logger 'a b'",
+        "tags = x, y",
+        "labels = a=1",
+        "zookeeper = zookeeper:2181",
+        "url = https://***@git.example.com/tree",
+        "tree-directory = /t",
+    ):
+        assert line in lines
+
+
+def test_config_check_prints_data_for_programs(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text("[zkdeployment]\ntags = x, y\n")
+    result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
+    understood = json.loads(result.stdout)
+    assert understood["zkdeployment"]["tags"] == ["x", "y"]
+    assert understood["zkdeployment"]["host-id"] is None
+    assert "sync" not in understood
+
+
+def test_config_check_says_what_is_wrong(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text("[zkdeployment]\nhost_id = a\n")
+    with pytest.raises(ConfigurationError, match="did you mean host-id"):
+        CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)

@@ -1,0 +1,126 @@
+"""The verb provide: registered as long as the command, or the process, runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.waiting import wait_until
+from support.zookeeper import through
+
+PATH = "/shop/web/providers"
+
+
+@pytest.fixture
+def provide(zookeeper, client):
+    client.create(PATH, makepath=True)
+    client.create("/alias", b'{"web ->": "/shop/web"}')
+    started = []
+
+    def start(*argv: str, connection: str = zookeeper):
+        command = [sys.executable, "-m", "zkdeployment", "provide", "-z", connection, *argv]
+        started.append(
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+            )
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def ended(process):
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+def test_this_process_is_registered_until_it_is_told_to_end(provide, client):
+    process = provide("/alias/web/providers", "app1:80", "-p", "zone=a", "-p", "weight=7", "-p", "tags=['x']")
+    node = f"{PATH}/app1:80"
+    wait_until(lambda: client.exists(node), "the node")
+    data, stat = client.get(node)
+    assert json.loads(data) == {"pid": process.pid, "zone": "a", "weight": 7, "tags": ["x"]}
+    assert stat.ephemeralOwner
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+    assert not client.exists(node)
+
+
+def test_a_commands_pid_is_registered_and_its_exit_status_is_ours(provide, client, tmp_path):
+    go = tmp_path / "go"
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+    script = f"{wait}print('out')\nraise SystemExit(7)"
+    process = provide(PATH, "app1:80", "--", sys.executable, "-c", script)
+    wait_until(lambda: client.exists(f"{PATH}/app1:80"), "the node")
+    pid = json.loads(client.get(f"{PATH}/app1:80")[0])["pid"]
+    assert pid != process.pid
+    os.kill(pid, 0)
+    go.touch()
+    code, out, _ = ended(process)
+    assert (code, out) == (7, "out\n")
+    assert not client.exists(f"{PATH}/app1:80")
+
+
+def test_sigterm_is_passed_on(provide, client):
+    process = provide(PATH, "app1:80", "--", "sleep", "1000")
+    wait_until(lambda: client.exists(f"{PATH}/app1:80"), "the node")
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 128 + signal.SIGTERM
+
+
+def test_it_is_registered_again_after_the_loss_of_the_session(provide, zookeeper, client, proxy):
+    process = provide(PATH, "app1:80", connection=through(proxy, zookeeper))
+    node = f"{PATH}/app1:80"
+    wait_until(lambda: client.exists(node), "the node")
+    first = client.get(node)[1].ephemeralOwner
+    proxy.cut()
+    wait_until(lambda: not client.exists(node), "the session to expire", timeout=30)
+    proxy.heal()
+    wait_until(lambda: client.exists(node), "the node again")
+    assert client.get(node)[1].ephemeralOwner != first
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+
+
+def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
+    first = provide(PATH, "app1:80")
+    node = f"{PATH}/app1:80"
+    wait_until(lambda: client.exists(node), "the node")
+    first.kill()
+    second = provide(PATH, "app1:80")
+    wait_until(
+        lambda: client.exists(node) and json.loads(client.get(node)[0])["pid"] == second.pid, "the new node"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (("/nowhere", "app1:80"), 1, "there is no node /nowhere"),
+        ((PATH, "app/80"), 2, "is not an address"),
+        ((PATH, "a:1", "-p", "novalue"), 2, "is not KEY=VALUE"),
+        ((PATH, "a:1", "-p", "a b=1"), 2, "is not a property name"),
+        ((PATH, "a:1", "--", "/no/such/program"), 1, "cannot run /no/such/program"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_registered(provide, client, argv, code, message):
+    found, _, err = ended(provide(*argv))
+    assert found == code
+    assert message in err
+    assert "Traceback" not in err
+    assert client.get_children(PATH) == []
+
+
+def test_no_zookeeper_is_exit_code_7_and_the_command_is_not_started(provide, tmp_path):
+    code, _, err = ended(provide(PATH, "a:1", "--", "touch", str(tmp_path / "ran"), connection="127.0.0.1:1"))
+    assert code == 7
+    assert "127.0.0.1:1: Connection refused" in err
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,67 @@
+"""The verb resume on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.main import main
+
+
+@pytest.fixture
+def run(zookeeper, capsys):
+    def call(*argv: str):
+        with pytest.raises(SystemExit) as end:
+            main(["resume", "-z", zookeeper, *argv])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+def test_a_stopped_cluster_is_resumed_at_the_published_revision(run, client):
+    client.create("/hosts", b'{"version": null}')
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    assert run() == (0, "resumed at r1\n", "")
+    assert client.get("/hosts")[0] == b'{"version":"r1"}'
+
+
+def test_a_running_cluster_is_refused(run, client):
+    client.create("/hosts", b'{"version": "r1"}')
+    code, out, err = run()
+    assert (code, out) == (3, "")
+    assert "neither stopped nor held" in err
+
+
+def test_without_a_syncer_the_latest_is_waited_for_in_vain(run):
+    code, _, err = run("--latest", "--timeout", "0.2")
+    assert code == 5
+    assert "no syncer published within 0.2 s" in err
+
+
+@pytest.mark.parametrize(("error", "code"), [(None, 0), ("the tree does not parse", 1)])
+def test_the_syncer_answers(run, zookeeper, client, error, code):
+    client.create("/zkdeployment/targets", b'{"version": "r2"}', makepath=True)
+    asked, reasons = threading.Event(), []
+
+    def serve():
+        with Session(zookeeper) as session:
+            store = ZooKeeperPublications(session)
+            store.watch_requests(asked.set)
+            while not reasons:
+                asked.wait(10)
+                asked.clear()
+                if (request := store.request()) is not None:
+                    reasons.append(request.reason)
+                    store.answer(request, error)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    found, out, err = run("--latest", "--reason", "fixed", "--timeout", "20")
+    serving.join(20)
+    assert reasons == ["fixed"]
+    assert found == code
+    assert "resumed at r2" in out if error is None else error in err

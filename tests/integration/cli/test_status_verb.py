@@ -1,0 +1,122 @@
+"""The verb status on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+import yaml
+
+from zkdeployment.cli.main import main
+
+
+@pytest.fixture
+def run(zookeeper, capsys):
+    def call(*argv: str):
+        with pytest.raises(SystemExit) as end:
+            main(["status", "-z", zookeeper, *argv])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def fleet(client):
+    """Two hosts at r1, wanted r1."""
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    for host in ("h1", "h2"):
+        properties = {"name": f"{host}.example.com", "version": "r1"}
+        client.create(f"/hosts/{host}", json.dumps(properties).encode(), ephemeral=True)
+    return client
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_converged_fleet_is_shown_and_exits_with_0(run):
+    code, out, err = run()
+    assert code == 0
+    assert "h1.example.com" in out
+    assert "2 hosts: 2 converged at r1" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_programs_read_who_has_what_since_when(run, fleet, output, read):
+    fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r0", "role": "web"}')
+    code, out, _ = run("-o", output)
+    found = read(out)
+    assert code == 4
+    assert found["wanted"] == "r1"
+    assert not found["converged"]
+    assert [(host["id"], host["state"], host["version"]) for host in found["hosts"]] == [
+        ("h1", "converged", "r1"),
+        ("h2", "behind", "r0"),
+    ]
+    assert found["hosts"][1]["since"] == pytest.approx(fleet.get("/hosts/h2")[1].mtime / 1000)
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_host_that_is_not_registered_is_unknown_not_fine(run):
+    code, out, _ = run("h1", "h3")
+    assert code == 4
+    assert "not registered" in out
+    assert run("h1")[0] == 0
+
+
+def test_a_stopped_fleet_says_where_and_why(run, fleet):
+    fleet.set("/hosts", b'{"version": null}')
+    fleet.create(
+        "/zkdeployment/stops/h2",
+        json.dumps(
+            {
+                "host": "h2",
+                "name": "h2.example.com",
+                "revision": "r1",
+                "step": "deploy /web 0",
+                "reason": "it broke",
+            }
+        ).encode(),
+        makepath=True,
+    )
+    code, out, _ = run()
+    assert code == 4
+    assert "h2.example.com (h2) failed at deploy /web 0 of r1: it broke" in out
+    assert "ALL STOP; 2 hosts: 2 converged at r1" in out
+    assert run("--wait", "r2")[0] == 3
+
+
+def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet):
+    fleet.set("/hosts", b'{"version": "r2"}')
+    fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')
+    ends = []
+    waiting = threading.Thread(target=lambda: ends.append(run("--wait", "--timeout", "30")))
+    waiting.start()
+    fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r2"}')
+    waiting.join(30)
+    assert [code for code, _, _ in ends] == [0]
+
+
+def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
+    fleet.set("/hosts", b'{"version": "r2"}')
+    fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')
+    assert run("h1", "--wait", "r2", "--timeout", "30")[0] == 0
+    code, out, _ = run("--wait", "r2", "--timeout", "0")
+    assert code == 5
+    assert "1 behind" in out
+
+
+def test_nothing_published_and_nobody_there_is_not_converged(run):
+    code, out, _ = run()
+    assert code == 4
+    assert "there is no /hosts" in out
+
+
+def test_zookeeper_out_of_reach_is_said_in_one_line(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["status", "-z", "127.0.0.1:1"])
+    assert end.value.code == 7
+    assert capsys.readouterr().err.splitlines() == [
+        "zkdeployment: ZooKeeper cannot be reached at 127.0.0.1:1: Connection refused"
+    ]

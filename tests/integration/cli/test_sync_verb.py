@@ -1,0 +1,186 @@
+"""The verb sync as a process: configuration, exit codes, signals, one process at a time."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.publishing import Publishing
+from support.waiting import wait_until
+from zkdeployment.adapters.sole import sole_process
+from zkdeployment.cli.main import main
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
+
+
+@pytest.fixture
+def publishing(tmp_path: Path, zookeeper: str, client: KazooClient) -> Publishing:
+    return Publishing(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def config(publishing: Publishing, tmp_path: Path) -> Path:
+    file = tmp_path / "x.cfg"
+    file.write_text(
+        f"[zkdeployment]\nhost-id = http://127.0.0.1:1/\nzookeeper = {publishing.zookeeper}\n"
+        f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {tmp_path}/var/tree\n"
+    )
+    return file
+
+
+@pytest.fixture
+def sync(config: Path, capsys: pytest.CaptureFixture[str]):
+    def run(*argv: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["sync", str(config), *argv])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return run
+
+
+def test_it_publishes_once(sync, publishing: Publishing):
+    revision = publishing.push(TREE)
+    code, out, err = sync()
+    assert (code, out) == (0, f"published {revision} (nodes: 4 added; targets: 1 changed)\n")
+    assert '"event": "published"' in err
+    assert sync() == (0, f"nothing to do: {revision} is published\n", "")
+
+
+def test_options_win_over_the_configuration(sync, publishing: Publishing, tmp_path: Path, monkeypatch):
+    publishing.push(TREE)
+    publishing.repository.git("checkout", "-q", "-b", "other")
+    revision = publishing.push(TREE.replace("1.0", "1.1"))
+    publishing.repository.git("checkout", "-q", "main")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(publishing.repository.directory, tmp_path / "copy")
+    assert sync("-u", str(tmp_path / "copy"), "-b", "other", "-t", "here")[0] == 0
+    assert publishing.version == revision
+    assert (tmp_path / "here" / "HEAD").exists()
+
+
+def test_a_dry_run_prints_the_difference_and_changes_nothing(sync, publishing: Publishing, tmp_path: Path):
+    revision = publishing.push(TREE)
+    code, out, err = sync("--dry-run")
+    assert (code, out.splitlines()[0], out.splitlines()[-1]) == (0, "add /who", "target h1")
+    assert err == f"would be published {revision} (nodes: 4 added; targets: 1 changed); nothing was changed\n"
+    assert publishing.client.get_children("/") == []
+    assert not (tmp_path / "var").exists()
+    sync()
+    assert sync("--dry-run") == (0, "", f"nothing to do: {revision} is published\n")
+
+
+def test_what_lost_its_file_but_is_still_deployed_is_warned_of(sync, publishing: Publishing):
+    publishing.push(TREE)
+    sync()
+    revision = publishing.push("/other\n")
+    assert "warning: /who is in no file and stays as it is" in sync("--dry-run")[2]
+    code, out, err = sync()
+    assert (code, out) == (0, f"published {revision} (nodes: 1 added; targets: 0 changed)\n")
+    assert '"event": "tree-warning"' in err
+    assert publishing.client.exists("/who/web/deploy/h1")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "code", "words"),
+    [
+        ({"version": None}, 3, "zkdeployment: ALL STOP: the cluster version is null"),
+        ({"version": "r0"}, 3, "zkdeployment: not converged"),
+    ],
+)
+def test_a_refusal_is_one_line_and_force_overrules_it(
+    sync, publishing: Publishing, cluster: dict[str, str | None], code: int, words: str
+):
+    revision = publishing.push(TREE)
+    publishing.put("/hosts", cluster)
+    publishing.register("h1", "older")
+    for options in ((), ("--dry-run",)):
+        found, out, err = sync(*options)
+        assert (found, out, err.count("\n")) == (code, "", 1)
+        assert err.startswith(words)
+    assert sync("--force")[0] == 0
+    assert publishing.version == revision
+
+
+def test_a_bad_tree_is_refused_with_every_place(sync, publishing: Publishing):
+    publishing.push("/who\n  x = \n  y = f()\n")
+    code, out, err = sync()
+    assert (code, out) == (1, "")
+    assert "a.zk:2:" in err
+    assert "a.zk:3:" in err
+
+
+def test_a_repository_that_is_not_there_is_refused(sync, tmp_path: Path):
+    code, _, err = sync("-u", f"{tmp_path}/nowhere")
+    assert code == 1
+    assert err.startswith(f"zkdeployment: there is no git repository at {tmp_path}/nowhere: ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (("--interval", "soon"), "interval: expected a positive number of seconds, found 'soon'"),
+        (("--interval",), "interval not specified in [sync]"),
+        (("--interval", "1", "--force"), "use --dry-run and --force without it"),
+        (("-b", "a b"), "branch: 'a b' cannot be the name of a branch"),
+    ],
+)
+def test_options_that_cannot_be_used_are_errors(sync, argv: tuple[str, ...], problem: str):
+    code, out, err = sync(*argv)
+    assert (code, out) == (2, "")
+    assert problem in err
+
+
+def test_a_configuration_without_a_repository_is_an_error(sync, config: Path):
+    config.write_text("[zkdeployment]\n")
+    code, _, err = sync()
+    assert (code, err) == (2, f"zkdeployment: {config}: url and tree-directory not specified in [sync]\n")
+
+
+def test_no_zookeeper_is_an_error(sync, config: Path, publishing: Publishing):
+    config.write_text(config.read_text().replace(publishing.zookeeper, "127.0.0.1:1"))
+    code, _, err = sync()
+    assert code == 7
+    assert "127.0.0.1:1" in err
+
+
+@pytest.fixture
+def daemon(config: Path) -> Iterator[subprocess.Popen[str]]:
+    argv = [sys.executable, "-m", "zkdeployment", "sync", str(config), "--interval", "3600"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_looks_at_once_at_sighup_and_ends_when_asked(
+    daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, number: signal.Signals
+):
+    first = publishing.push(TREE)
+    wait_until(lambda: publishing.version == first, "the first revision is published")
+    assert sync() == (0, "", f"another process syncs with the mirror {tmp_path}/var/tree: nothing was done\n")
+    second = publishing.push(TREE.replace("1.0", "1.1"))
+    daemon.send_signal(signal.SIGHUP)
+    wait_until(lambda: publishing.version == second, "the second revision is published")
+    daemon.send_signal(number)
+    assert daemon.wait(20) == 0
+    assert sync()[0] == 0
+
+
+def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot make the lock"), sole_process(tmp_path / "file" / "x"):
+        raise AssertionError

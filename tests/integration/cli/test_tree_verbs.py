@@ -1,0 +1,255 @@
+"""The verb tree on a real ZooKeeper, and on files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.repository import Repository
+from zkdeployment.cli.main import main
+
+WEB = """\
+/shop
+  owner = 'us'
+  /web : web
+    version = '1.2'
+    database -> /databases/main
+    size => /databases/main size
+    /deploy
+      /1
+        n = 2
+"""
+DATABASES = """\
+/databases
+  /main
+    size = 7
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "web.zk").write_text(WEB)
+    (tmp_path / "databases.zk").write_text(DATABASES)
+    (tmp_path / "notes.txt").write_text("not a tree")
+    return tmp_path
+
+
+@pytest.fixture
+def run(zookeeper, capsys):
+    def call(*argv: str):
+        with pytest.raises(SystemExit) as end:
+            main(["tree", argv[0], "-z", zookeeper, *map(str, argv[1:])])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def imported(run, files):
+    assert run("import", files)[0] == 0
+
+
+def test_files_are_shown_as_one_object_layered(run, files):
+    layer = files / "over.zkx"
+    layer.write_text("/shop\n  /web\n    version = '2.0'\n  /new\n")
+    code, out, _ = run("show", "--file", files / "web.zk", layer, files / "databases.zk", "-o", "json")
+    assert code == 0
+    assert json.loads(out) == {
+        "/databases": {},
+        "/databases/main": {"size": 7},
+        "/shop": {"owner": "us"},
+        "/shop/new": {},
+        "/shop/web": {
+            "type": "web",
+            "version": "2.0",
+            "database ->": "/databases/main",
+            "size =>": "/databases/main size",
+        },
+        "/shop/web/deploy": {},
+        "/shop/web/deploy/1": {"n": 2},
+    }
+
+
+def test_files_are_shown_without_a_zookeeper(files, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["tree", "show", "-z", "127.0.0.1:1", "--file", str(files / "databases.zk"), "/databases/main"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == DATABASES
+
+
+def test_what_is_wrong_with_a_file_is_said_with_its_place(run, tmp_path):
+    broken = tmp_path / "broken.zk"
+    broken.write_text("/a\n  x = import os\n")
+    code, out, err = run("show", "--file", broken, "-o", "json")
+    assert (code, out) == (1, "")
+    assert f"{broken}:2:" in err
+
+
+def test_a_file_that_is_not_there_is_named(run, tmp_path):
+    code, _, err = run("show", "--file", tmp_path / "none.zk")
+    assert code == 2
+    assert "none.zk: No such file" in err
+
+
+@pytest.mark.usefixtures("imported")
+def test_the_live_tree_is_shown_and_exported(run, client):
+    client.create("/databases/main/a:1", b'{"pid": 7}', ephemeral=True)
+    code, out, _ = run("show", "/databases", "-o", "json")
+    assert code == 0
+    assert json.loads(out) == {"/databases": {}, "/databases/main": {"size": 7}, "/databases/main/a:1": {"pid": 7}}
+    assert run("export", "/databases/main")[1] == DATABASES
+    assert run("export")[1] == DATABASES + WEB.replace("    database ->", "    X").replace(
+        "    X /databases/main\n    size => /databases/main size\n",
+        "    size => /databases/main size\n    database -> /databases/main\n",
+    )
+
+
+@pytest.mark.usefixtures("imported")
+def test_an_export_reads_back_as_the_same_tree(run, tmp_path):
+    (tmp_path / "all.zk").write_text(run("export")[1])
+    assert run("diff", tmp_path / "all.zk")[:2] == (0, "")
+
+
+def test_reserved_nodes_are_shown_when_named(run, client):
+    client.create("/hosts", b'{"version": "x"}')
+    client.create("/hosts/1", b'{"name": "web1"}', ephemeral=True)
+    assert run("show")[1] == ""
+    assert json.loads(run("show", "/hosts/", "-o", "json")[1]) == {
+        "/hosts": {"version": "x"},
+        "/hosts/1": {"name": "web1"},
+    }
+
+
+def test_a_node_that_is_not_there_is_an_error(run):
+    for verb in ("show", "export", "get"):
+        code, out, err = run(verb, "/nowhere")
+        assert (code, out) == (1, "")
+        assert "there is no node /nowhere" in err
+    assert run("show", "/a", "/b")[0] == 2
+    assert run("get", "/a/../../b")[0] == 1
+
+
+@pytest.mark.usefixtures("imported")
+def test_properties_are_read_through_links(run):
+    assert json.loads(run("get", "/shop/web/database")[1]) == {"size": 7}
+    assert json.loads(run("get", "/shop/web")[1]) == {
+        "type": "web",
+        "version": "1.2",
+        "size": 7,
+        "database ->": "/databases/main",
+    }
+    assert run("get", "/shop/web", "size")[1] == "7\n"
+    assert run("get", "/shop/web", "version")[1] == '"1.2"\n'
+    code, _, err = run("get", "/shop/web", "colour")
+    assert code == 1
+    assert "/shop/web has no property colour" in err
+
+
+def test_importing_trims_what_zk_files_no_longer_have_and_layers_zkx_files(run, files, client):
+    client.ensure_path("/foreign/kept")
+    assert run("import", files)[0] == 0
+    (files / "web.zk").write_text("/shop\n  /web : web\n    version = '1.3'\n")
+    (files / "more.zkx").write_text("/foreign\n  x = 1\n")
+    code, out, _ = run("import", files)
+    assert code == 0
+    assert "change property version from '1.2' to '1.3'" in out
+    assert json.loads(run("show", "-o", "json")[1]) == {
+        "/databases": {},
+        "/databases/main": {"size": 7},
+        "/foreign": {"x": 1},
+        "/foreign/kept": {},
+        "/shop": {},
+        "/shop/web": {"type": "web", "version": "1.3"},
+    }
+
+
+def test_a_dry_run_changes_nothing(run, files, client):
+    code, out, _ = run("import", "--dry-run", files)
+    assert code == 0
+    assert "add /shop/web" in out
+    assert client.get_children("/") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["/hosts\n  version = 'x'\n", "/zkdeployment\n", "/role-locks\n  /web\n    x = 1\n"]
+)
+def test_reserved_nodes_are_refused(run, tmp_path, client, text):
+    (tmp_path / "bad.zk").write_text(f"/good\n{text}")
+    code, _, err = run("import", tmp_path)
+    assert code == 1
+    assert "bad.zk:" in err
+    assert client.get_children("/") == []
+
+
+def test_the_lock_node_of_a_role_is_made(run, tmp_path, client):
+    (tmp_path / "roles.zk").write_text("/role-locks\n  /web\n")
+    assert run("import", tmp_path)[0] == 0
+    assert client.exists("/role-locks/web")
+
+
+def test_importing_takes_the_version_from_the_targets_but_not_from_the_cluster(run, files, client):
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    assert run("import", files)[0] == 0
+    assert client.get("/hosts")[0] == b'{"version": "r1"}'
+    assert json.loads(client.get("/zkdeployment/targets")[0]) == {"version": None}
+
+
+@pytest.mark.usefixtures("imported")
+def test_differences_are_said_and_counted_in_the_exit_code(run, files):
+    assert run("diff", files)[:2] == (0, "")
+    (files / "web.zk").unlink()
+    (files / "databases.zk").write_text("/databases\n  /other\n")
+    code, out, _ = run("diff", files)
+    assert code == 4
+    assert out.splitlines() == ["delete /databases/main", "add /databases/other"]
+    code, out, _ = run("diff", files, "-o", "json")
+    assert code == 4
+    assert json.loads(out) == {"create": {"/databases/other": {}}, "update": {}, "delete": ["/databases/main"]}
+
+
+@pytest.mark.usefixtures("imported")
+def test_nodes_with_ephemeral_nodes_below_them_are_not_trimmed(run, files, client):
+    client.create("/databases/main/a:1", ephemeral=True)
+    (files / "web.zk").unlink()
+    (files / "databases.zk").write_text("/databases\n")
+    assert run("import", files)[0] == 0
+    assert client.exists("/databases/main/a:1")
+
+
+def test_no_zookeeper_is_exit_code_7(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["tree", "get", "-z", "127.0.0.1:1", "/a"])
+    assert end.value.code == 7
+    assert "127.0.0.1:1: Connection refused" in capsys.readouterr().err
+
+
+def test_the_tip_of_the_branch_is_compared_when_no_files_are_given(zookeeper, tmp_path, capsys, client):
+    repository = Repository(tmp_path / "repository")
+    (repository.directory / "databases.zk").write_text(DATABASES)
+    repository.git("add", ".")
+    repository.git("commit", "-m", "databases")
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text(
+        f"[zkdeployment]\nzookeeper = {zookeeper}\n"
+        f"[sync]\nurl = {repository.url}\ntree-directory = {tmp_path}/mirror\n"
+    )
+    for code in (4, 0):
+        with pytest.raises(SystemExit) as end:
+            main(["tree", "diff", "--config", str(config)])
+        assert end.value.code == code
+        client.ensure_path("/databases/main")
+        client.set("/databases/main", b'{"size": 7}')
+    assert capsys.readouterr().out.splitlines()[0] == "add /databases"
+    assert not (tmp_path / "mirror").exists()
+
+
+def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper, tmp_path, capsys):
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n")
+    with pytest.raises(SystemExit) as end:
+        main(["tree", "diff", "--config", str(config)])
+    assert end.value.code == 2
+    assert "sync" in capsys.readouterr().err

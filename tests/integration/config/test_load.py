@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from support.web import web_server
+from zkdeployment.config import sources
+from zkdeployment.config.load import load
+from zkdeployment.config.settings import Settings, SyncSettings
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import Identity
+
+SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "zkdeployment.cfg"
+
+
+def loaded(file: Path, text: str, section: str = "zkdeployment") -> Settings:
+    file.write_text(f"[{section}]\n{text}\n")
+    return load(file)
+
+
+def refused(file: Path, text: str, section: str = "zkdeployment") -> str:
+    with pytest.raises(ConfigurationError) as error:
+        loaded(file, text, section)
+    assert error.value.exit_code == 2
+    assert str(error.value).startswith(f"{file}:")
+    return str(error.value).removeprefix(f"{file}:").strip()
+
+
+def test_the_sample_loads():
+    settings = load(SAMPLE)
+    assert settings.run_directory == Path("/var/run/zkdeployment")
+    assert settings.sync == SyncSettings(
+        url="git@git.example.com:ops/tree.git", tree_directory=Path("/var/lib/zkdeployment/tree")
+    )
+
+
+def test_the_sample_with_everything_uncommented_loads(file: Path):
+    lines = SAMPLE.read_text().splitlines()
+    keys = [line.removeprefix("# ") for line in lines if " = " in line or line.startswith("[")]
+    file.write_text("\n".join(keys).replace("host-id = file:///etc/machine-id", "host-id = a"))
+    settings = load(file)
+    assert settings.labels == {"site": "ams", "tier": "web"}
+    assert settings.after == ("/usr/bin/logger", "a deployment is done")
+
+
+def test_everything_is_read(file: Path):
+    file.write_text(
+        "[zkdeployment]\n"
+        "host-id = 0015C5F4D4F0            # comment\n"
+        "host-name = app1.example.com\n"
+        "role = web server\n"
+        "run-directory = /run/x\n"
+        "after = /usr/bin/logger 'all done'\n"
+        "zookeeper = zk1:2181,zk2/fleet\n"
+        "root = /scratch\n"
+        "tags = control, ssd,, ssd\n"
+        "labels = site=ams, tier = web\n"
+        "rack = rack01\n"
+        "mailto = ops@example.com, root\n"
+        "smtp = mail:2525\n"
+        "script-timeout = 1.5\n"
+        "lock-delay = 0\n"
+        "stop-timeout = 90\n"
+        "packages = none\n"
+        "repositories = /etc/yum.repos.d https://rpms.example.com/x extra\n"
+        "[sync]\n"
+        "url = https://user:secret@git.example.com/tree.git\n"
+        "branch = release/1\n"
+        "tree-directory = /var/lib/tree\n"
+        "interval = 60\n"
+        "allowed-signers = /etc/signers\n"
+    )
+    assert load(file) == Settings(
+        source=file,
+        zookeeper="zk1:2181,zk2/fleet",
+        root=Path("/scratch"),
+        identity=Identity("0015C5F4D4F0", "app1.example.com", "web server"),
+        run_directory=Path("/run/x"),
+        after=("/usr/bin/logger", "all done"),
+        tags=("control", "ssd"),
+        labels={"site": "ams", "tier": "web"},
+        rack="rack01",
+        mailto="ops@example.com, root",
+        smtp="mail:2525",
+        script_timeout=1.5,
+        lock_delay=0,
+        stop_timeout=90,
+        packages="none",
+        repositories=("/etc/yum.repos.d", "https://rpms.example.com/x", "extra"),
+        sync=SyncSettings(
+            url="https://user:secret@git.example.com/tree.git",
+            branch="release/1",
+            tree_directory=Path("/var/lib/tree"),
+            interval=60,
+            allowed_signers=Path("/etc/signers"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("any", None),
+        ("none", ()),
+        ("https://git.example.com/team/ git@git.example.com: /srv/git", None),
+    ],
+)
+def test_the_places_that_may_be_checked_out(file: Path, text, sources):
+    file.write_text(f"[zkdeployment]\ncheckout-sources = {text}\n")
+    expected = tuple(text.split()) if " " in text else sources
+    assert load(file).checkout_sources == expected
+
+
+@pytest.mark.parametrize("text", ["git", "none /srv/git"])
+def test_a_place_to_check_out_that_is_none_is_told(file: Path, text):
+    file.write_text(f"[zkdeployment]\ncheckout-sources = {text}\n")
+    with pytest.raises(ConfigurationError, match="checkout-sources: expected any, none or the beginnings of URLs"):
+        load(file)
+
+
+def test_an_empty_file_gives_the_defaults_and_what_is_required_is_asked_for_when_needed(file: Path):
+    file.write_text("")
+    settings = load(file)
+    assert settings == Settings(source=file)
+    for require, what in (
+        (settings.require_identity, "host-id not specified"),
+        (settings.require_run_directory, "run-directory not specified"),
+        (settings.require_sync, "url and tree-directory not specified in [sync]"),
+    ):
+        with pytest.raises(ConfigurationError) as error:
+            require()
+        assert str(error.value) == f"{file}: {what}"
+
+
+def test_what_is_required_is_returned(file: Path):
+    settings = loaded(file, "host-id = a\nhost-name = a\nrun-directory = /run/x")
+    assert settings.require_identity() == Identity("a", "a")
+    assert settings.require_run_directory() == Path("/run/x")
+    assert loaded(file, "url = x\ntree-directory = /t", "sync").require_sync().url == "x"
+
+
+def test_the_machine_s_name_is_the_host_s_unless_one_is_given(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket, "getfqdn", lambda: "app7.example.com")
+    assert loaded(file, "host-id = a").require_identity().name == "app7.example.com"
+
+
+def test_a_machine_name_that_is_none_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket, "getfqdn", lambda: "my machine")
+    assert refused(file, "host-id = a").startswith("host-name: not given, and the machine's own name is of no use")
+
+
+def test_a_host_id_with_a_colon_is_text(file: Path):
+    assert loaded(file, "host-id = 00:15:c5:f4:d4:f0\nhost-name = a").require_identity().id == "00:15:c5:f4:d4:f0"
+    assert loaded(file, "host-id = http:a\nhost-name = a").require_identity().id == "http:a"
+
+
+def test_values_of_files_are_stripped(file: Path, tmp_path: Path):
+    (tmp_path / "host id").write_text("\n  app1 \n")
+    (tmp_path / "role").write_text("db\n")
+    settings = loaded(file, f"host-id = file://{tmp_path}/host%20id\nrole = file://{tmp_path}/role\nhost-name = n")
+    assert settings.require_identity() == Identity("app1", "n", "db")
+
+
+@pytest.mark.parametrize("content", [None, b"", b" \n"])
+def test_a_missing_or_empty_file_counts_as_not_given(file: Path, tmp_path: Path, content: bytes | None):
+    if content is not None:
+        (tmp_path / "value").write_bytes(content)
+    assert (
+        loaded(file, f"host-id = a\nhost-name = n\nrole = file://{tmp_path}/value").require_identity().role is None
+    )
+    settings = loaded(file, f"host-id = file://{tmp_path}/value")
+    with pytest.raises(ConfigurationError, match="host-id not specified"):
+        settings.require_identity()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"x" * 2000, "expected at most 1024 bytes at file://"),
+        (b"<html>", "'<html>' is not a host id"),
+        (b"../etc", "'../etc' is not a host id"),
+    ],
+)
+def test_a_file_of_something_else_is_an_error(file: Path, tmp_path: Path, content: bytes, problem: str):
+    (tmp_path / "value").write_bytes(content)
+    assert problem in refused(file, f"host-id = file://{tmp_path}/value")
+
+
+def test_a_file_that_cannot_be_read_is_an_error(file: Path, tmp_path: Path):
+    assert refused(file, f"role = file://{tmp_path}") == f"role: cannot read {tmp_path}: Is a directory"
+
+
+def test_values_behind_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with web_server(
+        {"/id": (200, b" app1\n"), "/moved": (302, b"/id"), "/broken": (500, b"oh"), "/e": (200, b"")}
+    ) as url:
+        assert loaded(file, f"host-id = {url}/id\nhost-name = n").require_identity().id == "app1"
+        assert loaded(file, f"host-id = a\nhost-name = n\nrole = {url}/none").require_identity().role is None
+        for nothing in ("none", "e"):
+            with pytest.raises(ConfigurationError, match="host-id not specified"):
+                loaded(file, f"host-id = {url}/{nothing}").require_identity()
+        assert refused(file, f"host-id = {url}/broken") == (
+            f"host-id: expected status 200 or 404 from {url}/broken, found 500"
+        )
+        assert refused(file, f"role = {url}/moved").endswith("found 302")
+
+
+def test_a_large_answer_is_an_error(file: Path):
+    with web_server({"/id": (200, b"x" * 5000)}) as url:
+        assert "expected at most 1024 bytes" in refused(file, f"host-id = {url}/id")
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/id", "http://", "http://[::1/x"])
+def test_no_answer_is_an_error_that_names_the_address(file: Path, address: str):
+    assert refused(file, f"host-id = {address}").startswith(f"host-id: cannot read {address}: ")
+
+
+def test_a_password_in_an_address_is_not_shown(file: Path):
+    assert "secret" not in refused(file, "host-id = http://me:secret@127.0.0.1:1/id")
+
+
+def test_an_answer_that_trickles_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sources, "_READ_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                done = threading.Event()
+                for _ in range(100):
+                    try:
+                        connection.sendall(b"x")
+                    except OSError:
+                        return
+                    done.wait(0.05)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/id"
+        assert "it did not send its answer within 0.3 s" in refused(file, f"host-id = {address}")
+        thread.join()
+
+
+def test_nothing_is_read_elsewhere_when_the_host_does_not_matter(file: Path):
+    file.write_text("[zkdeployment]\nhost-id = http://127.0.0.1:1/id\nrole = file:///etc\n")
+    assert load(file, host=False).identity is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("after = /bin/echo 'a b' \"c d\"", ("/bin/echo", "a b", "c d")),
+        ("after = /bin/echo\n   one\n   two", ("/bin/echo", "one", "two")),
+        ("after = /bin/sh -c 'one\n     two'", ("/bin/sh", "-c", "one\ntwo")),
+        ("after = $HOME/x *", ("$HOME/x", "*")),
+        ("after =", ()),
+        ("", ()),
+    ],
+)
+def test_after_is_split_like_a_shell_line(file: Path, text: str, words: tuple[str, ...]):
+    assert loaded(file, text).after == words
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("host-id = a b", "host-id: 'a b' is not a host id"),
+        ("host-id = a\nhost-name = a/b", "host-name: 'a/b' is not a host name"),
+        ("role = a/b", "role: 'a/b' is not a role"),
+        ("run-directory = run", "run-directory: expected a path from the root (/…), found 'run'"),
+        ("root = ../x", "root: expected a path from the root (/…), found '../x'"),
+        ("after = echo 'x", "after: expected words as a shell splits them: No closing quotation"),
+        ("after = sh -c 'echo # x'", "a # behind a blank begins a comment"),
+        ("after = echo \\", "after: expected words as a shell splits them: No escaped character"),
+        ("zookeeper = a:b", "zookeeper: expected HOST:PORT"),
+        ("labels = site", "labels: expected NAME=VALUE, separated by commas, found 'site'"),
+        ("labels = =x", "labels: expected NAME=VALUE"),
+        ("labels = a=1, a=2", "labels: a has two values, '1' and '2'"),
+        ("mailto = two words", "mailto: expected a mail address, found 'two words'"),
+        ("smtp = a:b:c", "smtp: expected HOST:PORT, found 'a:b:c'"),
+        ("script-timeout = soon", "script-timeout: expected a number of seconds, found 'soon'"),
+        ("script-timeout = -1", "script-timeout: expected a number of seconds, found '-1'"),
+        ("lock-delay = soon", "lock-delay: expected a number of seconds, found 'soon'"),
+        ("stop-timeout = -1", "stop-timeout: expected a number of seconds, found '-1'"),
+        ("script-timeout = nan", "script-timeout: expected a number of seconds, found 'nan'"),
+        ("packages = apt", "packages: expected dnf or none, found 'apt'"),
+        ("hostid = x", "unknown key hostid in [zkdeployment]; did you mean host-id?"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem: str):
+    assert problem in refused(file, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("interval = 0", "interval: expected a positive number of seconds, found '0'"),
+        ("tree-directory = tree", "tree-directory: expected a path from the root"),
+        ("allowed-signers = signers", "allowed-signers: expected a path from the root"),
+        ("branch = -x", "branch: '-x' cannot be the name of a branch"),
+        ("branch = a..b", "branch: 'a..b' cannot be the name of a branch"),
+        ("branch = a:b", "branch: 'a:b' cannot be the name of a branch"),
+        ("brnach = x", "unknown key brnach in [sync]; did you mean branch?"),
+    ],
+)
+def test_a_sync_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem: str):
+    assert problem in refused(file, text, "sync")
+
+
+def test_all_problems_are_in_one_error(file: Path):
+    problem = refused(file, "hostid = x\nroot = x\nscript-timeout = x\n[sync]\nbranch = a b")
+    assert [line.strip().partition(":")[0].partition(";")[0] for line in problem.splitlines()] == [
+        "unknown key hostid in [zkdeployment]",
+        "root",
+        "script-timeout",
+        "branch",
+    ]
+
+
+def test_values_of_the_command_line_win(file: Path):
+    file.write_text("[sync]\nurl = a\nbranch = b\ntree-directory = /c\n")
+    settings = load(file, host=False, sync={"url": "x", "tree-directory": "/z"})
+    assert settings.require_sync() == SyncSettings(url="x", branch="b", tree_directory=Path("/z"))
+
+
+def test_a_missing_file_is_an_error(file: Path):
+    with pytest.raises(ConfigurationError, match=f"there is no configuration file {file}"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[zkdeployment]\nrack = \xff\n", "line 2 is not UTF-8 text"),
+        (b"#" * 2_000_000, "is not a configuration: it is larger than"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_an_error(file: Path, content: bytes, problem: str):
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=problem):
+        load(file)
+
+
+def test_a_directory_is_no_configuration(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: Is a directory"):
+        load(tmp_path)

@@ -1,0 +1,470 @@
+"""One agent, or several, in threads: real ZooKeeper, real scripts and files, the fake package manager."""
+
+import json
+from contextlib import ExitStack
+
+import pytest
+
+from support.agents import AgentHost, Fleet
+from support.smtp import MailServer
+from support.waiting import wait_until
+from zkdeployment.errors import ConfigurationError, RefusedError, RestartError
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    return fleet.host("h1")
+
+
+def test_a_new_host_registers_and_reaches_the_initial_version_without_touching_anything(fleet, host):
+    with host.agent():
+        wait_until(lambda: host.at("initial"), "initial")
+        assert host.node["name"] == "h1.example.com"
+    assert fleet.get("/hosts/h1") == {}
+    assert [path.name for path in host.root.iterdir()] == []
+
+
+def test_a_published_service_is_installed_deployed_marked_and_recorded(fleet, host):
+    fleet.service("/who/myfoo", "foo bar", "1.0", h1=2)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        assert {"deploying", "step", "steps", "error"}.isdisjoint(host.node)
+    assert fleet.calls() == [
+        "h1 start -r bar /who/myfoo 0",
+        "h1 end -r bar /who/myfoo 0",
+        "h1 start -r bar /who/myfoo 1",
+        "h1 end -r bar /who/myfoo 1",
+    ]
+    assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+    assert json.loads((host.root / "etc/foo/who:myfoo.1.deployed").read_text()) == {
+        "path": "/who/myfoo",
+        "number": 1,
+        "package": "foo",
+        "subtype": "bar",
+        "script": str(host.root / "opt/foo/bin/zookeeper-deploy"),
+        "version": "1.0",
+    }
+    assert json.loads((host.run / "host_version").read_text()) == "r1"
+    assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
+    time, pid, version, status = (host.run / "status").read_text().rstrip("\n").split(" ")
+    assert (float(time) > 0, int(pid) > 0, version, status) == (True, True, "r1", "done")
+
+
+def test_a_role_decides_what_a_host_with_one_runs(fleet):
+    host = fleet.host("h1", role="web")
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        assert host.node["role"] == "web"
+    assert host.markers == ["who:myfoo.0.deployed"]
+
+
+def test_what_is_wanted_no_more_is_undeployed_and_its_software_removed(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version(1)
+    with host.agent():
+        wait_until(lambda: host.at(1), "1")
+        fleet.remove("/who")
+        fleet.set_version(2)
+        wait_until(lambda: host.at(2), "2")
+    assert fleet.calls()[-2:] == ["h1 start -u /who/myfoo 0", "h1 end -u /who/myfoo 0"]
+    assert host.packages.installed() == {}
+    assert not (host.root / "opt/foo").exists()
+    assert not (host.root / "etc/foo").exists()
+    assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {}
+
+
+def test_every_wanted_deployment_is_run_again_on_each_version(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"] * 2
+
+
+def test_a_restarted_agent_does_nothing_unless_the_cluster_version_differs(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+    before = fleet.calls()
+    (host.run / "status").unlink()
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "a new status, from the version on disk")
+    assert fleet.calls() == before
+    fleet.set_version("r2")
+    with host.agent():
+        wait_until(lambda: host.at("r2"), "r2 at once")
+
+
+def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host):
+    fleet.set_version(7)
+    fleet.client.create("/hosts/h1", b'{"version": 7}')
+    with host.agent():
+        wait_until(lambda: host.at(7), "7")
+        assert fleet.client.exists("/hosts/h1").ephemeralOwner
+    assert not (host.run / "host_version").exists()
+
+
+@pytest.mark.parametrize("version", [None, False])
+def test_nothing_starts_while_the_cluster_is_stopped_or_held(fleet, host, version):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version(version)
+    with host.agent():
+        wait_until(lambda: host.node, "registered")
+        fleet.set_version("r1", importing="r2")
+        fleet.set_version(version)
+        fleet.set_version("r3")
+        wait_until(lambda: host.at("r3"), "r3")
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+
+
+def test_a_failing_script_stops_the_fleet_before_its_lock_is_free(fleet, host):
+    other = fleet.host("h2")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    host.fail("/who/myfoo 0")
+    block = host.block()
+    with host.agent():
+        wait_until(lambda: fleet.calls() == ["h1 start /who/myfoo 0"], "h1 has the lock")
+        with other.agent():
+            wait_until(lambda: "wait for the lock" in other.node.get("step", ""), "h2 queues")
+            assert "h1.example.com (h1)" in other.node["step"]
+            block.unlink()
+            wait_until(lambda: host.node.get("error"), "the error")
+            wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "h2 leaves the queue")
+    assert fleet.version is None
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
+    stop = fleet.get("/zkdeployment/stops/h1")
+    assert (stop["host"], stop["revision"], stop["step"]) == ("h1", "r1", "deploy /who/myfoo 0")
+    assert stop["reason"].endswith("/opt/foo/bin/zookeeper-deploy /who/myfoo 0 failed with exit status 3")
+    assert "boom" not in stop["reason"]
+    assert host.status == "error"
+    assert host.markers == []
+    assert not (host.run / "host_version").exists()
+
+
+def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    failing = host.fail("/who/myfoo 0")
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        failing.unlink()
+        fleet.set_version(None, touched=True)
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+        assert "error" not in host.node
+    assert fleet.calls().count("h1 start /who/myfoo 0") == 2
+
+
+def test_a_missing_package_stops_the_fleet_before_anything_is_changed(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        fleet.remove("/who")
+        fleet.service("/who/mybar", "bar", "9.9", h1=1)
+        fleet.set_version("r2")
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert "bar" in host.node["error"]
+        assert host.node["version"] == "r1"
+    assert fleet.version is None
+    assert host.markers == ["who:myfoo.0.deployed"]
+    assert not [call for call in fleet.calls() if "-u" in call]
+
+
+def test_a_script_that_is_missing_or_not_executable_is_a_clear_failure(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        script = host.root / "opt/foo/bin/zookeeper-deploy"
+        script.chmod(0o644)
+        fleet.set_version("r2")
+        wait_until(lambda: "not executable" in host.node.get("error", ""), "not executable")
+        script.unlink()
+        fleet.set_version("r2")
+        wait_until(lambda: "has no deploy script" in host.node.get("error", ""), "missing")
+
+
+def test_a_failing_undeployment_keeps_its_marker(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        failing = host.fail("-u /who/myfoo 0")
+        fleet.remove("/who")
+        fleet.set_version("r2")
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert host.markers == ["who:myfoo.0.deployed"]
+        assert "foo" in host.packages.installed()
+        failing.unlink()
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+    assert host.markers == []
+
+
+def test_a_plan_is_abandoned_when_the_cluster_is_stopped_midway_and_the_after_hook_still_runs(fleet):
+    host = fleet.host(
+        "h1", after="/bin/sh -c 'echo hook $ZKDEPLOYMENT_VERSION >> $ZKDEPLOYMENT_ROOT/../../journal'"
+    )
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the first script")
+        fleet.set_version(None)
+        block.unlink()
+        wait_until(lambda: len(fleet.calls()) == 3, "the hook")
+        wait_until(lambda: {"deploying", "step", "steps"}.isdisjoint(host.node), "nothing under way")
+        assert "error" not in host.node
+        assert host.node["version"] is None
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0", "hook r1"]
+    assert host.markers == ["who:myfoo.0.deployed"]
+
+
+def test_a_newer_version_is_noticed_between_steps_and_bursts_collapse(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the first script")
+        for version in ("r2", "r3", "r4"):
+            fleet.set_version(version)
+        block.unlink()
+        wait_until(lambda: host.at("r4"), "r4")
+    assert len([call for call in fleet.calls() if "start" in call]) == 3
+
+
+def test_the_version_is_recorded_only_after_the_hook_succeeded(fleet):
+    host = fleet.host("h1", after="/bin/sh -c 'test -e $ZKDEPLOYMENT_ROOT/good'")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert host.node["version"] is None
+        assert fleet.get("/zkdeployment/stops/h1")["step"] == "after"
+        (host.root / "good").touch()
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+
+
+def test_a_status_file_that_cannot_be_written_stops_the_host_before_its_next_step(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    (host.run / "status").mkdir(parents=True)
+    (host.run / "status" / "full").touch()
+    with host.agent():
+        wait_until(lambda: "cannot write" in host.node.get("error", ""), "the error")
+    assert fleet.calls() == []
+
+
+def test_hosts_of_one_service_never_overlap_and_instances_interleave_one_at_a_time(fleet):
+    hosts = [fleet.host(f"h{number}") for number in range(3)]
+    fleet.service("/who/myfoo", "foo", "1.0", h0=3, h1=3, h2=3)
+    fleet.set_version("r1")
+    with ExitStack() as stack:
+        for host in hosts:
+            stack.enter_context(host.agent())
+        wait_until(lambda: all(host.at("r1") for host in hosts), "all at r1")
+    calls = [call.split() for call in fleet.calls()]
+    assert len(calls) == 18
+    for start, end in zip(calls[::2], calls[1::2], strict=True):
+        assert (start[1], end[1]) == ("start", "end")
+        assert (start[0], start[2:]) == (end[0], end[2:])
+
+
+def test_a_host_takes_another_node_while_one_is_locked_and_then_queues(fleet):
+    host, other = fleet.host("h1"), fleet.host("h2")
+    fleet.service("/a/foo", "foo", "1.0", h1=1, h2=1)
+    fleet.service("/b/bar", "bar", "1.0", h2=1)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(lambda: fleet.calls() == ["h1 start /a/foo 0"], "h1 has the lock of /a/foo")
+        with other.agent():
+            wait_until(lambda: "h2 end /b/bar 0" in fleet.calls(), "h2 does /b/bar first")
+            wait_until(lambda: "wait for the lock of /a/foo" in other.node.get("step", ""), "h2 queues")
+            assert len(fleet.client.get_children("/agent-locks/a,foo")) == 2
+            block.unlink()
+            wait_until(lambda: other.at("r1") and host.at("r1"), "both at r1")
+    assert fleet.client.get_children("/agent-locks/a,foo") == []
+
+
+def test_a_host_in_a_queue_takes_another_lock_that_becomes_free_and_never_has_two_places(fleet):
+    first, second, host = (fleet.host(name) for name in ("h1", "h2", "h3"))
+    fleet.service("/a/foo", "foo", "1.0", h1=1, h3=1)
+    fleet.service("/b/bar", "bar", "1.0", h2=1, h3=1)
+    fleet.set_version("r1")
+    blocks = {host.id: host.block() for host in (first, second)}
+    with first.agent(), second.agent():
+        wait_until(lambda: len(fleet.calls()) == 2, "both locks are taken")
+        held = host.block()
+        with host.agent():
+            wait_until(lambda: "wait for the lock of /a/foo" in host.node.get("step", ""), "h3 queues")
+            assert len(fleet.client.get_children("/agent-locks/a,foo")) == 2
+            blocks["h2"].unlink()
+            wait_until(lambda: "h3 start /b/bar 0" in fleet.calls(), "h3 takes the other one")
+            assert len(fleet.client.get_children("/agent-locks/a,foo")) == 1
+            held.unlink()
+            blocks["h1"].unlink()
+            wait_until(lambda: all(one.at("r1") for one in (first, second, host)), "all at r1")
+    assert fleet.client.get_children("/agent-locks/a,foo") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_lost_session_registers_again_with_current_properties_and_repeats_no_finished_step(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the first script")
+        fleet.remove("/agent-locks/who,myfoo")
+        fleet.client.delete("/hosts/h1")
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls().count("h1 start /who/myfoo 0") == 1
+
+
+def test_two_agents_with_one_run_directory_or_one_name(fleet, host):
+    namesake = fleet.host("h3", host_name="h1.example.com")
+    with host.agent():
+        wait_until(lambda: host.node, "registered")
+        with host.agent() as second:
+            wait_until(lambda: second.ended, "refused")
+            assert isinstance(second.error, RefusedError)
+            assert "uses the run directory" in str(second.error)
+        with namesake.agent() as third:
+            wait_until(lambda: third.ended, "refused")
+            assert isinstance(third.error, RefusedError)
+            assert "h1" in str(third.error)
+        assert host.node
+
+
+def test_an_unwritable_run_directory_says_what_to_do(fleet):
+    host = fleet.host("h1", run_directory=str(fleet.directory / "file" / "run"))
+    (fleet.directory / "file").touch()
+    with host.agent() as agent:
+        wait_until(lambda: agent.ended, "refused")
+    assert isinstance(agent.error, ConfigurationError)
+    assert "set another run-directory" in str(agent.error)
+
+
+def test_progress_is_shown_in_zookeeper_while_a_script_runs(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the step", timeout=10)
+        assert (host.node["deploying"], host.node["steps"], host.status) == ("r1", [1, 3], "deploy /who/myfoo 0")
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+
+
+def test_a_failure_is_mailed_with_the_end_of_the_output(fleet):
+    with MailServer() as server:
+        host = fleet.host("h1", mailto="ops@example.com", smtp=server.address)
+        host.fail("/who/myfoo 0")
+        fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+        fleet.set_version("r1")
+        with host.agent():
+            server.join()
+    assert "Subject: zkdeployment: h1.example.com (h1) failed at r1" in server.message
+    assert "failed with exit status 3" in server.message
+    assert "boom on purpose" in server.message
+    assert fleet.version is None
+
+
+def test_an_agent_asked_to_end_leaves_the_queue_of_a_lock(fleet):
+    host, other = fleet.host("h1"), fleet.host("h2")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "h1 has the lock")
+        with other.agent() as waiting:
+            wait_until(lambda: "wait for the lock" in other.status, "h2 queues")
+            waiting.stop()
+            assert waiting.error is None
+            assert len(fleet.client.get_children("/agent-locks/who,myfoo")) == 1
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.version == "r1"
+
+
+def test_a_script_that_outlasts_the_grace_is_ended_and_run_again_by_the_next_agent(fleet):
+    host = fleet.host("h1", stop_timeout="0.1")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent() as agent:
+        wait_until(fleet.calls, "the script runs")
+        agent.stop()
+        assert agent.error is None
+    assert not (host.run / "script").exists()
+    assert (fleet.version, fleet.get("/zkdeployment/stops/h1")) == ("r1", {})
+    block.unlink()
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+
+
+def kill_client(running) -> None:
+    """End the agent's client as an error on kazoo's own thread does."""
+    running.agent._doors.fleet._session._client.stop()
+
+
+def test_an_idle_agent_whose_client_died_goes_on_with_a_new_one_and_the_second_time_wants_a_restart(fleet, host):
+    with host.agent() as agent:
+        wait_until(lambda: host.at("initial"), "initial")
+        kill_client(agent)
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1, by the new client", timeout=10)
+        kill_client(agent)
+        wait_until(lambda: agent.ended, "it ends")
+    assert isinstance(agent.error, RestartError)
+    assert agent.error.exit_code == 75
+
+
+def test_a_failure_is_reported_although_the_client_died_before_it(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    host.fail("/who/myfoo 0")
+    block = host.block()
+    with host.agent() as agent:
+        wait_until(fleet.calls, "the script runs")
+        kill_client(agent)
+        block.unlink()
+        wait_until(lambda: host.node.get("error"), "the error")
+    assert fleet.version is None
+
+
+def test_a_failure_that_cannot_be_reported_is_met_and_reported_by_the_next_agent(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    host.fail("/who/myfoo 0")
+    with host.agent() as agent:
+        wait_until(lambda: agent.agent is not None, "the agent is built")
+        store = agent.agent._doors.fleet
+        stop_fleet = store.stop_fleet
+
+        def die(*arguments):
+            kill_client(agent)
+            store.cluster()  # a new client
+            kill_client(agent)
+            stop_fleet(*arguments)
+
+        store.stop_fleet = die
+        fleet.set_version("r1")
+        wait_until(lambda: agent.ended, "the agent ends")
+    assert isinstance(agent.error, RestartError)
+    assert host.status == "error"
+    assert fleet.version == "r1"
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+    assert fleet.version is None
+    assert "failed with exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]

@@ -1,0 +1,82 @@
+"""An agent on three servers: the leader dies, the majority dies, and both come back."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import Fleet, put_script
+from support.waiting import wait_until
+from support.zookeeper import connected
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[list[ZooKeeperServer]]:
+    ensemble = {number: f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
+    found = find()
+    made = [
+        ZooKeeperServer(found, tmp_path / f"zookeeper{number}", number=number, ensemble=ensemble)
+        for number in ensemble
+    ]
+    for server in made:
+        server.start(wait=False)
+    for server in made:
+        server.wait()
+    yield made
+    for server in made:
+        server.kill()
+
+
+def leads(server: ZooKeeperServer) -> bool:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=2) as connection:
+        connection.sendall(b"srvr")
+        return b"Mode: leader" in connection.makefile("rb").read()
+
+
+def test_a_deployment_survives_its_leader_and_stands_still_without_a_majority(tmp_path, servers):
+    addresses = ",".join(server.address for server in servers)
+    with connected(addresses) as client:
+        fleet = Fleet(tmp_path, addresses, client)
+        host = fleet.host("h1")
+        put_script(host.root, "foo")
+        fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+        fleet.set_version("r1")
+        block = host.block()
+        with host.process():
+            wait_until(fleet.calls, "the first script")
+            leader = next(server for server in servers if leads(server))
+            leader.kill()
+            rest = [server for server in servers if server is not leader]
+            wait_until(lambda: any(server.serving() for server in rest), "a new leader")
+            block.unlink()
+            wait_until(lambda: host.at("r1"), "r1 with two servers", timeout=30)
+            assert fleet.calls() == [*FOO_0, *FOO_1]
+
+            block = host.block()
+            fleet.set_version("r2")
+            wait_until(lambda: len(fleet.calls()) == 5, "the first script of r2")
+            rest[0].kill()
+            block.unlink()
+            wait_until(lambda: len(fleet.calls()) == 6, "the step ends")
+            wait_until(
+                lambda: "waiting-for-zookeeper" in host.log.read_text(),
+                "nothing starts without a majority",
+                timeout=40,  # the lock's release and the look at the cluster version each have their time limit
+            )
+            assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0]
+            for server in servers:
+                server.start(wait=False)
+            wait_until(lambda: host.at("r2"), "r2 with three servers", timeout=40)
+        assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0, *FOO_1]
+        assert client.retry(client.get_children, "/agent-locks/who,myfoo") == []
+        assert client.retry(client.get_children, "/zkdeployment/busy") == []

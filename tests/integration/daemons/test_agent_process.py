@@ -1,0 +1,450 @@
+"""The agent as a process: signals, crashes, exit codes, lost connections."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.agents import SCRIPT, AgentHost, Fleet, put_script
+from support.proxy import Proxy
+from support.waiting import wait_until
+from support.zookeeper import through
+from zkdeployment.config.load import load
+from zkdeployment.errors import RefusedError
+from zkdeployment.wiring import build_agent
+
+FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    """A host that is to run two instances of foo, and has the software."""
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    return host
+
+
+def test_sigterm_lets_the_step_end_and_starts_no_other(fleet, host):
+    block = host.block()
+    with host.process() as agent:
+        wait_until(fleet.calls, "the first script")
+        agent.send_signal(signal.SIGTERM)
+        wait_until(lambda: agent.poll() is None and fleet.get("/hosts/h1"), "still there")
+        block.unlink()
+        assert agent.wait(20) == 0
+    assert fleet.calls() == FOO_0
+    assert host.markers == ["who:myfoo.0.deployed"]
+    assert fleet.get("/hosts/h1") == {}
+    assert fleet.version == "r1"
+    assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+
+
+def test_an_agent_killed_in_the_middle_of_a_script_is_followed_by_one_that_waits_for_it(fleet, host):
+    block = host.block()
+    with host.process() as agent:
+        wait_until(fleet.calls, "the first script")
+        script = wait_for_script(host)
+        agent.kill()
+        agent.wait()
+    with host.process():
+        wait_until(lambda: fleet.get("/hosts/h1"), "the host's node is taken over")
+        wait_until(lambda: "waiting-for-script-of-killed-agent" in host.log.read_text(), "it waits")
+        assert script.is_running()
+        assert fleet.calls() == FOO_0[:1]
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == [*FOO_0, *FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+def test_a_killed_agents_node_is_taken_over_at_once_by_its_successor(fleet, host):
+    with host.process() as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+        agent.kill()
+        agent.wait()
+        assert fleet.get("/hosts/h1"), "the session lives on"
+    with host.process() as agent:
+        wait_until(lambda: fleet.get("/hosts/h1").get("pid") == agent.pid, "taken over", timeout=5)
+
+
+@pytest.fixture
+def pair(fleet: Fleet, request: pytest.FixtureRequest) -> tuple[AgentHost, AgentHost]:
+    """Two hosts of one service, which have the software; the fixture's parameter is their lock delay."""
+    hosts = tuple(fleet.host(name, lock_delay=getattr(request, "param", "60")) for name in ("h1", "h2"))
+    for host in hosts:
+        put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    return hosts
+
+
+@pytest.mark.parametrize("pair", ["3"], indirect=True)
+def test_a_host_waits_out_the_lock_delay_of_one_that_was_killed_at_work_and_never_came_back(fleet, pair):
+    first, second = pair
+    block = first.block()
+    with first.process() as agent:
+        wait_until(fleet.calls, "the script of h1")
+        wait_for_script(first)
+        agent.kill()
+        agent.wait()
+    with second.process():
+        waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session is over (lock delay: "
+        wait_until(lambda: waiting in second.status, "h2 waits for h1", timeout=20)
+        assert "lock-delay" in second.log.read_text()
+        assert fleet.calls() == FOO_0[:1]
+        wait_until(lambda: second.at("r1"), "h2 goes on", timeout=20)
+        assert fleet.calls()[1:] == ["h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
+        block.unlink()
+        with first.process():
+            wait_until(lambda: first.at("r1"), "h1 gets its turn")
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_host_goes_on_as_soon_as_the_killed_one_is_back_and_its_script_has_ended(fleet, pair):
+    first, second = pair
+    block = first.block()
+    with first.process() as agent:
+        wait_until(fleet.calls, "the script of h1")
+        wait_for_script(first)
+        agent.kill()
+        agent.wait()
+    with second.process():
+        wait_until(lambda: "wait for the lock" in second.status, "h2 waits")
+        with first.process():
+            wait_until(lambda: "waiting-for-script-of-killed-agent" in first.log.read_text(), "h1 waits, too")
+            assert fleet.calls() == FOO_0[:1]
+            block.unlink()
+            wait_until(lambda: first.at("r1") and second.at("r1"), "both have had their turn", timeout=20)
+    calls = [call.split()[:2] for call in fleet.calls()]
+    assert calls[:2] == [["h1", "start"], ["h1", "end"]]
+    for start, end in zip(calls[::2], calls[1::2], strict=True):
+        assert start == [end[0], "start"]
+
+
+def test_a_frozen_host_loses_its_lock_but_no_other_runs_into_its_script(fleet, pair):
+    first, second = pair
+    block = first.block()
+    with first.process() as agent:
+        wait_until(fleet.calls, "the script of h1")
+        agent.send_signal(signal.SIGSTOP)
+        with second.process():
+            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1", timeout=20)
+            block.unlink()
+            wait_until(lambda: len(fleet.calls()) == 2, "the script ends")
+            assert fleet.calls() == FOO_0
+            agent.send_signal(signal.SIGCONT)
+            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1", timeout=20)
+    assert fleet.calls() == [*FOO_0, "h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_delay(fleet, proxy: Proxy):
+    first = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+    second = fleet.host("h2", lock_delay="2")
+    for host in (first, second):
+        put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2, h2=1)
+    fleet.set_version("r1")
+    block = first.block()
+    with first.process():
+        wait_until(fleet.calls, "the script of h1")
+        proxy.freeze()
+        with second.process():
+            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1", timeout=20)
+            wait_until(lambda: second.at("r1"), "h2 is done after the delay", timeout=20)
+            block.unlink()
+            wait_until(lambda: first.markers == ["who:myfoo.0.deployed"], "the step of h1 ends")
+            assert len(fleet.calls()) == 4
+            proxy.heal()
+            wait_until(lambda: first.at("r1"), "h1 comes back", timeout=30)
+    assert fleet.calls().count("h1 start /who/myfoo 0") == 1
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before:plan",
+        "before:prepare",
+        "after:change-packages",
+        "before:deploy@2",
+        "before:marker",
+        "before:release",
+        "before:undeploy",
+        "before:unmark",
+        "after:undeploy",
+        "before:clear",
+        "before:drop",
+        "after:remove-software",
+        "before:after",
+        "before:record",
+        "after:record",
+    ],
+)
+def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host, point):
+    with host.config.open("a") as config:
+        config.write("after = /bin/true\n")
+    put_script(host.root, "old", SCRIPT)
+    managed = host.root / "var/lib/zkdeployment/managed.json"
+    managed.parent.mkdir(parents=True)
+    managed.write_text('{"old": "old"}')
+    (host.root / "etc" / "old").mkdir(parents=True)
+    (host.root / "etc" / "old" / "who,was.0.deployed").touch()
+    (host.root / "etc" / "old" / "who,was.0.script").write_text("/opt/old/bin/zookeeper-deploy\n")
+    with host.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(30) == -signal.SIGKILL
+        version = host.run / "host_version"
+        assert not version.exists() or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+    with host.process():
+        wait_until(lambda: host.at("r1"), "r1")
+    assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+    assert json.loads((host.run / "host_version").read_text()) == "r1"
+    assert {"h1 end -u /who/was 0", "h1 end /who/myfoo 0", "h1 end /who/myfoo 1"} <= set(fleet.calls())
+    assert not (host.root / "opt/old").exists()
+    assert not (host.root / "etc/old").exists()
+    assert list(host.root.rglob(".*")) == []
+
+
+def test_an_agent_that_slept_away_its_session_takes_no_step_under_its_lost_lock(fleet, host):
+    with host.process(failpoints="after:lock=freeze") as agent:
+        wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it sleeps with the lock")
+        wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is lost")
+        agent.send_signal(signal.SIGCONT)
+        wait_until(lambda: host.at("r1"), "r1")
+        assert fleet.get("/hosts/h1")["pid"] == agent.pid
+    assert "lock-lost" in host.log.read_text()
+    assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_back(fleet, proxy: Proxy):
+    host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.process():
+        wait_until(fleet.calls, "the first script")
+        proxy.cut()
+        block.unlink()
+        wait_until(lambda: host.markers == ["who:myfoo.0.deployed"], "the step ends")
+        wait_until(lambda: not fleet.get("/hosts/h1"), "the session is over")
+        assert fleet.calls() == FOO_0
+        proxy.heal()
+        wait_until(lambda: host.at("r1"), "r1", timeout=30)
+    assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+def test_a_failure_without_zookeeper_is_reported_when_it_is_back_and_nothing_starts_before(fleet, proxy: Proxy):
+    host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    host.fail("/who/myfoo 0")
+    block = host.block()
+    with host.process():
+        wait_until(fleet.calls, "the first script")
+        proxy.cut()
+        block.unlink()
+        wait_until(lambda: host.status == "error", "the failure is known here")
+        assert fleet.version == "r1"
+        proxy.heal()
+        wait_until(lambda: fleet.version is None, "the fleet is stopped", timeout=30)
+        wait_until(lambda: host.node.get("error"), "the error")
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
+
+
+def test_sighup_reads_the_configuration_again_after_the_deployment_under_way(fleet, host):
+    block = host.block()
+    with host.process() as agent:
+        wait_until(fleet.calls, "the first script")
+        with host.config.open("a") as config:
+            config.write("tags = ssd\n")
+        agent.send_signal(signal.SIGHUP)
+        block.unlink()
+        wait_until(lambda: host.node.get("tags") == ["ssd"] and host.at("r1"), "the new tags")
+        assert host.node["pid"] == agent.pid
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(20) == 0
+    assert fleet.get("/hosts/h1") == {}
+    assert fleet.calls()[:4] == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+@pytest.mark.parametrize("change", ["nonsense = 1", "script-timeout = soon", "run-directory"])
+def test_sighup_with_a_wrong_or_an_unchanged_configuration_changes_nothing(fleet, host, change):
+    text = host.config.read_text()
+    with host.process() as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+        session = fleet.client.exists("/hosts/h1").ephemeralOwner
+        wrong = f"{text}{change}\n"
+        if change == "run-directory":  # one that cannot be made
+            wrong = text.replace(str(host.run), str(host.config))
+        host.config.write_text(wrong)
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: "configuration-not-reloaded" in host.log.read_text(), "it says so")
+        assert change.partition(" ")[0] in host.log.read_text()
+        host.config.write_text(text)
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: "configuration-unchanged" in host.log.read_text(), "it says so")
+        assert fleet.client.exists("/hosts/h1").ephemeralOwner == session
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+
+
+def test_the_watchdog_hears_of_an_idle_agent_and_of_one_at_work_and_not_of_a_stuck_one(
+    fleet, host, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WATCHDOG_USEC", "600000")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    block = host.block()
+    with heard(tmp_path / "notify") as messages, host.process() as agent:
+
+        def alive(times: int) -> bool:
+            return messages.count("WATCHDOG=1") > times
+
+        wait_until(fleet.calls, "the script runs")
+        wait_until(partial(alive, messages.count("WATCHDOG=1") + 3), "signs of life during the script")
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+        wait_until(partial(alive, messages.count("WATCHDOG=1") + 3), "signs of life of an idle agent")
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: messages.count("READY=1") == 2, "the end of the reload")
+        assert any(message.startswith("RELOADING=1") for message in messages)
+        agent.send_signal(signal.SIGSTOP)
+        wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it is stuck")
+        seen = len(messages)
+        with pytest.raises(AssertionError, match="in vain"):
+            wait_until(lambda: len(messages) > seen + 1, "another sign of life", timeout=1)
+
+
+def test_an_agent_started_before_zookeeper_keeps_trying(fleet, zookeeper_server):
+    with Proxy("127.0.0.1", zookeeper_server.port) as first:
+        connection = through(first, fleet.connection)
+    host = fleet.host("h1", zookeeper=connection)
+    with host.process():
+        wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
+        with Proxy("127.0.0.1", zookeeper_server.port, listen=first.port):
+            wait_until(lambda: host.at("initial"), "initial")
+
+
+def test_an_agent_waiting_for_zookeeper_ends_when_asked(fleet):
+    host = fleet.host("h1", zookeeper="127.0.0.1:1")
+    with host.process() as agent:
+        wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(20) == 0
+
+
+def test_run_once_brings_the_host_to_the_version_and_ends_with_0(fleet, host):
+    done = host.command("--run-once")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert host.status == "done"
+    assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+    assert fleet.get("/hosts/h1") == {}
+
+
+@pytest.mark.parametrize("version", [None, False])
+def test_run_once_starts_nothing_when_the_cluster_is_stopped_or_held(fleet, host, version):
+    fleet.set_version(version)
+    assert host.command("--run-once").returncode == 3
+    assert fleet.calls() == []
+
+
+def test_run_once_ends_with_1_when_the_deployment_failed(fleet, host):
+    host.fail("/who/myfoo 0")
+    done = host.command("--run-once", "--verbose")
+    assert done.returncode == 1
+    assert "working on /who/myfoo 0" in done.stderr
+    assert fleet.version is None
+
+
+def test_run_once_does_not_wait_for_zookeeper(fleet):
+    done = fleet.host("h1", zookeeper="127.0.0.1:1").command("--run-once")
+    assert done.returncode == 7
+    assert done.stderr.splitlines()[-1].startswith("zkdeployment: ZooKeeper cannot be reached at 127.0.0.1:1")
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing_beside_a_running_agent(fleet, host):
+    fleet.set_version(None)
+    with host.process():
+        wait_until(lambda: fleet.get("/hosts/h1"), "registered")
+        assert host.command("--dry-run").returncode == 3
+        block = host.block()
+        fleet.set_version("r1")
+        wait_until(fleet.calls, "the agent is at work")
+        done = host.command("--dry-run")
+        assert done.returncode == 0
+        assert done.stdout.splitlines()[1:] == [
+            "2. deploy /who/myfoo 0 (foo 1.0): new",
+            "3. deploy /who/myfoo 1 (foo 1.0): new",
+        ]
+        assert fleet.calls() == FOO_0[:1]
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+        assert host.command("--dry-run").stdout == ""
+
+
+def test_an_agent_of_another_host_with_this_id_is_refused_after_a_session_timeout(fleet, host):
+    with host.process() as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+        settings = replace(load(host.config), run_directory=fleet.directory / "twin")
+        with (
+            pytest.raises(RefusedError, match=f"another agent is running with host id h1.*process {agent.pid}"),
+            build_agent(settings, session_timeout=2) as (twin, _),
+        ):
+            twin.run()
+        assert fleet.get("/hosts/h1")["pid"] == agent.pid
+
+
+def test_the_asserted_address_is_checked_before_anything_is_contacted(host):
+    done = host.command("-z", "192.0.2.7")
+    assert done.returncode == 3
+    assert "expected the name zookeeper to resolve to 192.0.2.7" in done.stderr
+    assert not host.run.exists()
+
+
+def test_mistakes_are_one_line_without_a_stack_trace(host):
+    host.config.write_text("[zkdeployment]\nrun-directory = /tmp\n")
+    done = host.command()
+    assert done.returncode == 2
+    assert "host-id not specified" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def wait_for_script(host: AgentHost) -> psutil.Process:
+    wait_until((host.run / "script").exists, "the record of the script")
+    found = psutil.Process(json.loads((host.run / "script").read_text())["pid"])
+    assert os.getsid(found.pid) == found.pid
+    return found
+
+
+@contextmanager
+def heard(address: Path) -> Iterator[list[str]]:
+    """Listen at ``NOTIFY_SOCKET`` for what agents say to their supervisor."""
+    messages: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(address))
+
+        def listen() -> None:
+            while message := supervisor.recv(1000):
+                messages.append(message.decode())
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        try:
+            yield messages
+        finally:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+                end.sendto(b"", str(address))
+            listening.join()

@@ -1,0 +1,313 @@
+"""Agents whose software is checked out: real ZooKeeper, git, Subversion, scripts and files."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.agents import SCRIPT, AgentHost, Fleet
+from support.repository import Repository
+from support.subversion import Subversion
+from support.waiting import wait_until
+from zkdeployment.adapters import process
+from zkdeployment.adapters.packages.dnf import Dnf
+
+BUILD = """\
+#!/bin/sh
+test ! -e fail-build || { echo "cannot build this" >&2; exit 7; }
+echo "$PWD $ZKDEPLOYMENT_VERSION" >> built
+"""
+
+DEPLOYED = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+UNDEPLOYED = ["h1 start -u /who/myfoo 0", "h1 end -u /who/myfoo 0"]
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    return fleet.host("h1")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    found = Repository(tmp_path / "repository")
+    found.write({"bin/zookeeper-deploy": SCRIPT, "stage-build": BUILD, "release": "1"})
+    for name in ("bin/zookeeper-deploy", "stage-build"):
+        (found.directory / name).chmod(0o755)
+    found.commit({})
+    found.git("tag", "1")
+    found.commit({"release": "2"})
+    found.git("tag", "2")
+    return found
+
+
+def want(fleet: Fleet, version: str | None, revision: str) -> None:
+    fleet.service("/who/myfoo", "foo", version, h1=1)
+    fleet.set_version(revision)
+
+
+def reach(fleet: Fleet, host: AgentHost, version: str | None, revision: str) -> None:
+    want(fleet, version, revision)
+    wait_until(lambda: host.at(revision), revision)
+
+
+def failed(host: AgentHost) -> str:
+    wait_until(lambda: host.node.get("error"), "the error")
+    return host.node["error"]
+
+
+def opt(host: AgentHost) -> list[str]:
+    return sorted(path.name for path in (host.root / "opt").iterdir())
+
+
+def built(host: AgentHost) -> list[str]:
+    return (host.root / "opt/foo/built").read_text().splitlines()
+
+
+def test_a_service_is_checked_out_built_deployed_updated_and_removed(fleet, host, repository):
+    version = f"git:{repository.url}#main"
+    foo = host.root / "opt/foo"
+    with host.agent():
+        reach(fleet, host, version, "r1")
+        assert (foo / "release").read_text() == "2"
+        assert (foo / ".zkdeployment-version").read_text().strip() == version
+        assert built(host) == [f"{foo} r1"]
+        marker = json.loads((host.root / "etc/foo/who:myfoo.0.deployed").read_text())
+        assert (marker["package"], marker["version"]) == ("foo", version)
+        repository.commit({"release": "3"})
+        reach(fleet, host, version, "r2")
+        assert (foo / "release").read_text() == "3"
+        assert built(host) == [f"{foo} r1", f"{foo} r2"]
+        reach(fleet, host, f"git://{repository.url}#1", "r3")
+        assert (foo / "release").read_text() == "1"
+        assert built(host) == [f"{foo} r3"]
+        assert opt(host) == ["foo"]
+        fleet.remove("/who")
+        fleet.set_version("r4")
+        wait_until(lambda: host.at("r4"), "r4")
+    assert fleet.calls() == [*DEPLOYED * 3, *UNDEPLOYED]
+    assert opt(host) == []
+    assert not (host.root / "etc/foo").exists()
+    assert host.packages.commits == []
+
+
+def test_another_system_takes_the_place_of_a_checkout(fleet, host, repository, tmp_path):
+    subversion = Subversion(tmp_path / "subversion")
+    subversion.commit({"trunk/zookeeper-deploy": SCRIPT}, executable=("trunk/zookeeper-deploy",))
+    with host.agent():
+        reach(fleet, host, f"git:{repository.url}#1", "r1")
+        reach(fleet, host, f"svn:{subversion.url}/trunk", "r2")
+        reach(fleet, host, f"svn:{subversion.url}/trunk", "r3")
+    assert sorted(path.name for path in (host.root / "opt/foo").iterdir()) == [
+        ".svn",
+        ".zkdeployment-version",
+        "zookeeper-deploy",
+    ]
+    assert fleet.calls() == DEPLOYED * 3
+
+
+def test_a_package_gives_way_to_a_checkout_and_comes_back(fleet, host, repository):
+    managed = host.root / "var/lib/zkdeployment/managed.json"
+    with host.agent():
+        reach(fleet, host, "1.0", "r1")
+        (host.root / "opt/foo/left-over").touch()
+        reach(fleet, host, f"git:{repository.url}#1", "r2")
+        assert host.packages.installed() == {}
+        assert json.loads(managed.read_text()) == {}
+        assert not (host.root / "opt/foo/left-over").exists()
+        assert (host.root / "opt/foo/release").read_text() == "1"
+        reach(fleet, host, "2.0", "r3")
+    assert [one.version for one in host.packages.installed()["foo"]] == ["2.0"]
+    assert json.loads(managed.read_text()) == {"foo": "foo"}
+    assert sorted(path.name for path in (host.root / "opt/foo").iterdir()) == ["bin"]
+    assert fleet.calls() == DEPLOYED * 3
+
+
+def test_real_packages_give_way_to_a_checkout_and_come_back(fleet, host, repository, rpm_repository):
+    host.packages = Dnf(host.root, (str(rpm_repository.definitions),))
+
+    def installed() -> str:
+        words = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
+        return process.run(words, timeout=60).check().stdout
+
+    with host.agent():
+        want(fleet, "1.0", "r1")
+        assert "foo has no deploy script" in failed(host)
+        assert installed().startswith("foo-1.0")
+        reach(fleet, host, f"git:{repository.url}#1", "r2")
+        assert installed() == ""
+        assert (host.root / "opt/foo/release").read_text() == "1"
+        assert not (host.root / "opt/foo/version").exists()
+        want(fleet, "1.0", "r3")
+        assert "foo has no deploy script" in failed(host)
+    assert installed().startswith("foo-1.0")
+    assert [path.name for path in (host.root / "opt/foo").iterdir()] == ["version"]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("git:{url}#9", "has no tag, branch or commit 9"),
+        ("git:{url}-missing#1", "does not exist"),
+        ("svn:file://{url}/no-svn", "no-svn"),
+        ("git:{url}", "expected git://REPO#VERSION, found no #"),
+        ("hg:{url}#1", "unknown scheme 'hg'"),
+    ],
+)
+def test_what_cannot_be_checked_out_stops_the_fleet_before_anything_is_changed(
+    fleet, host, repository, version, words
+):
+    with host.agent():
+        reach(fleet, host, "1.0", "r1")
+        want(fleet, version.format(url=repository.url), "r2")
+        assert words in failed(host)
+    assert fleet.version is None
+    assert "foo" in host.packages.installed()
+    assert opt(host) in (["foo"], [".zkdeployment", "foo"])
+    assert fleet.calls() == DEPLOYED
+
+
+def test_a_failed_build_stops_the_fleet_and_leaves_what_was_there(fleet, host, repository):
+    with host.agent():
+        reach(fleet, host, f"git:{repository.url}#1", "r1")
+        repository.commit({"fail-build": ""})
+        want(fleet, f"git:{repository.url}#main", "r2")
+        assert failed(host) == f"{host.root}/opt/foo/stage-build failed with exit status 7"
+        assert fleet.version is None
+        assert (host.root / "opt/foo/release").read_text() == "1"
+        assert fleet.calls() == DEPLOYED
+        repository.commit({"fail-build": None, "release": "mended"})
+        reach(fleet, host, f"git:{repository.url}#main", "r3")
+    assert (host.root / "opt/foo/release").read_text() == "mended"
+    assert opt(host) == ["foo"]
+    (log,) = [
+        path for path in (host.root / "var/log/zkdeployment").glob("*build*") if "cannot" in path.read_text()
+    ]
+    assert log.name.endswith("-build-foo.log")
+
+
+def test_a_directory_that_is_not_ours_is_not_replaced(fleet, host, repository):
+    (host.root / "opt/foo").mkdir(parents=True)
+    (host.root / "opt/foo/precious").touch()
+    with host.agent():
+        want(fleet, f"git:{repository.url}#1", "r1")
+        assert "is in the way, neither a checkout nor a package of ours; move it away" in failed(host)
+    assert (host.root / "opt/foo/precious").exists()
+
+
+def test_checkouts_can_be_restricted_and_turned_off(fleet, repository):
+    for host_id, sources, words in (
+        ("h1", "none", "is not allowed on this host (checkout-sources)"),
+        ("h2", "https://git.example.com/", "is not among https://git.example.com/ (checkout-sources)"),
+    ):
+        host = fleet.host(host_id, checkout_sources=sources)
+        fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", **{host_id: 1})
+        fleet.set_version(f"r-{host_id}")
+        with host.agent():
+            assert words in failed(host)
+    host = fleet.host("h3", checkout_sources=f"https://git.example.com/ {repository.directory.parent}/")
+    fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", h3=1)
+    fleet.set_version("r-h3")
+    with host.agent():
+        wait_until(lambda: host.at("r-h3"), "r-h3")
+
+
+def test_a_dry_run_says_what_would_be_checked_out_and_touches_nothing(fleet, host, repository):
+    version = f"git:{repository.url}#1"
+    want(fleet, version, "r1")
+    done = host.command("--dry-run")
+    assert done.stdout.splitlines() == [
+        f"1. check out /opt/foo ({version}): new",
+        f"2. deploy /who/myfoo 0 (foo {version}): new",
+    ]
+    assert not (host.root / "opt").exists()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before:fetch",
+        "after:fetch",
+        "before:check-out",
+        "before:build",
+        "before:drop-replaced",
+        "after:check-out",
+        "after:record",
+    ],
+)
+def test_an_agent_killed_while_it_changes_a_checkout_leaves_what_its_successor_finishes(
+    fleet, host, repository, point
+):
+    want(fleet, f"git:{repository.url}#1", "r1")
+    assert host.command("--run-once").returncode == 0
+    want(fleet, f"git:{repository.url}#2", "r2")
+    with host.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(30) == -signal.SIGKILL
+        assert (host.root / "opt/foo/bin/zookeeper-deploy").exists()
+    with host.process():
+        wait_until(lambda: host.at("r2"), "r2")
+    assert (host.root / "opt/foo/release").read_text() == "2"
+    assert built(host)[-1] == f"{host.root}/opt/foo r2"
+    assert opt(host) == ["foo"]
+    assert host.markers == ["who:myfoo.0.deployed"]
+
+
+@pytest.mark.parametrize("point", ["before:remove-checkout", "after:remove-checkout"])
+def test_an_agent_killed_while_it_removes_a_checkout_leaves_what_its_successor_finishes(
+    fleet, host, repository, point
+):
+    want(fleet, f"git:{repository.url}#1", "r1")
+    assert host.command("--run-once").returncode == 0
+    fleet.remove("/who")
+    fleet.set_version("r2")
+    with host.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(30) == -signal.SIGKILL
+    with host.process():
+        wait_until(lambda: host.at("r2"), "r2")
+    assert opt(host) == []
+    assert not (host.root / "etc/foo").exists()
+
+
+def test_a_killed_agents_build_is_waited_for_and_what_was_there_is_put_back(fleet, host, repository):
+    want(fleet, f"git:{repository.url}#1", "r1")
+    assert host.command("--run-once").returncode == 0
+    script = '#!/bin/sh\ntouch "$ZKDEPLOYMENT_ROOT/building"\n'
+    script += 'while [ -e "$ZKDEPLOYMENT_ROOT/block" ]; do sleep 0.02; done\n'
+    repository.commit({"stage-build": script})
+    want(fleet, f"git:{repository.url}#main", "r2")
+    block = host.block()
+    with host.process() as agent:
+        wait_until((host.root / "building").exists, "the build")
+        agent.kill()
+        agent.wait()
+    with host.process():
+        wait_until(lambda: "waiting-for-script-of-killed-agent" in host.log.read_text(), "it waits")
+        assert (host.root / "opt/foo/stage-build").read_text() == script
+        block.unlink()
+        wait_until(lambda: host.at("r2"), "r2")
+    assert "checkout-put-back" in host.log.read_text()
+    assert opt(host) == ["foo"]
+
+
+def test_a_role_controllers_scripts_bracket_the_checkout_and_its_build(fleet, repository):
+    host = fleet.host("h1", role="web")
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", web=1)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the start script")
+        assert opt(host) == [".zkdeployment", "ctl"]
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+        assert opt(host) == ["ctl", "foo"]
+        assert built(host) == [f"{host.root}/opt/foo r1"]
+        (first, *between, last) = fleet.calls()[1:]
+        assert (first, last) == ("h1 end starting-deployments /roles/web", "h1 end ending-deployments /roles/web")
+        assert between[:2] == DEPLOYED
+        assert fleet.requests("web") == []
+        fleet.controller("web", "ctl", f"git:{repository.url}#1")
+        fleet.set_version("r2")
+        assert "a role controller cannot be a checkout in this version" in failed(host)
+    assert opt(host) == ["ctl", "foo"]
+    assert len(fleet.calls()) == 6

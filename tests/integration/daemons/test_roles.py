@@ -1,0 +1,231 @@
+"""Hosts of a role with a controller: real agents, real ZooKeeper, real scripts."""
+
+import json
+import signal
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_controller, put_script
+from support.waiting import wait_until
+
+START = "starting-deployments /roles/web"
+END = "ending-deployments /roles/web"
+REQUEST = {"requestor": "h1", "hostname": "h1.example.com"}
+
+
+def called(*calls: str, host: str = "h1") -> list[str]:
+    """Return what the scripts note of these calls when all of them succeed."""
+    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    """A host of a role with a controller and two instances of foo."""
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/who/myfoo", "foo", "1.0", web=2)
+    fleet.set_version("r1")
+    return fleet.host("h1", role="web")
+
+
+def test_the_controllers_scripts_bracket_the_deployments_under_the_roles_lock_alone(fleet, host):
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the start script")
+        assert fleet.requests("web") == [REQUEST]
+        assert "foo" not in host.packages.installed()
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
+    assert fleet.requests("web") == []
+    assert fleet.client.get_children("/agent-locks") == []
+    managed = json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text())
+    assert managed == {"ctl": "ctl", "foo": "foo"}
+
+
+def test_old_deployments_go_before_the_start_script(fleet, host):
+    fleet.service("/who/old", "bar", "1.0", web=1)
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        fleet.remove("/who/old")
+        fleet.journal.unlink()
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == called("-u /who/old 0", START, "/who/myfoo 0", "/who/myfoo 1", END)
+    assert host.packages.installed().keys() == {"ctl", "foo"}
+
+
+def test_a_controller_is_upgraded_switched_and_removed(fleet, host):
+    def installed() -> dict[str, str]:
+        return {name: one.version for name, (one,) in host.packages.installed().items() if name != "foo"}
+
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        assert installed() == {"ctl": "1.0"}
+        for revision, package, version in (("r2", "ctl", "2.0"), ("r3", "ctl", "1.0"), ("r4", "ctl2", "1.0")):
+            fleet.controller("web", package, version)
+            fleet.set_version(revision)
+            wait_until(lambda revision=revision: host.at(revision), revision)
+            assert installed() == {package: version}
+        assert not (host.root / "opt/ctl").exists()
+        fleet.journal.unlink()
+        fleet.remove("/roles/web")
+        fleet.set_version("r5")
+        wait_until(lambda: host.at("r5"), "r5")
+    assert installed() == {}
+    assert not (host.root / "opt/ctl2").exists()
+    assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 1")
+    assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
+
+
+def test_a_failing_start_script_leaves_software_alone_and_the_role_closed(fleet, host):
+    failing = host.fail(START)
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert "starting-deployments /roles/web failed with exit status 3" in host.node["error"]
+        assert host.packages.installed().keys() == {"ctl"}
+        assert fleet.requests("web") == [REQUEST]
+        failing.unlink()
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.requests("web") == []
+
+
+def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_stays_closed(fleet, host):
+    failing = host.fail("/who/myfoo 1")
+    other = fleet.host("h2", role="web")
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert fleet.requests("web") == [REQUEST]
+        host.block()
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.calls()[-1] == f"h1 start {START}", "h1 is at it again")
+        with other.agent():
+            wait_until(lambda: "wait for the lock of role web, held by h1" in other.node.get("step", ""), "h2")
+            failing.unlink()
+            (host.root / "block").unlink()
+            wait_until(lambda: host.at("r2") and other.at("r2"), "both")
+    assert END not in " ".join(fleet.calls()[:6])
+    assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END, host="h2")
+
+
+def test_after_a_failed_end_script_the_version_is_not_recorded(fleet, host):
+    host.fail(END)
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert host.node["version"] is None
+    assert not (host.run / "host_version").exists()
+    assert fleet.requests("web") == [REQUEST]
+
+
+def test_two_hosts_of_a_role_never_work_at_the_same_time(fleet, host):
+    other = fleet.host("h2", role="web")
+    with host.agent(), other.agent():
+        for revision in ("r2", "r3", "r4"):
+            fleet.set_version(revision)
+            wait_until(lambda revision=revision: host.at(revision) and other.at(revision), revision)
+    owner = None
+    for call in fleet.calls():
+        who, what, script = call.split(" ", 2)
+        if (what, script) == ("start", START):
+            assert owner is None
+            owner = who
+        assert who == owner
+        if (what, script) == ("end", END):
+            owner = None
+    assert owner is None
+
+
+def test_a_stop_by_another_host_does_not_interrupt_what_is_under_way(fleet, host):
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the start script")
+        fleet.set_version(None)
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
+    assert fleet.requests("web") == []
+
+
+def test_a_new_version_midway_keeps_the_role_for_the_same_host(fleet, host):
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the start script")
+        fleet.set_version("r2")
+        block.unlink()
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == called(START, START, "/who/myfoo 0", "/who/myfoo 1", END)
+    assert fleet.requests("web") == []
+
+
+def test_a_host_whose_request_was_removed_midway_queues_again(fleet, host):
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "the start script")
+        fleet.remove("/role-locks/web")
+        fleet.controller("web", "ctl", "1.0")
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == called(START, START, "/who/myfoo 0", "/who/myfoo 1", END)
+
+
+def test_a_waiting_host_leaves_the_queue_when_the_fleet_stops(fleet, host):
+    fleet.client.create("/role-locks/web/lr-", b'{"requestor": "h9", "hostname": "h9"}', sequence=True)
+    with host.agent():
+        wait_until(lambda: "held by h9 (h9)" in host.node.get("step", ""), "it waits")
+        fleet.set_version(None)
+        wait_until(lambda: len(fleet.requests("web")) == 1, "it does not wait any more")
+    assert fleet.calls() == []
+
+
+def test_a_role_without_a_place_for_its_lock_stops_the_fleet_before_anything_is_changed(fleet, host):
+    fleet.remove("/role-locks/web")
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert host.node["error"].startswith("/role-locks/web does not exist")
+    assert host.packages.installed() == {}
+
+
+def test_two_controllers_on_a_host_stop_the_fleet(host):
+    for name in ("ctl2", "ctl3"):
+        put_controller(host.root, name)
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert host.node["error"].startswith("two role controllers are installed, ctl2 and ctl3")
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before:change-role-controller",
+        "before:clear-controller",
+        "after:role-lock",
+        "before:starting-deployments",
+        "after:starting-deployments",
+        "before:deploy@2",
+        "after:ending-deployments",
+        "before:role-release",
+        "before:record",
+    ],
+)
+def test_an_agent_killed_anywhere_is_followed_by_one_that_adopts_its_request(fleet, host, point):
+    put_script(host.root, "foo")
+    put_controller(host.root, "ctl")
+    with host.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(30) == -signal.SIGKILL
+    closed = point not in {"before:change-role-controller", "before:clear-controller", "before:record"}
+    assert fleet.requests("web") == ([REQUEST] if closed else [])
+    with host.process():
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.requests("web") == []
+    assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
+
+
+def test_a_dry_run_shows_the_bracket(fleet, host):
+    put_script(host.root, "foo")
+    put_controller(host.root, "ctl")
+    shown = host.command("--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    words = [line.split(" (")[0].split("  ")[-1] for line in shown.stdout.splitlines()]
+    text = " ".join(words)
+    assert text.index("change role controller") < text.index(START) < text.index("deploy /who") < text.index(END)
+    assert fleet.requests("web") == []

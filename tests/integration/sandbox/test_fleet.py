@@ -1,0 +1,57 @@
+import fcntl
+import socket
+
+import pytest
+
+from zkdeployment.errors import ConfigurationError, ProgramError, RefusedError
+from zkdeployment.sandbox import ensemble, fleet
+from zkdeployment.sandbox.ensemble import servers, start_ensemble
+from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.sandbox.hosts import numbered
+from zkdeployment.sandbox.layout import Description, Layout
+
+
+@pytest.fixture
+def taken():
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, monkeypatch):
+    free = ensemble.free_port
+    ports = iter([taken])
+    monkeypatch.setattr(ensemble, "free_port", lambda: next(ports, None) or free())
+    layout = Layout(tmp_path)
+    found = start_ensemble(layout, 1)
+    (server,) = servers(layout, found)
+    assert server.serving()
+    assert found[1][0] != taken
+    server.kill()
+
+
+def test_without_any_free_port_starting_fails_with_the_servers_words(tmp_path, taken, monkeypatch):
+    monkeypatch.setattr(ensemble, "free_port", lambda: taken)
+    with pytest.raises(ProgramError, match=f"ZooKeeper cannot listen on 127.0.0.1:{taken}"):
+        start_ensemble(Layout(tmp_path), 1)
+
+
+def test_only_one_command_changes_a_sandbox_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet, "_PATIENCE", 0.1)
+    sandbox = Sandbox(tmp_path)
+    Description(numbered(1), {}, syncer=True).save(sandbox.layout.description)
+    with sandbox.layout.lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match="another command is changing"):
+            sandbox.push(tmp_path, "mine")
+
+
+def test_a_directory_that_rpm_cannot_work_in_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="white space"):
+        Sandbox(tmp_path / "my fleet").up(numbered(1))
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot make"):
+        Sandbox(tmp_path / "file" / "sandbox").up(numbered(1))

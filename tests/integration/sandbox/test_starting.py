@@ -1,0 +1,43 @@
+import sys
+
+import pytest
+
+from support.waiting import wait_until
+from zkdeployment.errors import ProgramError, WaitTimeoutError
+from zkdeployment.sandbox import starting
+from zkdeployment.sandbox.background import Background
+from zkdeployment.sandbox.members import Daemon
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    """A daemon in whose place a program runs that says a word and sleeps."""
+    made = Daemon(tmp_path, tmp_path, "agent", [])
+    words = [sys.executable, "-c", "import time; print('still thinking', flush=True); time.sleep(600)"]
+    Background(tmp_path / "agent.pid").start(words, log=made.log)
+    wait_until(lambda: "thinking" in made.log.read_text(encoding="utf-8"), "it runs")
+    yield made
+    made.kill()
+
+
+def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
+    client.create("/hosts/host1", makepath=True)
+    starting.wait_registered(zookeeper, {"host1": daemon})
+
+
+def test_an_agent_that_ends_too_early_is_an_error_with_its_last_words(zookeeper, daemon):
+    daemon.kill()
+    with pytest.raises(ProgramError, match="the agent of host1 ended before it was registered: still thinking"):
+        starting.wait_registered(zookeeper, {"host1": daemon})
+
+
+def test_an_agent_that_takes_too_long_is_an_error_with_its_last_words(zookeeper, daemon, monkeypatch):
+    monkeypatch.setattr(starting, "_LIMIT", -10.0)
+    with pytest.raises(WaitTimeoutError, match=r"the agent of host1 took too long.* it said: still thinking"):
+        starting.wait_registered(zookeeper, {"host1": daemon})
+
+
+def test_a_syncer_that_ends_without_publishing_is_an_error_with_its_last_words(zookeeper, daemon):
+    daemon.kill()
+    with pytest.raises(ProgramError, match="the syncer ended before it published the tree: still thinking"):
+        starting.wait_published(zookeeper, daemon)

@@ -1,0 +1,286 @@
+"""Hosts with real agents, real scripts and a real ZooKeeper, in scratch directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import NoNodeError
+
+from support.fake_packages import FakePackageManager
+from support.offers import Offer
+from support.waiting import wait_until
+from zkdeployment.config.load import load
+from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.wiring import build_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+    from zkdeployment.daemons.agent import Agent
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.ports import Transaction
+
+#: Notes in the fleet's journal when it starts and ends; waits while its host is blocked, fails when told to.
+SCRIPT = """\
+#!/bin/sh
+journal="$ZKDEPLOYMENT_ROOT/../../journal"
+echo "$ZKDEPLOYMENT_HOST_ID start $*" >> "$journal"
+echo "working on $*"
+while [ -e "$ZKDEPLOYMENT_ROOT/block" ]; do sleep 0.02; done
+if [ -e "$ZKDEPLOYMENT_ROOT/fail" ] && grep -qxF -e "$*" "$ZKDEPLOYMENT_ROOT/fail"; then
+  echo "boom on purpose" >&2
+  echo "$ZKDEPLOYMENT_HOST_ID fail $*" >> "$journal"
+  exit 3
+fi
+echo "$ZKDEPLOYMENT_HOST_ID end $*" >> "$journal"
+"""
+
+#: The same for a role controller's scripts, whose arguments are the same.
+CONTROLLER_SCRIPT = SCRIPT.replace("$*", "${0##*/} $*")
+
+
+class HostPackages(FakePackageManager):
+    """The fake package manager, with the files that its packages bring to ``root``."""
+
+    def __init__(self, root: Path, offers: Sequence[Offer]) -> None:
+        super().__init__(offers)
+        self._root = root
+
+    def commit(self, transaction: Transaction) -> None:
+        super().commit(transaction)
+        for name in transaction.before.keys() | transaction.after.keys():
+            if name not in transaction.after:
+                for script in (self._root / "opt" / name / "bin").glob("*"):
+                    script.unlink()
+            elif name.startswith("ctl"):
+                put_controller(self._root, name)
+            else:
+                put_script(self._root, name)
+
+
+def put_script(root: Path, package: str, text: str = SCRIPT, mode: int = 0o755) -> Path:
+    """Put a deploy script where a package has it."""
+    script = root / "opt" / package / "bin" / "zookeeper-deploy"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(text)
+    script.chmod(mode)
+    return script
+
+
+def put_controller(root: Path, package: str) -> None:
+    """Put a role controller's scripts where its package has them."""
+    for name in ("starting-deployments", "ending-deployments"):
+        script = root / "opt" / package / "bin" / name
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(CONTROLLER_SCRIPT)
+        script.chmod(0o755)
+
+
+class Fleet:
+    """A cluster's ZooKeeper, prepared and inspected behind the agents' back, and the journal of its scripts."""
+
+    def __init__(self, directory: Path, connection: str, client: KazooClient) -> None:
+        self.directory = directory
+        self.connection = connection
+        self.client = client
+        self.journal = directory / "journal"
+
+    def host(self, host_id: str, **options: str) -> AgentHost:
+        """Return a host of this fleet, not started."""
+        return AgentHost(self, host_id, options)
+
+    def service(self, path: str, kind: str, version: str | None, **targets: int) -> None:
+        """Make or change a service node, deployed to ``targets`` (name → n) and nowhere else."""
+        self._put(path, {"type": kind} | ({} if version is None else {"version": version}))
+        self.remove(f"{path}/deploy")
+        self._put(f"{path}/deploy", {})
+        for target, n in targets.items():
+            self._put(f"{path}/deploy/{target}", {"n": n})
+
+    def controller(self, role: str, package: str, version: str) -> None:
+        """Give a role a controller, and its lock a place."""
+        self._put(f"/roles/{role}", {"type": package, "version": version})
+        self.client.ensure_path(f"/role-locks/{role}")
+
+    def requests(self, role: str) -> list[dict[str, Any]]:
+        """Return the requests for a role's lock, in order."""
+        directory = f"/role-locks/{role}"
+        return [self.get(f"{directory}/{name}") for name in sorted(self.client.get_children(directory))]
+
+    def remove(self, path: str) -> None:
+        """Delete a node and all below it."""
+        self.client.delete(path, recursive=True)
+
+    def set_version(self, version: object, **more: object) -> None:
+        """Set the cluster version."""
+        self._put("/hosts", {"version": version, **more})
+
+    @property
+    def version(self) -> object:
+        """The cluster version."""
+        return self.get("/hosts")["version"]
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return a node's properties; none for a node that is not there."""
+        try:
+            data = self.client.retry(self.client.get, path)[0]  # servers come and go in some tests
+        except NoNodeError:
+            return {}
+        return json.loads(data) if data else {}
+
+    def calls(self) -> list[str]:
+        """Return what the scripts noted, in order."""
+        return self.journal.read_text().splitlines() if self.journal.exists() else []
+
+    def _put(self, path: str, properties: Mapping[str, object]) -> None:
+        self.client.ensure_path(path)
+        self.client.retry(self.client.set, path, json.dumps(properties).encode())
+
+
+class AgentHost:
+    """A host's directories and configuration, and ways to run its agent."""
+
+    def __init__(self, fleet: Fleet, host_id: str, options: Mapping[str, str]) -> None:
+        self.fleet = fleet
+        self.id = host_id
+        self.root = fleet.directory / host_id / "root"
+        self.run = fleet.directory / host_id / "run"
+        self.log = fleet.directory / host_id / "agent.log"
+        self.config = fleet.directory / host_id / "agent.cfg"
+        self.root.mkdir(parents=True)
+        values = {
+            "host-id": host_id,
+            "host-name": f"{host_id}.example.com",
+            "run-directory": str(self.run),
+            "root": str(self.root),
+            "zookeeper": fleet.connection,
+            "packages": "none",
+        } | {key.replace("_", "-"): value for key, value in options.items()}
+        lines = (f"{key} = {value}\n" for key, value in values.items())
+        self.config.write_text("[zkdeployment]\n" + "".join(lines))
+        self.packages = HostPackages(
+            self.root,
+            [
+                Offer(name=name, version=version)
+                for name in ("foo", "bar", "ctl", "ctl2")
+                for version in ("1.0", "2.0")
+            ],
+        )
+
+    @property
+    def node(self) -> dict[str, Any]:
+        """What the host's node says."""
+        return self.fleet.get(f"/hosts/{self.id}")
+
+    @property
+    def status(self) -> str:
+        """The last part of the status file."""
+        try:
+            return (self.run / "status").read_text().rstrip("\n").split(" ", 3)[3]
+        except OSError:
+            return ""
+
+    @property
+    def markers(self) -> list[str]:
+        """The names of all markers."""
+        return sorted(path.name for path in (self.root / "etc").glob("*/*.deployed"))
+
+    def at(self, version: object) -> bool:
+        """Whether the host is done with a version, everywhere it says so."""
+        return self.node.get("version") == version and self.status == "done"
+
+    def block(self) -> Path:
+        """Make the scripts of this host wait until the returned file is removed."""
+        file = self.root / "block"
+        file.touch()
+        return file
+
+    def fail(self, arguments: str) -> Path:
+        """Make the script that is called with exactly these arguments fail until the returned file is removed."""
+        file = self.root / "fail"
+        file.write_text(f"{arguments}\n")
+        return file
+
+    @contextmanager
+    def agent(self, **options: float) -> Iterator[RunningAgent]:
+        """Run the agent in a thread, with the fake package manager; ``options`` are those of ``build_agent``."""
+        running = RunningAgent(self, options)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+    @contextmanager
+    def process(self, *options: str, failpoints: str = "") -> Iterator[subprocess.Popen[bytes]]:
+        """Run the agent as a process; its software has to be in ``/opt`` already."""
+        environment = {**os.environ, VARIABLE: failpoints}
+        with self.log.open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                child.send_signal(signal.SIGCONT)
+                child.kill()
+            child.wait()
+
+    def command(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run the agent to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+class RunningAgent:
+    """An agent in a thread."""
+
+    def __init__(self, host: AgentHost, options: Mapping[str, Any]) -> None:
+        self._host = host
+        self._options = options
+        self._control: Control | None = None
+        self.agent: Agent | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"agent-{host.id}")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            settings = load(self._host.config)
+            with build_agent(settings, packages=self._host.packages, **self._options) as (agent, control):
+                self._control = control
+                self.agent = agent
+                agent.run()
+        except Exception as error:  # noqa: BLE001  the test looks at it
+            self.error = error
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        wait_until(lambda: self._control is not None or self.ended, "the agent is built")
+        if self._control is not None:
+            self._control.stop()
+        self._thread.join(40)
+        assert not self._thread.is_alive()

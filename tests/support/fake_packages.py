@@ -1,0 +1,162 @@
+"""A package manager of dictionaries, which fails on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.packages.rpmdb import by_name
+from zkdeployment.errors import PackageError
+from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.planning import packages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from support.offers import Offer
+    from zkdeployment.model.inventory import Package, Packages
+    from zkdeployment.model.plan import PackageChange
+    from zkdeployment.planning.packages import Item
+    from zkdeployment.ports import Transaction
+
+
+class Crash(BaseException):
+    """The agent dies here; nothing in it catches this."""
+
+
+@dataclass(frozen=True, slots=True)
+class FakeTransaction:
+    """What is to be done, as data."""
+
+    before: Packages
+    after: Packages
+    items: tuple[Item, ...] = ()
+    reversible: bool = True
+
+
+class FakePackageManager:
+    """Implements ``ports.PackageManager`` on dictionaries.
+
+    ``offers`` are what its repository has. Faults: ``unreachable`` (the repository), ``locked`` (another program
+    changes packages), ``crash`` (the agent dies in the middle of the next commit), ``stuck`` (going back fails).
+    ``commits`` lists what was done, or tried.
+    """
+
+    def __init__(self, offers: Iterable[Offer] = (), installed: Iterable[Package] = ()) -> None:
+        self.offers: dict[Package, Offer] = {offer.package: offer for offer in offers}
+        self.commits: list[FakeTransaction] = []
+        self.unreachable = False
+        self.locked = False
+        self.crash = False
+        self.stuck = False
+        self._known = dict(self.offers)
+        self._installed: Packages = by_name(installed)
+        self._journal: Packages | None = None
+
+    def put(self, *found: Package) -> None:
+        """Install packages by other means."""
+        self._installed = packages.after(self._installed, found)
+
+    def drop(self, name: str) -> None:
+        """Remove a package by other means."""
+        self._installed = {other: have for other, have in self._installed.items() if other != name}
+
+    def installed(self) -> Packages:
+        """Return what is installed."""
+        return self._installed
+
+    def prepare(self, change: PackageChange) -> FakeTransaction:
+        """Resolve and check a change as a package manager does."""
+        problems = [name_problem(Kind.PACKAGE, name) for name in (*change.want, *change.remove)]
+        if any(problems):
+            raise PackageError("; ".join(filter(None, problems)))
+        before = self._installed
+        wanted = {
+            name: version for name, version in change.want.items() if not _is_there(before.get(name, ()), version)
+        }
+        chosen, extra = self._resolve(wanted)
+        after = packages.after(before, chosen.values(), change.remove - change.want.keys(), extra)
+        items = packages.items(before, after)
+        if refused := packages.unmanaged(items, change.managed, before):
+            raise PackageError("; ".join(refused))
+        self._check(after, items, change.managed)
+        return FakeTransaction(before, after, items)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Do it, or go back and raise ``PackageError``."""
+        assert isinstance(transaction, FakeTransaction)
+        if not transaction.items:
+            return
+        self.commits.append(transaction)
+        if packages.deviations(transaction.before, self._installed):
+            raise PackageError("another program has changed packages meanwhile", retry_helps=True)
+        if self.locked:
+            raise PackageError("another program is changing packages", retry_helps=True)
+        self._journal = transaction.before
+        coming = [self._known[item.after] for item in transaction.items if item.after is not None]
+        failed = [offer.package for offer in coming if offer.pre_fails or offer.post_fails]
+        if self.crash or failed:
+            self._installed = _half_way(transaction)
+        if self.crash:
+            raise Crash
+        if failed:
+            self._go_back(f"a package's scriptlet failed ({failed[0]})")
+        self._installed = transaction.after
+        self._journal = None
+
+    def recover(self) -> None:
+        """Go back to before a transaction that ``crash`` interrupted."""
+        if self._journal is not None:
+            self._installed, self._journal = self._journal, None
+
+    def _go_back(self, reason: str) -> None:
+        if self.stuck:
+            raise PackageError(f"{reason}; and the packages could not be put back", changed=True)
+        self.recover()
+        raise PackageError(reason)
+
+    def _resolve(self, wanted: Mapping[str, str | None]) -> tuple[Mapping[str, Package], list[Package]]:
+        if wanted and self.unreachable:
+            raise PackageError("a repository cannot be reached", retry_helps=True)
+        chosen, missing = packages.select(self.offers, wanted)
+        if missing:
+            raise PackageError("; ".join(missing))
+        extra: list[Package] = []
+        for package in (coming := [*chosen.values()]):
+            for name, version in self.offers[package].requires.items():
+                if not any(
+                    _fits(one, version) for one in (*coming, *self._installed.get(name, ())) if one.name == name
+                ):
+                    found, missing = packages.select(self.offers, {name: version})
+                    if missing:
+                        raise PackageError(f"packages do not fit together: {package} requires {name}")
+                    coming.append(found[name])
+                    extra.append(found[name])
+        return chosen, extra
+
+    def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
+        for offer in [self.offers[item.after] for item in items if item.after is not None]:
+            if offer.signature != "good":
+                raise PackageError(f"a package is not signed as its repository demands: {offer.package}")
+            if displaced := (self._installed.keys() & {*offer.obsoletes}) - managed:
+                raise PackageError(f"it would touch a package that is not managed by zkdeployment: {displaced}")
+            if after.keys() & {*offer.conflicts}:
+                raise PackageError(f"packages do not fit together: {offer.package} and {offer.conflicts}")
+        for package in (package for have in after.values() for package in have if package in self._known):
+            for name, version in self._known[package].requires.items():
+                if not any(_fits(one, version) for one in after.get(name, ())):
+                    raise PackageError(f"packages do not fit together: {package} requires {name}")
+
+
+def _half_way(transaction: FakeTransaction) -> Packages:
+    """Return what a transaction that breaks off leaves: everything new there, nothing old gone."""
+    return by_name({package for half in (transaction.before, transaction.after) for have in half.values()
+                    for package in have})  # fmt: skip
+
+
+def _is_there(have: tuple[Package, ...], version: str | None) -> bool:
+    return len(have) == 1 and _fits(have[0], version)
+
+
+def _fits(package: Package, version: str | None) -> bool:
+    return version is None or packages.has_version(package, version)

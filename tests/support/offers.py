@@ -1,0 +1,123 @@
+"""Packages on offer to tests: the same ones as data for the fake and as real RPM files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.inventory import Package
+from zkdeployment.sandbox import rpms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_SPEC = """\
+Name: {name}
+Version: {version}
+Release: {release}
+{tags}
+Summary: A package for tests
+License: MIT
+BuildArch: noarch
+# There is no shell in a test's root.
+AutoReqProv: no
+%description
+A package for tests.
+%install
+mkdir -p %{{buildroot}}/opt/{directory}
+echo {version} > %{{buildroot}}/opt/{directory}/version
+%files
+/opt/{directory}
+{scriptlets}
+"""
+
+#: Says that it runs, then takes its time.
+_SLOW = """\
+%pre -p <lua>
+io.open("/scriptlet-runs", "w"):close()
+posix.sleep(1)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A package that a repository has.
+
+    ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
+    ``directory`` is its place under ``/opt``, if it is not called like the package.
+    """
+
+    name: str
+    version: str
+    release: str = "1"
+    epoch: int = 0
+    requires: Mapping[str, str | None] = field(default_factory=dict)
+    provides: tuple[str, ...] = ()
+    obsoletes: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    pre_fails: bool = False
+    post_fails: bool = False
+    slow: bool = False
+    directory: str | None = None
+    signature: str = "good"
+
+    @property
+    def package(self) -> Package:
+        """What it is once it is installed."""
+        return Package(self.name, self.epoch, self.version, self.release, "noarch")
+
+    def build(self, directory: Path) -> Path:
+        """Build it for real and return the RPM file, not signed."""
+        tags = [f"Epoch: {self.epoch}"] if self.epoch else []
+        tags += [f"Requires: {name} = {version}" if version else f"Requires: {name}"
+                 for name, version in self.requires.items()]  # fmt: skip
+        tags += [f"Provides: {name}" for name in self.provides]
+        tags += [f"Obsoletes: {name}" for name in self.obsoletes]
+        tags += [f"Conflicts: {name}" for name in self.conflicts]
+        scriptlets = [_SLOW] if self.slow else []
+        if self.pre_fails:
+            scriptlets.append('%pre -p <lua>\nerror("the disk is on fire")\n')
+        if self.post_fails:
+            scriptlets.append('%post -p <lua>\nerror("the disk is on fire")\n')
+        spec = directory / f"{self.package.nevra}.spec"
+        text = _SPEC.format(
+            name=self.name,
+            directory=self.directory or self.name,
+            version=self.version,
+            release=self.release,
+            tags="\n".join(tags) or "# no more tags",
+            scriptlets="\n".join(scriptlets),
+        )
+        spec.write_text(text, encoding="utf-8")
+        (file,) = rpms.build(spec, directory)
+        return file
+
+
+#: What the repository of the package managers' tests has.
+CATALOGUE = (
+    Offer(name="foo", version="1.0"),
+    Offer(name="foo", version="1.1"),
+    Offer(name="foo", version="1.4"),
+    Offer(name="foo", version="1.4", release="2"),
+    Offer(name="foo-1.1", version="5.0"),
+    Offer(name="foo-patch", version="3"),
+    Offer(name="bar", version="1.0"),
+    Offer(name="bar", version="2.0"),
+    Offer(name="epochal", version="1.0", epoch=1),
+    Offer(name="library", version="1.0"),
+    Offer(name="library", version="2.0"),
+    Offer(name="reader", version="1.0", requires={"library": "1.0"}),
+    Offer(name="reader", version="2.0", requires={"library": "2.0"}),
+    Offer(name="lonely", version="1.0", requires={"nobody-has-this": None}),
+    Offer(name="pretender", version="1.0", provides=("foo = 7.7", "nickname")),
+    Offer(name="successor", version="1.0", obsoletes=("bar",)),
+    Offer(name="rival", version="1.0", conflicts=("foo",)),
+    Offer(name="first-aid", version="1.0", pre_fails=True),
+    Offer(name="last-aid", version="1.0"),
+    Offer(name="last-aid", version="2.0", post_fails=True),
+    Offer(name="slow", version="1.0", slow=True),
+    Offer(name="squatter", version="2.0", directory="foo"),
+    Offer(name="unsigned", version="1.0", signature="none"),
+    Offer(name="foreign", version="1.0", signature="foreign"),
+)

@@ -1,0 +1,111 @@
+"""A real repository, a real ZooKeeper and a syncer between them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import NoNodeError
+
+from support.repository import Repository
+from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.syncer import Syncer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+    from zkdeployment.model.tree import Value
+
+
+class Publishing:
+    """What syncers of one tree and one ZooKeeper need; ``client`` looks and meddles behind their backs."""
+
+    def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
+        self.directory = directory
+        self.zookeeper = zookeeper
+        self.client = client
+        self.repository = Repository(directory / "repository")
+
+    def push(self, text: str, **more: str | None) -> str:
+        """Commit ``text`` as ``a.zk`` and other files (``_`` in their names stands for the dot)."""
+        files = {name.replace("_", "."): content for name, content in more.items()}
+        return self.repository.commit({"a.zk": text, **files})
+
+    @contextmanager
+    def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
+        """Give a syncer with a mirror and a session of its own."""
+        with Session(self.zookeeper, session_timeout=6) as session:
+            yield Syncer(self.source(name), ZooKeeperPublications(session, identity=name))
+
+    def source(self, name: str = "syncer") -> GitSource:
+        """Return the repository as the syncer ``name`` sees it."""
+        return GitSource(self.repository.url, self.directory / name / "tree", gap=0)
+
+    def sync(self, *, force: bool = False) -> str:
+        """Sync once; return what the syncer says."""
+        with self.syncer() as syncer:
+            return syncer.sync(force=force).sentence
+
+    def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
+        """Let there be a live host."""
+        self.client.ensure_path("/hosts")
+        self.put(f"/hosts/{host_id}", {"name": name or host_id, "version": version, **properties}, ephemeral=True)
+
+    def put(self, path: str, properties: dict[str, Value], *, ephemeral: bool = False) -> None:
+        """Create or set a node."""
+        data = json.dumps(properties).encode() if properties else b""
+        if self.client.exists(path):
+            self.client.set(path, data)
+        else:
+            self.client.create(path, data, ephemeral=ephemeral, makepath=True)
+
+    def get(self, path: str) -> dict[str, Value] | None:
+        """Return a node's properties."""
+        try:
+            data = self.client.get(path)[0]
+        except NoNodeError:
+            return None
+        properties: dict[str, Value] = json.loads(data) if data else {}
+        return properties
+
+    @property
+    def version(self) -> Value:
+        """The cluster version."""
+        return (self.get("/hosts") or {}).get("version", "none")
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        """The paths of the services that each published target is to run."""
+        if not self.client.exists("/zkdeployment/targets"):
+            return {}
+        return {
+            name: [
+                assignment["path"]
+                for assignment in json.loads(self.client.get(f"/zkdeployment/targets/{name}")[0])
+            ]
+            for name in sorted(self.client.get_children("/zkdeployment/targets"))
+        }
+
+    def nodes(self, path: str = "") -> dict[str, dict[str, Value] | None]:
+        """Return the tree as it stands, but for our own top-level nodes."""
+        found = {}
+        for name in sorted(self.client.get_children(path or "/")):
+            if not path and name in {
+                "hosts",
+                "hosts-lock",
+                "agent-locks",
+                "role-locks",
+                "zkdeployment",
+                "zookeeper",
+            }:
+                continue
+            child = f"{path}/{name}"
+            found[child] = self.get(child)
+            found.update(self.nodes(child))
+        return found

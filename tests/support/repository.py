@@ -1,0 +1,88 @@
+"""Real git repositories for tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+_PERSON = {
+    "GIT_AUTHOR_NAME": "Tester",
+    "GIT_AUTHOR_EMAIL": "tester@example.com",
+    "GIT_COMMITTER_NAME": "Tester",
+    "GIT_COMMITTER_EMAIL": "tester@example.com",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+class Repository:
+    """A repository with a work tree in ``directory``, on branch ``main``; it can be fetched from by its path."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = str(directory)
+        directory.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *words: str, date: int | None = None) -> str:
+        """Run git in it; ``date`` is the committer's, in seconds since the epoch."""
+        dates = {} if date is None else {"GIT_COMMITTER_DATE": f"{date} +0000", "GIT_AUTHOR_DATE": f"{date} +0000"}
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.directory,
+            env=os.environ | _PERSON | dates,
+            check=True,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+        )
+        return done.stdout.strip()
+
+    def write(self, files: dict[str, str | bytes | None]) -> None:
+        """Write files, or remove those that are ``None``."""
+        for name, content in files.items():
+            file = self.directory / name
+            if content is None:
+                file.unlink()
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def commit(
+        self,
+        files: dict[str, str | bytes | None],
+        *options: str,
+        config: tuple[str, ...] = (),
+        date: int | None = None,
+    ) -> str:
+        """Commit files (``None``: removed) and return the revision."""
+        self.write(files)
+        self.git("add", "--all")
+        flags = [flag for setting in config for flag in ("-c", setting)]
+        self.git(*flags, "commit", "--quiet", "--allow-empty", "-m", "a change", *options, date=date)
+        return self.git("rev-parse", "HEAD")
+
+    def break_objects(self) -> None:
+        """Make every object unreadable."""
+        break_objects(self.directory / ".git")
+
+
+def break_objects(git_directory: Path) -> None:
+    """Overwrite every object and pack of a repository with rubbish."""
+    objects = git_directory / "objects"
+    for file in (path for path in objects.rglob("*") if path.is_file()):
+        file.chmod(0o600)
+        file.write_bytes(b"rubbish")
+
+
+def make_key(directory: Path, name: str) -> Path:
+    """Make an SSH key without a passphrase; return the private key's file, the public one is beside it."""
+    key = directory / name
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)], check=True)
+    return key
+
+
+def public(key: Path) -> str:
+    """Return the public key's type and text."""
+    return " ".join(Path(f"{key}.pub").read_text().split()[:2])

@@ -1,0 +1,179 @@
+"""Hosts whose packages can be changed: one of dictionaries, one with a real RPM database in a scratch root.
+
+Both can be tampered with in the same ways, so that one suite proves both package managers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.fake_packages import Crash, FakePackageManager
+from support.offers import CATALOGUE
+from support.waiting import wait_until
+from zkdeployment.adapters import process
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.model.plan import PackageChange
+from zkdeployment.sandbox.rpms import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from zkdeployment.ports import PackageManager
+
+#: An agent that does nothing but change packages: ROOT REPOSITORIES {package: version}.
+_AGENT = """\
+import json, pathlib, sys
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.model.plan import PackageChange
+want = json.loads(sys.argv[3])
+manager = Dnf(pathlib.Path(sys.argv[1]), (sys.argv[2],))
+manager.commit(manager.prepare(PackageChange(want=want, managed=frozenset(want))))
+"""
+
+
+def change(
+    want: Mapping[str, str | None] | None = None, *remove: str, also: tuple[str, ...] = ()
+) -> PackageChange:
+    """Return a change of what is wanted, removed, and ``also`` managed."""
+    wanted = want or {}
+    return PackageChange(want=wanted, remove=frozenset(remove), managed=frozenset((*wanted, *remove, *also)))
+
+
+class FakeHost:
+    """A host of dictionaries."""
+
+    def __init__(self) -> None:
+        self.manager: PackageManager = (fake := FakePackageManager(CATALOGUE))
+        self._fake = fake
+
+    @property
+    def installed(self) -> set[str]:
+        """The packages there are, exactly."""
+        return {package.nevra for have in self._fake.installed().values() for package in have}
+
+    def put(self, name: str, version: str) -> None:
+        """Install a package by other means."""
+        self._fake.put(next(one for one in self._fake.offers if (one.name, one.version) == (name, version)))
+
+    def drop(self, name: str) -> None:
+        """Remove a package by other means."""
+        self._fake.drop(name)
+
+    def withdraw(self, name: str, version: str) -> None:
+        """Take a package out of the repository."""
+        for package in [one for one in self._fake.offers if (one.name, one.version) == (name, version)]:
+            del self._fake.offers[package]
+
+    def lose_repository(self) -> None:
+        """Have the repository's server go down."""
+        self._fake.unreachable = True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have another program change packages meanwhile."""
+        self._fake.locked = True
+        yield
+        self._fake.locked = False
+
+    def crash(self, want: Mapping[str, str | None]) -> None:
+        """Have an agent die in the middle of this change, and another one start."""
+        self._fake.crash = True
+        with pytest.raises(Crash):
+            self.manager.commit(self.manager.prepare(change(want)))
+        self._fake.crash = False
+
+
+class RpmHost:
+    """A host with a real RPM database under ``directory``, and a repository of its own."""
+
+    def __init__(self, directory: Path, repository: Repository) -> None:
+        self.root = directory / "root"
+        self.root.mkdir()
+        self.repository = Repository(directory / "repository")
+        shutil.copytree(repository.directory, self.repository.directory)
+        self.repository.create()
+        self.repositories = (str(self.repository.definitions),)
+        self.manager: PackageManager = self.new_manager()
+
+    def new_manager(self) -> Dnf:
+        """Return a package manager as a new agent has it; it does not wait for locks for long."""
+        return Dnf(self.root, self.repositories, patience=0.5)
+
+    @property
+    def installed(self) -> set[str]:
+        """The packages there are, exactly, by rpm's own account."""
+        nevra = "%{NAME}-%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}.%{ARCH}\n"
+        return {line for line in self.rpm("-qa", "--qf", nevra).splitlines() if not line.startswith("gpg-pubkey")}
+
+    def rpm(self, *words: str) -> str:
+        """Call rpm for the root."""
+        argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *words]
+        return process.run(argv, timeout=60).check().stdout
+
+    def put(self, name: str, version: str) -> None:
+        """Install a package by other means."""
+        (file, *_) = sorted(self.repository.directory.glob(f"{name}-{version}-*.rpm"))
+        self.rpm("-U", "--oldpackage", "--nodeps", str(file))
+
+    def drop(self, name: str) -> None:
+        """Remove a package by other means."""
+        self.rpm("-e", "--nodeps", name)
+
+    def withdraw(self, name: str, version: str) -> None:
+        """Take a package out of the repository."""
+        self.repository.remove(f"{name}-{version}-*")
+
+    def lose_repository(self) -> None:
+        """Have the repository's server go down."""
+        self.repository.directory.rename(self.repository.directory.with_name("gone"))
+        self.repository.definitions.mkdir(parents=True)
+        shutil.copytree(
+            self.repository.directory.with_name("gone") / "definitions",
+            self.repository.definitions,
+            dirs_exist_ok=True,
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Have another program change packages meanwhile."""
+        with (self.root / "var/lib/rpm/.rpm.lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            yield
+
+    def crash(self, want: Mapping[str, str | None]) -> None:
+        """Have an agent die in the middle of this change, and another one start."""
+        self.start_agent(want)
+        os.kill(self.agent, signal.SIGKILL)
+
+    def start_agent(self, want: Mapping[str, str | None]) -> None:
+        """Start an agent that makes this change, which is slow; return when a scriptlet of it runs."""
+        words = [str(self.root), *self.repositories, json.dumps(dict(want))]
+        self.agent = process.start([sys.executable, "-c", _AGENT, *words], log=self.root.parent / "agent.log")
+        wait_until((self.root / "scriptlet-runs").exists, "the slow package's scriptlet runs")
+
+
+@pytest.fixture(scope="session")
+def rpm_repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """The catalogue, built for real and published in a repository; tests change copies of it."""
+    directory = tmp_path_factory.mktemp("rpms")
+    repository, other = Repository(directory / "repository"), Repository(directory / "other")
+    repository.create()
+    other.create("other")
+    (directory / "built").mkdir()
+    built: dict[str, list[Path]] = {"good": [], "none": [], "foreign": []}
+    for offer in CATALOGUE:
+        built[offer.signature].append(offer.build(directory / "built"))
+    for file in (*built["none"], *other.add(built["foreign"])):
+        shutil.copy(file, repository.directory)
+    repository.add(built["good"])
+    return repository

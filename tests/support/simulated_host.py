@@ -1,0 +1,241 @@
+"""A host made of dictionaries: it takes a plan's steps one effect at a time, so that it can stop after any.
+
+It keeps count of what must not be repeated and raises AssertionError when a step would do harm.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.checkout import is_checkout
+from zkdeployment.model.inventory import Inventory, Marker, Package
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+from zkdeployment.planning.packages import has_version, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.plan import PackageChange, Plan, Step
+
+#: What the repository has. Names with a number in them hold their version; patches have no script.
+REPOSITORY = tuple(
+    Package(name, 0, version, "1", "noarch")
+    for name, versions in {
+        "foo": "12",
+        "bar": "12",
+        "foo-1": "1",
+        "foo-2": "2",
+        "fix": "12",
+        "ctl": "12",
+        "ctl2": "1",
+        "bash": "5",
+    }.items()
+    for version in versions
+)
+CONTROLLERS = frozenset({"ctl", "ctl2"})
+WITHOUT_SCRIPT = frozenset({"fix", "bash"}) | CONTROLLERS
+
+
+def script_of(package: str) -> str:
+    """Return the path of a package's deploy script."""
+    return f"/opt/{package}/bin/zookeeper-deploy"
+
+
+@dataclass
+class SimulatedHost:
+    """The state of a host, and what happened to it."""
+
+    packages: dict[str, set[Package]] = field(default_factory=dict)
+    scripts: set[str] = field(default_factory=set)
+    directories: set[str] = field(default_factory=set)
+    markers: dict[tuple[str, Deployment], Marker] = field(default_factory=dict)
+    etc: set[str] = field(default_factory=set)
+    managed: dict[str, str] = field(default_factory=dict)
+    checkouts: dict[str, str] = field(default_factory=dict)
+    running: set[tuple[str, Deployment]] = field(default_factory=set)
+
+    def copy(self) -> SimulatedHost:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+    def inventory(self) -> Inventory:
+        """Read it as an agent does."""
+        known = {*self.managed.values(), *self.checkouts, *(application for application, _ in self.markers)}
+        return Inventory(
+            packages={name: tuple(sorted(found)) for name, found in self.packages.items()},
+            scripts={name: script_of(name) for name in self.scripts},
+            directories=frozenset(self.directories),
+            markers=tuple(self.markers.values()),
+            managed=dict(self.managed),
+            checkouts=dict(self.checkouts),
+            applications=frozenset(self.etc & known),
+            controllers=frozenset(self.packages.keys() & CONTROLLERS),
+        )
+
+    def install(self, package: Package) -> None:
+        """Put a package there, beside others of its name."""
+        found = self.packages.setdefault(package.name, set())
+        assert package not in found, f"{package} installed twice"
+        found.add(package)
+        if package.name not in WITHOUT_SCRIPT:
+            self.scripts.add(package.name)
+        if package.name not in WITHOUT_SCRIPT - CONTROLLERS:
+            self.directories.add(package.name)
+
+    def check_out(self, name: str, version: str) -> None:
+        """Make a directory a checkout, whatever was in it; everything in one, as directories are renamed."""
+        self.checkouts[name] = version
+        self.scripts.add(name)
+        self.directories.add(name)
+
+    def remove_checkout(self, name: str) -> None:
+        """Take a directory away, if it is there."""
+        self.checkouts.pop(name, None)
+        self.scripts.discard(name)
+        self.directories.discard(name)
+
+    def erase(self, package: Package) -> None:
+        """Take one package away; with the last of its name its script goes, its directory does not."""
+        self.packages[package.name].remove(package)
+        if not self.packages[package.name]:
+            del self.packages[package.name]
+            self.scripts.discard(package.name)
+
+    def take(self, plan: Plan) -> Iterator[Step]:
+        """Take all steps; yields after each single effect."""
+        for step in plan.steps:
+            for _ in self._effects(step):
+                yield step
+
+    def _effects(self, step: Step) -> Iterator[None]:
+        match step:
+            case ChangeController():
+                yield from self._change_controller(step)
+            case StartDeployments() | EndDeployments():
+                one = step.controller
+                assert one.version is not None
+                (package,) = self.packages[one.package]
+                assert has_version(package, one.version)
+                yield
+            case Undeploy():
+                yield from self._undeploy(step)
+            case ChangePackages():
+                self.managed |= step.applications
+                yield
+                yield from self._change(step.change)
+            case CheckOut():
+                yield from self._check_out(step)
+            case RemoveCheckout():
+                self.remove_checkout(step.package)
+                yield
+            case Deploy():
+                yield from self._deploy(step)
+            case RemoveSoftware():
+                self.managed |= step.unregistered
+                yield
+                yield from self._change(step.change)
+                yield from self._remove(step)
+
+    def _change_controller(self, step: ChangeController) -> Iterator[None]:
+        self.managed |= step.registered
+        yield
+        yield from self._change(step.change)
+        for name in step.removed:
+            self.directories.discard(name)
+            yield
+        for name in step.removed:
+            del self.managed[name]
+            yield
+
+    def _undeploy(self, step: Undeploy) -> Iterator[None]:
+        key = (step.application, step.deployment)
+        assert key in self.markers, f"{step} is not marked"
+        if step.script is not None:
+            assert step.script in {script_of(name) for name in self.scripts}, f"{step.script} is gone"
+            self.running.discard(key)
+            yield
+        del self.markers[key]
+        yield
+
+    def _change(self, change: PackageChange) -> Iterator[None]:
+        chosen, missing = select(REPOSITORY, change.want)
+        assert not missing
+        for name, package in chosen.items():
+            assert name in change.managed
+            if package not in self.packages.get(name, set()):
+                self.install(package)
+                yield
+            for other in sorted(self.packages[name] - {package}):
+                self.erase(other)
+                yield
+        for name in sorted(change.remove):
+            assert name in change.managed
+            for package in sorted(self.packages[name]):
+                self.erase(package)
+                yield
+
+    def _check_out(self, step: CheckOut) -> Iterator[None]:
+        name = step.package
+        assert name not in self.packages or name not in self.scripts, f"the package {name} is in its place"
+        assert step.replaces or name not in self.directories, f"{name} is somebody else's"
+        self.check_out(name, step.version)
+        yield
+        self.managed.pop(name, None)
+        yield
+
+    def _deploy(self, step: Deploy) -> Iterator[None]:
+        one = step.assignment
+        if is_checkout(one.version):
+            assert self.checkouts[one.package] == one.version
+            assert one.package not in self.packages
+        needs = {one.package: one.version, **one.patches}
+        for name, version in needs.items() if not is_checkout(one.version) else ():
+            (package,) = self.packages[name]
+            assert version is None or has_version(package, version)
+        assert one.package in self.scripts
+        self.etc.add(one.application)
+        yield
+        key = (one.application, step.deployment)
+        self.running.add(key)
+        yield
+        marker = Marker(
+            deployment=step.deployment,
+            application=one.application,
+            package=one.package,
+            subtype=one.subtype,
+            script=script_of(one.package),
+            version=one.version,
+            files=(step.deployment.marker_name, *step.stale_files),
+        )
+        self.markers[key] = marker
+        yield
+        self.markers[key] = replace(marker, files=(step.deployment.marker_name,))
+        yield
+
+    def _remove(self, step: RemoveSoftware) -> Iterator[None]:
+        for name in step.packages:
+            assert name not in self.packages
+            self.checkouts.pop(name, None)
+            self.scripts.discard(name)
+            self.directories.discard(name)
+            yield
+        for application in step.applications:
+            if not any(application == marked for marked, _ in self.markers):
+                self.etc.discard(application)
+                yield
+        for name in step.packages:
+            del self.managed[name]
+            yield

@@ -1,0 +1,47 @@
+"""A web server for tests that answers what it is told to."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class _Server(ThreadingHTTPServer):
+    answers: Mapping[str, tuple[int, bytes]]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        """Answer from the table."""
+        status, body = self.server.answers.get(self.path, (404, b"nothing here"))
+        self.send_response(status)
+        if 300 <= status < 400:
+            self.send_header("Location", body.decode())
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+@contextmanager
+def web_server(answers: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+    """Answer each path with its status and body (the target of a redirection), others with 404; yield the URL."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.answers = answers
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,88 @@
+"""A real ZooKeeper for tests: one server for the whole run, a chroot of its own for each test."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+from support.proxy import Proxy
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A server for all tests; nobody stops it. Sessions last 6 s at most."""
+    server = ZooKeeperServer(find(), tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def own_zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A server for one test, which may stop, kill and start it."""
+    server = ZooKeeperServer(find(), tmp_path_factory.mktemp("own-zookeeper"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def _root_client(zookeeper_server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with connected(zookeeper_server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperServer, _root_client: KazooClient) -> str:
+    """A connection string with an empty chroot for this test: ``127.0.0.1:PORT/test-xyz``."""
+    chroot = f"/test-{uuid.uuid4().hex[:12]}"
+    _root_client.create(chroot)
+    return f"{zookeeper_server.address}{chroot}"
+
+
+@pytest.fixture
+def client(zookeeper: str) -> Iterator[KazooClient]:
+    """A bare kazoo client in this test's chroot, to prepare and inspect nodes behind the back of our code."""
+    with connected(zookeeper) as bare:
+        yield bare
+
+
+@pytest.fixture
+def proxy(zookeeper_server: ZooKeeperServer) -> Iterator[Proxy]:
+    """A proxy to the server; combine with ``through``."""
+    with Proxy("127.0.0.1", zookeeper_server.port) as running:
+        yield running
+
+
+class connected:  # noqa: N801  reads as a verb: with connected(...) as client
+    """A context manager: a bare kazoo client, connected and stopped again."""
+
+    def __init__(self, connection: str, **options: object) -> None:
+        self._client = KazooClient(hosts=connection, **options)
+
+    def __enter__(self) -> KazooClient:
+        self._client.start(timeout=15)
+        return self._client
+
+    def __exit__(self, *_: object) -> None:
+        self._client.stop()
+        self._client.close()
+
+
+def through(proxy: Proxy, connection: str) -> str:
+    """Return ``connection`` led through ``proxy``, its chroot kept."""
+    _, slash, chroot = connection.partition("/")
+    return f"{proxy.address}{slash}{chroot}"
+
+
+def expire_session(connection: str, session: tuple[int, bytes]) -> None:
+    """Make the server expire a session for real: take it over (id, password) and close it."""
+    with connected(connection, client_id=session):
+        pass

@@ -1,0 +1,40 @@
+"""Sandboxes for the system tests."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from support.sandboxes import Box
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A directory with a short name, outside of pytest's own."""
+    made = Path(tempfile.mkdtemp(prefix="zkds-"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def make_box(place):
+    """Name a sandbox and get it, not yet up; all of them are ended at last."""
+    made = []
+
+    def make(name):
+        box = Box(place / name)
+        made.append(box)
+        return box
+
+    yield make
+    for box in made:
+        box.sandbox("down")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_elses_fleet(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("ZKDEPLOYMENT_", "ZC_ZK_")):
+            monkeypatch.delenv(name)

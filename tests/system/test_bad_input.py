@@ -1,0 +1,132 @@
+"""What is wrong with a push stops the fleet or is refused, says what to do, and harms nothing."""
+
+import json
+import shutil
+
+import pytest
+
+from support.sandboxes import build_rpm
+from support.waiting import wait_until
+from zkdeployment.adapters import process
+
+GOOD = '#!/bin/sh\nset -eu\nmkdir -p $ZKDEPLOYMENT_ROOT/ran\necho "$@" >> $ZKDEPLOYMENT_ROOT/ran/%s\n'
+FAILING = "#!/bin/sh\necho looking for the cellar key\necho the key is under the mat >&2\nexit 3\n"
+
+TREE = """\
+/s
+  /steady : steady
+    version = '1'
+    /deploy
+      /host1
+      /host2
+"""
+
+
+def with_bad(kind):
+    return f"{TREE}  /bad : {kind}\n    version = '1'\n    /deploy\n      /host1\n"
+
+
+@pytest.fixture(scope="module")
+def box(make_box, place):
+    """A fleet of two hosts that runs ``steady``; the repository has packages with every fault."""
+    box = make_box("bad")
+    box.up("--hosts", "2")
+    rpms = place / "rpms"
+    files = [
+        build_rpm(rpms, "steady", "1", script=GOOD % "steady"),
+        build_rpm(rpms, "failing", "1", script=FAILING),
+        build_rpm(rpms, "scriptless", "1", script=GOOD % "x", places=["bin/other"]),
+        build_rpm(rpms, "stiff", "1", script=GOOD % "x", mode="644"),
+    ]
+    assert box.sandbox("rpm", *files).returncode == 0
+    unsigned = build_rpm(rpms, "unsigned", "1", script=GOOD % "x")
+    repository = box.status["repository"]
+    shutil.copy(unsigned, repository)
+    process.run(["createrepo_c", "-q", repository]).check()
+    return box
+
+
+@pytest.fixture
+def good(box):
+    """The revision at which all is well, resumed if need be."""
+    revision = box.push(TREE, "all is well")
+    if "null" in box.zkdeployment("status", "-o", "json").stdout:
+        box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "30")
+    waited = box.wait(revision)
+    assert waited.returncode == 0, waited.stdout + waited.stderr
+    return revision
+
+
+def hosts(box):
+    """The host nodes, by id."""
+    session = "from zkdeployment.adapters.zookeeper.session import Session"
+    script = (
+        f"import json, os; {session}\n"
+        "with Session(os.environ['ZC_ZK_CONNECTION_STRING']) as s:\n"
+        "    nodes = {n: s.get(f'/hosts/{n}').properties for n in s.children('/hosts')}\n"
+        "    print(json.dumps([s.get('/hosts').properties, nodes]))"
+    )
+    cluster, nodes = json.loads(box.run("python", "-c", script).stdout)
+    return cluster["version"], nodes
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("missing", ("missing",)),
+        ("unsigned", ("unsigned", "sign")),
+        ("scriptless", ("scriptless", "zookeeper-deploy")),
+        ("stiff", ("stiff", "executable")),
+        ("failing", ("failing/bin/zookeeper-deploy", "exit status 3")),
+    ],
+)
+def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, good, kind, said):
+    revision = box.push(with_bad(kind), kind)
+    waited = box.wait(revision)
+    assert waited.returncode == 3, waited.stdout + waited.stderr
+    cluster, nodes = hosts(box)
+    assert cluster is None
+    assert all(word in nodes["host1"]["error"] for word in said), nodes
+    assert nodes["host1"]["version"] == good
+    assert "error" not in nodes["host2"]
+    shown = box.zkdeployment("status")
+    assert shown.returncode == 4
+    config = box.status["hosts"]["host1"]["config"]
+    check = box.run("check_zkdeployment", config)
+    assert check.returncode == 1
+    assert all(word in check.stdout for word in said), check.stdout
+    assert "Traceback" not in waited.stderr + shown.stderr + check.stderr + check.stdout
+    assert "ALL STOP" in box.zkdeployment("sync", box.status["config"]).stderr
+    assert (box.root("host2") / "opt/steady/bin/zookeeper-deploy").exists()
+
+
+def test_a_malformed_tree_is_not_published_and_the_message_has_file_line_and_column(box, good):
+    box.push(f"{TREE}    /x : \n  y == 1\n", "malformed")
+    done = box.zkdeployment("sync", box.status["config"])
+    assert done.returncode == 1
+    assert "tree.zk:8:" in done.stderr + done.stdout
+    cluster, nodes = hosts(box)
+    assert cluster == good
+    assert not [node for node in nodes.values() if node.get("error")]
+
+
+def test_a_tree_that_contradicts_itself_is_not_published(box, good):
+    box.push(TREE + "  /other : steady\n    version = '2'\n    /deploy\n      /host1\n", "two versions")
+    done = box.zkdeployment("sync", box.status["config"])
+    assert done.returncode == 1
+    assert "steady" in done.stderr + done.stdout
+    assert hosts(box)[0] == good
+
+
+@pytest.mark.usefixtures("good")
+def test_without_zookeeper_every_command_says_so_and_the_fleet_comes_back(box):
+    box.sandbox("stop", "zookeeper1", "--kill")
+    try:
+        for words in (["status"], ["tree", "show"], ["sync", box.status["config"]]):
+            done = box.zkdeployment(*words)
+            assert done.returncode == 7, (words, done.stderr)
+            assert box.status["zookeeper"] in done.stderr
+            assert "Traceback" not in done.stderr
+    finally:
+        box.sandbox("start", "zookeeper1")
+    wait_until(lambda: box.zkdeployment("status").returncode == 0, "the agents are back", timeout=30)

@@ -1,0 +1,67 @@
+"""``scripts/demo`` tells its story to the end, and leaves nothing behind, however it ends."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from support.sandboxes import PROGRAMS
+from support.waiting import wait_until
+from zkdeployment.sandbox.belongings import belonging
+from zkdeployment.sandbox.demo import play
+from zkdeployment.sandbox.story import DemoError, Story
+
+ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
+
+
+def test_all_five_stages_do_what_they_say(place):
+    done = subprocess.run(
+        [*ARGV, "-d", place / "demo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All five stages did what they say" in done.stdout
+    assert belonging(place / "demo") == []
+    assert not (place / "demo").exists()
+
+
+def test_an_interrupted_demo_leaves_nothing_behind(place):
+    directory = place / "interrupted"
+    with subprocess.Popen([*ARGV, "-d", directory], stdout=subprocess.PIPE, text=True) as demo:
+        wait_until((directory / "hosts").exists, "the fleet is coming up", timeout=60)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert belonging(directory) == []
+    assert not directory.exists()
+
+
+def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(place, monkeypatch, capsys):
+    directory = place / "kept"
+    monkeypatch.setattr(Story, "tell", lambda _: None)
+    play(directory, Console(), keep=True)
+    assert belonging(directory)
+    farewell = capsys.readouterr().out
+    down = f"zkdeployment sandbox down -d {directory}"
+    assert down in farewell
+    assert str(PROGRAMS / "activate") in farewell
+    subprocess.run([PROGRAMS / "zkdeployment", *down.split()[1:]], check=True)
+    assert belonging(directory) == []
+
+
+def test_a_story_that_does_not_come_true_leaves_nothing_and_fails(place, monkeypatch):
+    def tell(story):
+        story.check(holds=False, text="the moon is made of cheese")
+
+    directory = place / "untrue"
+    monkeypatch.setattr(Story, "tell", tell)
+    with pytest.raises(DemoError, match="expected: the moon is made of cheese"):
+        play(directory, Console(), keep=True)
+    assert belonging(directory) == []
+    assert not directory.exists()

@@ -1,0 +1,263 @@
+"""The sandbox's promises: starting, looking, changing and ending a fleet, also after everything went wrong."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.sandboxes import PROGRAMS
+from support.waiting import wait_until
+from zkdeployment.sandbox import samples
+from zkdeployment.sandbox.background import has_ended
+from zkdeployment.sandbox.belongings import belonging
+from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.sandbox.supervisor import Supervisor
+
+HOSTS = """
+host1: {}
+web-1: {name: web1.example.com, role: web, tags: [ssd], labels: {site: ams}, rack: r1}
+"""
+
+
+@pytest.fixture(scope="module")
+def box(make_box, place):
+    """A fleet of two hosts with the samples, shared by these tests."""
+    box = make_box("box")
+    hosts = place / "hosts.yaml"
+    hosts.write_text(HOSTS, encoding="utf-8")
+    box.up("--hosts", hosts, "--samples")
+    return box
+
+
+def left_of(box):
+    return belonging(box.directory), box.directory.exists()
+
+
+def test_status_says_where_everything_is(box):
+    status = box.status
+    assert status["directory"] == str(box.directory)
+    assert stat.S_IMODE(box.directory.stat().st_mode) == 0o700
+    assert [server["id"] for server in status["servers"]] == ["zookeeper1"]
+    assert status["zookeeper"] == status["servers"][0]["address"]
+    pids = [status["syncer"], status["servers"][0]["pid"], *(host["pid"] for host in status["hosts"].values())]
+    assert all(psutil.pid_exists(pid) for pid in pids)
+    assert {host_id: (host["name"], host["role"]) for host_id, host in status["hosts"].items()} == {
+        "host1": ("host1.sandbox", None),
+        "web-1": ("web1.example.com", "web"),
+    }
+    for host in status["hosts"].values():
+        assert Path(host["root"]).is_dir()
+        assert Path(host["run-directory"]).is_dir()
+        assert Path(host["log"]).is_file()
+        assert box.zkdeployment("config", "check", host["config"]).returncode == 0
+
+
+def test_status_for_people_names_every_part(box):
+    shown = box.sandbox("status").stdout
+    for word in ("zookeeper1", "syncer", "host1.sandbox", "web1.example.com (web)", str(box.directory)):
+        assert word in shown
+
+
+def test_status_shows_directories_whole_where_there_is_no_terminal(box):
+    shown = box.run("env", "COLUMNS=40", "zkdeployment", "sandbox", "status", "-d", box.directory).stdout
+    for host in box.status["hosts"].values():
+        assert str(Path(host["config"]).parent) in shown
+
+
+def test_samples_are_deployed_to_every_host(box):
+    waited = box.zkdeployment("status", "--wait", "--timeout", "60")
+    assert waited.returncode == 0, waited.stderr
+    providers = json.loads(box.zkdeployment("tree", "get", "/demo/hello").stdout)
+    assert providers["version"] == "1.0"
+    for host in ("host1", "web-1"):
+        assert (box.root(host) / "opt/hello/version").read_text(encoding="utf-8") == "1.0\n"
+        assert list((box.root(host) / "etc/hello").glob("*.deployed"))
+
+
+def test_up_on_a_running_sandbox_is_refused_and_harms_nothing(box):
+    before = box.status
+    again = box.sandbox("up", "--hosts", "1")
+    assert (again.returncode, again.stdout) == (3, "")
+    assert f"a sandbox is running in {box.directory}" in again.stderr
+    assert box.status == before
+
+
+def test_hosts_syncer_and_servers_stop_and_start_by_name(box):
+    before = box.status
+    assert box.sandbox("stop", "host1", "syncer").returncode == 0
+    assert box.sandbox("stop", "web-1", "zookeeper1", "--kill").returncode == 0
+    stopped = box.status
+    assert [host["pid"] for host in stopped["hosts"].values()] == [None, None]
+    assert (stopped["syncer"], stopped["servers"][0]["pid"]) == (None, None)
+    assert box.sandbox("start", "zookeeper1", "host1", "web-1", "syncer").returncode == 0
+    started = box.status
+    assert started["servers"][0]["address"] == before["servers"][0]["address"]
+    assert None not in {started["syncer"], *(host["pid"] for host in started["hosts"].values())}
+    waited = box.zkdeployment("status", "--wait", "--timeout", "60", "-o", "json")
+    assert waited.returncode == 0, waited.stderr
+
+
+def test_starting_what_runs_and_stopping_what_does_not_changes_nothing(box):
+    before = box.status
+    assert box.sandbox("start", "host1", "syncer", "zookeeper1").returncode == 0
+    assert box.status == before
+
+
+def test_a_supervisor_revives_what_crashed_and_leaves_alone_what_was_stopped(box):
+    said = []
+    before = box.status
+    assert box.sandbox("stop", "web-1", "--kill").returncode == 0
+    with Supervisor(Sandbox(box.directory), said.append):
+        os.kill(before["hosts"]["host1"]["pid"], signal.SIGKILL)
+        os.kill(before["syncer"], signal.SIGKILL)
+        wait_until(lambda: sorted(text.split()[0] for text in said) == ["host1", "syncer"], "both were revived")
+    after = box.status
+    assert None not in {after["syncer"], after["hosts"]["host1"]["pid"]}
+    assert after["hosts"]["web-1"]["pid"] is None
+    assert box.sandbox("start", "web-1").returncode == 0
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
+    done = box.sandbox("stop", "host1", "host9")
+    assert done.returncode == 2
+    assert "host9 is not in this sandbox; expected one of host1, web-1, syncer, zookeeper1" in done.stderr
+    assert box.status["hosts"]["host1"]["pid"] is not None
+
+
+def test_shell_runs_a_command_that_finds_this_fleet_and_gives_its_exit_status(box):
+    shown = box.run("sh", "-c", "echo $ZC_ZK_CONNECTION_STRING $ZKDEPLOYMENT_CONFIG; exit 7")
+    assert shown.returncode == 7
+    assert shown.stdout.split() == [box.status["zookeeper"], box.status["config"]]
+    assert box.run("which", "zkdeployment").stdout.strip() == str(PROGRAMS / "zkdeployment")
+    inside = json.loads(box.zkdeployment("sandbox", "status", "-o", "json").stdout)
+    assert inside["directory"] == str(box.directory)
+
+
+def test_pushing_the_same_again_makes_no_commit(box, tmp_path):
+    subprocess.run(["git", "clone", "-q", box.status["tree"], tmp_path / "tree"], check=True)
+    tip = subprocess.run(
+        ["git", "-C", tmp_path / "tree", "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout
+    pushed = box.sandbox("push", tmp_path / "tree")
+    assert (pushed.returncode, pushed.stdout) == (0, tip)
+
+
+def test_rpm_signs_and_publishes(box, tmp_path):
+    (file,) = samples.build(tmp_path, [("hello", "7.0")])
+    assert box.sandbox("rpm", file).returncode == 0
+    (published,) = (box.directory / "rpm").glob("hello-7.0-*.rpm")
+    assert published.read_bytes() != file.read_bytes()
+    available = box.run("sh", "-c", f"zcat {box.status['repository']}/repodata/*-primary.xml.gz")
+    assert 'ver="7.0"' in available.stdout
+
+
+def test_what_is_no_package_or_no_directory_is_refused(box, tmp_path):
+    text = tmp_path / "text.rpm"
+    text.write_text("no package", encoding="utf-8")
+    assert box.sandbox("rpm", text).returncode == 2
+    assert box.sandbox("push", text).returncode == 2
+
+
+def test_two_sandboxes_live_side_by_side(box, make_box):
+    other = make_box("other")
+    told = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
+    assert told == other.status
+    assert told["syncer"] is None
+    assert other.status["zookeeper"] != box.status["zookeeper"]
+    before = box.status
+    assert other.sandbox("down").returncode == 0
+    assert left_of(other) == ([], False)
+    assert box.status == before
+
+
+def test_down_ends_also_what_a_crash_left(box, make_box):
+    crashed = make_box("crashed")
+    crashed.up("--hosts", "1", "--samples")
+    assert crashed.zkdeployment("status", "--wait", "--timeout", "60").returncode == 0
+    status = crashed.status
+    for pid in (status["syncer"], status["servers"][0]["pid"], status["hosts"]["host1"]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    for file in crashed.directory.rglob("*.pid"):
+        file.unlink()
+    wait_until(lambda: crashed.status["syncer"] is None, "the crash is seen")
+    services = belonging(crashed.directory)
+    assert len(services) >= 3, "hello twice and worker run on without their agent"
+    assert crashed.sandbox("up").returncode == 3
+    assert crashed.sandbox("down").returncode == 0
+    assert left_of(crashed) == ([], False)
+    assert all(has_ended(service) for service in services)
+    assert box.status["hosts"]["host1"]["pid"] is not None
+
+
+def test_down_ends_the_processes_of_a_sandbox_whose_directory_is_gone(make_box):
+    gone = make_box("gone")
+    gone.up("--hosts", "1")
+    shutil.rmtree(gone.directory)
+    assert gone.sandbox("down").returncode == 0
+    assert left_of(gone) == ([], False)
+
+
+def test_down_without_a_sandbox_does_nothing(make_box):
+    assert make_box("never").sandbox("down").returncode == 0
+
+
+def test_down_refuses_a_directory_that_is_no_sandbox(make_box):
+    precious = make_box("precious")
+    precious.directory.mkdir()
+    (precious.directory / "file").touch()
+    refused = precious.sandbox("down")
+    assert (refused.returncode, (precious.directory / "file").exists()) == (3, True)
+    assert "is not a sandbox" in refused.stderr
+    assert precious.sandbox("up").returncode == 2
+    assert [file.name for file in precious.directory.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("verb", ["status", "push", "rpm", "start", "stop", "shell"])
+def test_without_a_sandbox_every_verb_says_how_to_start_one(make_box, verb, tmp_path):
+    words = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
+    done = make_box("never").sandbox(verb, *words)
+    assert done.returncode == 2
+    assert "start one with: zkdeployment sandbox up -d" in done.stderr
+
+
+def test_up_that_fails_half_way_leaves_nothing(make_box, tmp_path, monkeypatch):
+    for program in ("java", "git", "gpg", "gpgconf", "gpg-agent"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    half = make_box("half")
+    done = half.sandbox("up")
+    assert done.returncode == 1
+    assert "createrepo_c" in done.stderr
+    assert left_of(half) == ([], False)
+
+
+def test_up_that_is_terminated_leaves_nothing(make_box):
+    half = make_box("terminated")
+    starting = subprocess.Popen([PROGRAMS / "zkdeployment", "sandbox", "up", "-d", half.directory])
+    wait_until(lambda: belonging(half.directory), "its first process runs")
+    starting.terminate()
+    assert starting.wait(60) == 130
+    assert left_of(half) == ([], False)
+
+
+def test_hosts_that_make_no_sense_are_refused_before_anything_starts(make_box):
+    none = make_box("none")
+    assert none.sandbox("up", "--hosts", "no-such-file").returncode == 2
+    assert none.sandbox("up", "--servers", "2").returncode == 2
+    assert left_of(none) == ([], False)
+
+
+def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
+    ensemble = make_box("ensemble")
+    ensemble.up("--hosts", "1", "--servers", "3", "--samples")
+    assert [server["id"] for server in ensemble.status["servers"]] == ["zookeeper1", "zookeeper2", "zookeeper3"]
+    assert ensemble.sandbox("stop", "zookeeper1", "--kill").returncode == 0
+    waited = ensemble.zkdeployment("status", "--wait", "--timeout", "60")
+    assert waited.returncode == 0, waited.stderr
+    assert ensemble.sandbox("start", "zookeeper1").returncode == 0

@@ -1,0 +1,165 @@
+import pytest
+
+from zkdeployment.adapters.packages.failures import (
+    LockedError,
+    NotAvailableError,
+    StaleError,
+    UnsolvableError,
+    explain,
+    scriptlet_failure,
+)
+from zkdeployment.errors import PackageError
+
+PREIN = """\
+Running transaction
+  Preparing        :                                                        1/1
+  Installing       : foo-1.1-5.0-1.noarch                                   1/2
+  Running scriptlet: first-aid-1.0-1.noarch                                 2/2
+error: lua script failed: [string "%prein(first-aid-1.0-1.noarch)"]:1: the disk is on fire
+
+Error in PREIN scriptlet in rpm package first-aid
+  Verifying        : first-aid-1.0-1.noarch                                 1/2
+
+Failed:
+  first-aid-1.0-1.noarch
+
+Error: Transaction failed
+"""
+FOREIGN = """\
+The GPG keys listed for the "x" repository are already installed but they are not correct for this package.
+Check that the correct key URLs are configured for this repository.. Failing package is: foreign-1.0-1.noarch
+ GPG Keys are configured as: file:///RPM-GPG-KEY
+Error: GPG check FAILED
+"""
+REPLAY = 'Error: The following problems occurred while replaying the transaction from file "plan.json":\n'
+
+
+@pytest.mark.parametrize(
+    ("output", "kind", "words", "retry_helps"),
+    [
+        (
+            "Error: Failed to obtain the transaction lock\nRPMDB already locked by 17\n",
+            LockedError,
+            "another program is changing packages: RPMDB already locked by 17; try again when it is done",
+            True,
+        ),
+        (
+            "error: can't create transaction lock on /r/var/lib/rpm/.rpm.lock (Resource temporarily unavailable)",
+            LockedError,
+            "can't create transaction lock",
+            True,
+        ),
+        (
+            "Error: Failed to download metadata for repo 'x': Cannot download repomd.xml: All mirrors were tried",
+            PackageError,
+            "a repository cannot be reached: Failed to download metadata for repo 'x'",
+            True,
+        ),
+        (
+            "Error: Error downloading packages:\n  foo-1.0-1.noarch: Cannot download, all mirrors were tried",
+            PackageError,
+            "Error downloading packages: foo-1.0-1.noarch: Cannot download",
+            True,
+        ),
+        (
+            "Error: Unable to find a match: foo = 7.1",
+            NotAvailableError,
+            "no repository has what is asked for: Unable to find a match: foo = 7.1",
+            False,
+        ),
+        (
+            f'{REPLAY}  Cannot find rpm nevra "foo-1.0-1.noarch".',
+            NotAvailableError,
+            'Cannot find rpm nevra "foo-1.0-1.noarch"',
+            False,
+        ),
+        (
+            f'{REPLAY}  Package nevra "foo-1.0-1.noarch" not installed for action "Upgraded".',
+            StaleError,
+            'foo-1.0-1.noarch" not installed for action',
+            True,
+        ),
+        (
+            f'{REPLAY}  Package "foo.noarch" is already installed for action "Install".',
+            StaleError,
+            "already installed for action",
+            True,
+        ),
+        (
+            f'{REPLAY}  Package nevra "b-1-1.noarch", which is not present, was pulled into the transaction.',
+            PackageError,
+            "it would touch a package that is not managed by zkdeployment: Package nevra",
+            False,
+        ),
+        (
+            "Error: \n Problem: conflicting requests\n  - nothing provides nix needed by x-1.0-1.noarch",
+            UnsolvableError,
+            "packages do not fit together: Problem: conflicting requests - nothing provides nix needed by x-1.0",
+            False,
+        ),
+        (
+            "Error: Transaction test error:\n  installing package foo needs 21MB more space on the / filesystem",
+            PackageError,
+            "the disk is too full: installing package foo needs 21MB more space on the / filesystem; make room",
+            False,
+        ),
+        (
+            "Error: Transaction test error:\n  file /opt/a from install of b conflicts with file from package a-1",
+            PackageError,
+            "two packages own the same file: file /opt/a from install of b conflicts with file from package a-1",
+            False,
+        ),
+        (
+            "Package unsigned-1.0-1.noarch.rpm is not signed\nError: GPG check FAILED",
+            PackageError,
+            "Package unsigned-1.0-1.noarch.rpm is not signed; sign it with the repository's key",
+            False,
+        ),
+        (
+            FOREIGN,
+            PackageError,
+            "Failing package is: foreign-1.0-1.noarch",
+            False,
+        ),
+        ("Error: Unknown repo: 'nonesuch'", PackageError, "Unknown repo: 'nonesuch'; correct repositories", False),
+        ("Error: Something new", PackageError, "dnf failed with status 1: Something new", False),
+        ("", PackageError, "dnf failed with status 1: it printed nothing", False),
+    ],
+)
+def test_what_dnf_says_becomes_one_sentence(output, kind, words, retry_helps):
+    error = explain(1, output)
+    assert type(error) is kind
+    assert words in str(error)
+    assert "\n" not in str(error)
+    assert error.retry_helps is retry_helps
+    assert not error.changed
+
+
+def test_status_200_means_locked_whatever_dnf_says():
+    assert isinstance(explain(200, ""), LockedError)
+    assert isinstance(explain(200, "already locked by 17"), LockedError)
+
+
+def test_what_a_scriptlet_says_of_locks_is_not_taken_for_dnfs_word():
+    said = "Running transaction\n  Preparing   : 1/1\nerror: can't create transaction lock on x\nError: Failed"
+    assert type(explain(1, said)) is PackageError
+
+
+def test_a_signal_is_named():
+    assert "was ended by signal 9" in str(explain(-9, ""))
+
+
+def test_a_long_story_is_cut():
+    assert len(str(explain(1, "word " * 1000))) < 500
+
+
+def test_a_scriptlet_that_failed_is_told_with_its_own_words():
+    assert scriptlet_failure(PREIN) == (
+        "a package's scriptlet failed: PREIN of first-aid: error: lua script failed: "
+        '[string "%prein(first-aid-1.0-1.noarch)"]:1: the disk is on fire'
+    )
+    assert str(explain(1, PREIN)) == scriptlet_failure(PREIN)
+
+
+def test_scriptlets_that_worked_are_no_failure():
+    assert scriptlet_failure(PREIN.replace("Error in PREIN", "Done with PREIN")) is None

@@ -1,0 +1,27 @@
+import pytest
+
+from zkdeployment.adapters.packages.none import NoPackages
+from zkdeployment.errors import PackageError
+from zkdeployment.model.plan import PackageChange
+
+
+def test_nothing_is_known_of_any_package(tmp_path):
+    assert NoPackages(tmp_path).installed() == {}
+
+
+def test_software_that_is_there_is_good_enough(tmp_path):
+    (tmp_path / "opt/foo").mkdir(parents=True)
+    manager = NoPackages(tmp_path)
+    transaction = manager.prepare(PackageChange(want={"foo": "1.4"}, remove=frozenset({"bar"})))
+    assert transaction.before == transaction.after == {}
+    assert transaction.reversible
+    manager.commit(transaction)
+    manager.recover()
+    assert (tmp_path / "opt/foo").is_dir()
+
+
+def test_software_that_is_missing_is_named(tmp_path):
+    with pytest.raises(
+        PackageError, match=rf"{tmp_path}/opt/bar, {tmp_path}/opt/foo does not exist.*packages = none"
+    ):
+        NoPackages(tmp_path).prepare(PackageChange(want={"foo": "1.4", "bar": None}))

@@ -1,0 +1,19 @@
+from zkdeployment.adapters.packages.rpmdb import by_name, parse
+from zkdeployment.model.inventory import Package
+
+
+def test_only_whole_rows_are_read_and_keys_are_no_packages():
+    text = (
+        "foo\t0\t1.4\t1\tnoarch\n"
+        "rpm: RPM should not be used directly\n"
+        "gpg-pubkey\t0\t126f2a8e\t6b014852\t(none)\n"
+        "bar\tx\t1\t1\tnoarch\n"
+        "baz\t2\t1.0\t3.el9\tx86_64\n"
+    )
+    assert parse(text) == (Package("foo", 0, "1.4", "1", "noarch"), Package("baz", 2, "1.0", "3.el9", "x86_64"))
+
+
+def test_packages_of_one_name_are_together():
+    old, new = Package("foo", 0, "1.0", "1", "noarch"), Package("foo", 0, "1.4", "1", "noarch")
+    bar = Package("bar", 0, "1.0", "1", "noarch")
+    assert by_name([new, bar, old]) == {"bar": (bar,), "foo": (old, new)}

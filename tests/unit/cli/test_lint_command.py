@@ -1,0 +1,87 @@
+import git
+import pytest
+from click.testing import CliRunner
+
+from zkdeployment.cli.lint import command
+from zkdeployment.errors import ConfigurationError
+
+GOOD = "/who\n  /myfoo : foo\n    version = '1.0'\n    /deploy\n      /host1\n"
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def test_good_directory(tmp_path):
+    (tmp_path / "a.zk").write_text(GOOD)
+    (tmp_path / "b.zkx").write_text("/who\n  x = 1\n")
+    (tmp_path / "README").write_text("hello")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "c.zk").write_text("rubbish")
+    result = run(tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "2 files, 4 nodes, 0 errors, 0 warnings\n"
+
+
+def test_every_problem_is_a_line_and_errors_fail(tmp_path):
+    (tmp_path / "a.zk").write_text("/a\n  x = oops\n  y z\n")
+    (tmp_path / "b.zk").write_text("/b\n  /c : d\n    /deploy\n      /h\n")
+    result = run(tmp_path)
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert [line.split(": ")[0] for line in lines] == [
+        f"{tmp_path}/a.zk:2:7",
+        f"{tmp_path}/a.zk:3:3",
+        f"{tmp_path}/b.zk:2:3",
+    ]
+    assert result.stderr == "2 files, 5 nodes, 3 errors, 0 warnings\n"
+
+
+def test_files_given_by_name_are_one_tree(tmp_path):
+    (tmp_path / "a.zk").write_text("/a\n  x => /b\n")
+    (tmp_path / "b.zk").write_text("/b\n  x = 1\n")
+    assert run(tmp_path / "a.zk", tmp_path / "b.zk").exit_code == 0
+
+
+def test_warnings_fail_only_when_strict(tmp_path):
+    (tmp_path / "a.zk").write_text("/a\n  l -> /elsewhere\n")
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert ": warning: " in result.stdout
+    assert result.stderr == "1 file, 1 node, 0 errors, 1 warning\n"
+    assert run("--strict", tmp_path).exit_code == 1
+
+
+def test_directory_without_tree_files_fails(tmp_path):
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert result.stdout == "no tree file found: expected at least one *.zk or *.zkx\n"
+
+
+@pytest.mark.parametrize("name", ["missing.zk", "missing", "README"])
+def test_what_cannot_be_read_is_a_mistake_in_the_arguments(tmp_path, name):
+    (tmp_path / "README").write_text("hello")
+    error = run(tmp_path / name).exception
+    assert isinstance(error, ConfigurationError)
+    assert error.exit_code == 2
+    assert name in str(error)
+
+
+def test_help_has_an_example():
+    assert "zkdeployment lint tree/" in run("--help").stdout
+
+
+def test_revision_of_the_git_repository_around_is_checked(tmp_path, monkeypatch):
+    repository = git.Repo.init(tmp_path)
+    with repository.config_writer() as config:
+        config.set_value("user", "name", "A Tester").set_value("user", "email", "tester@example.com")
+    (tmp_path / "a.zk").write_text("/a b\n")
+    repository.index.add(["a.zk"])
+    repository.index.commit("Add a node")
+    repository.close()
+    (tmp_path / "a.zk").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    assert run("a.zk").exit_code == 0
+    result = run("HEAD")
+    assert result.exit_code == 1
+    assert result.stdout == "a.zk:1:1: expected /NODE or /NODE : TYPE\n"

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from zkdeployment.config.connection import connection_problem
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        "zookeeper:2181",
+        "zookeeper",
+        "10.0.0.1:2181,10.0.0.2:2181",
+        "[::1]:2181",
+        "zk1:2181,zk2:2181/fleet",
+        "zk1:2181/a/b-c",
+        "zk1:2181/",
+    ],
+)
+def test_a_connection_string_is_servers_and_perhaps_a_chroot(connection: str):
+    assert connection_problem(connection) is None
+
+
+@pytest.mark.parametrize(
+    "connection",
+    ["", ",", "a:b", "a:0", "a:65536", "a:1,", "a:1, b:1", "a b:1", "zk://a:1", "a:1/x//y", "a:1/../x", "a:1/x y"],
+)
+def test_anything_else_is_a_problem_that_names_it(connection: str):
+    problem = connection_problem(connection)
+    assert problem is not None
+    assert "expected" in problem
+    assert "found" in problem

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from zkdeployment.config.ini import parse
+
+KNOWN = {"main": ("host-id", "host-name", "after"), "sync": ("url",)}
+
+
+def test_values_are_returned_by_section_without_empty_ones():
+    values, problems = parse("[main]\nhost-id = a\nafter =\n[sync]\nurl: x\n", KNOWN)
+    assert values == {"main": {"host-id": "a"}, "sync": {"url": "x"}}
+    assert problems == []
+
+
+def test_nothing_is_interpolated():
+    values, problems = parse("[main]\nafter = date +%Y %(host-id)s $HOME\n", KNOWN)
+    assert values["main"]["after"] == "date +%Y %(host-id)s $HOME"
+    assert problems == []
+
+
+def test_comments_are_left_out():
+    values, _ = parse("# one\n; two\n[main]\nhost-id = a   # three\nurl-ish = x\n", KNOWN)
+    assert values["main"] == {"host-id": "a"}
+
+
+def test_a_hash_inside_a_word_is_no_comment():
+    values, _ = parse("[main]\nhost-id = a#b\n", KNOWN)
+    assert values["main"] == {"host-id": "a#b"}
+
+
+def test_a_value_may_span_lines():
+    values, _ = parse("[main]\nafter = one\n   two\n\n   three\n", KNOWN)
+    assert values["main"]["after"] == "one\ntwo\n\nthree"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[main]\nhostid = a\n", "unknown key hostid in [main]; did you mean host-id?"),
+        ("[main]\nzzz = a\n", "unknown key zzz in [main]; expected one of after, host-id, host-name"),
+        ("[Main]\nhost-id = a\n", "unknown section [Main]; did you mean main?"),
+        ("[DEFAULT]\nhost-id = a\n", "unknown section [DEFAULT]; expected one of main, sync"),
+        ("[main]\nhost-id = a\nhost-id = b\n", "line 3: host-id stands twice in [main]"),
+        ("[main]\n[sync]\n[main]\n", "line 3: section [main] stands twice"),
+        ("host-id = a\n", r"line 1: expected a section like [main], found 'host-id = a\n'"),
+        ("[main]\nhost-id\n", r"line 2: expected key = value, found 'host-id\n'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, problem: str):
+    assert parse(text, KNOWN)[1] == [problem]
+
+
+def test_all_problems_are_said_at_once():
+    text = "[main]\nhost-id = a\nhost-id = b\nhost-id = c\nhostname = x\nwhat\n[snyc]\n"
+    assert parse(text, KNOWN)[1] == [
+        "line 3: host-id stands twice in [main]",
+        "line 4: host-id stands twice in [main]",
+        r"line 6: expected key = value, found 'what\n'",
+        "unknown key hostname in [main]; did you mean host-name?",
+        "unknown section [snyc]; did you mean sync?",
+    ]

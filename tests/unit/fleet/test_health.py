@@ -1,0 +1,100 @@
+import pytest
+
+from zkdeployment.fleet.health import Health, StatusFile, host_health, parse_status
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.stop import Stop
+
+NOW = 1_800_000_000.0
+HOST = {"name": "app1", "version": "abc"}
+CLUSTER = Cluster("abc")
+
+
+def judge(status="1799999990 42 abc done", host=HOST, cluster=CLUSTER, **ages):
+    return host_health(status, host, cluster, now=NOW, **ages)
+
+
+def running(age, status="deploy /who/myfoo 0"):
+    return f"{NOW - age} 42 abc {status}"
+
+
+def test_a_status_file_is_one_line_whose_status_may_hold_spaces():
+    assert parse_status("1.5 42 abc deploy /who/myfoo 0\n") == StatusFile(1.5, 42, "abc", "deploy /who/myfoo 0")
+    assert parse_status("1 42 1112 done") == StatusFile(1.0, 42, "1112", "done")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "1 42 abc", "1 42 abc ", "x 42 abc done", "1 x abc done", "nan 42 abc done", "inf 1 a done",
+     "1 42 abc done\n2 42 abc done", "\0\0\0\0", "{}"],
+)  # fmt: skip
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match=r"expected|not a time|could not convert|invalid literal"):
+        parse_status(text)
+    verdict = judge(text)
+    assert verdict.health is Health.CRITICAL
+    assert "unreadable" in verdict.line
+    assert "\n" not in verdict.line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "health", "line"),
+    [
+        ({"host": None, "cluster": Cluster(None), "status": None}, 2, "Host not registered"),
+        ({"cluster": None}, 2, "Host not registered"),
+        ({"cluster": Cluster(None), "status": None}, 1, "Cluster version is None"),
+        ({"cluster": Cluster(None), "status": "1 1 abc error"}, 1, "Cluster version is None"),
+        (
+            {"cluster": Cluster(None), "stops": [Stop("h2", "app2", "abc", "deploy /foo 0", "it |\n broke", 5.0)]},
+            1,
+            "Cluster version is None: app2 (h2) failed at deploy /foo 0 of abc: it / broke",
+        ),
+        ({"cluster": Cluster(False)}, 1, "Cluster version is False"),
+        ({"cluster": Cluster(False), "status": running(9999)}, 1, "Cluster version is False"),
+        (
+            {"status": None},
+            2,
+            "Status file unreadable: expected a file with TIME PID VERSION STATUS, as an agent writes it",
+        ),
+        ({"status": running(1, "error")}, 2, "Error deploying abc: see the agent's log"),
+        ({"status": running(1, "error no foo 1.4")}, 2, "Error deploying abc: no foo 1.4"),
+        (
+            {"status": running(1, "error"), "host": HOST | {"error": "no foo 1.4"}},
+            2,
+            "Error deploying abc: no foo 1.4",
+        ),
+        ({}, 0, "abc"),
+        ({"cluster": Cluster("abc", importing="def")}, 0, "abc"),
+        ({"status": "1 1 1112 done", "cluster": Cluster(1112), "host": {"version": 1112}}, 0, "1112"),
+        ({"cluster": Cluster("def")}, 2, "Version abc is deployed but the cluster version is def"),
+        ({"host": {"name": "x"}}, 2, "Version abc is deployed but the host's node has no version"),
+        ({"host": {"version": "old"}}, 2, "Version abc is deployed but the host's node has version old"),
+        ({"status": running(10, "done with it")}, 0, "done with it"),
+        ({"status": running(10, "errors are few")}, 0, "errors are few"),
+        ({"status": running(200)}, 0, "deploy /who/myfoo 0"),
+        ({"status": running(201)}, 1, "Too long deploying abc (deploy /who/myfoo 0: 201 s, more than 200 s)"),
+        ({"status": running(600)}, 1, "Too long deploying abc (deploy /who/myfoo 0: 600 s, more than 200 s)"),
+        ({"status": running(601)}, 2, "Too long deploying abc (deploy /who/myfoo 0: 601 s, more than 600 s)"),
+        (
+            {"status": running(6), "warn_age": 2, "error_age": 5.5},
+            2,
+            "Too long deploying abc (deploy /who/myfoo 0: 6 s, more than 5.5 s)",
+        ),
+        ({"status": running(-0.5)}, 0, "deploy /who/myfoo 0"),
+        (
+            {"status": running(-60)},
+            3,
+            "Status file is from the future (deploy /who/myfoo 0); check the clock",
+        ),
+    ],
+)  # fmt: skip
+def test_what_counts_first_is_told_first(arguments, health, line):
+    verdict = judge(**arguments)
+    assert (verdict.health, verdict.line) == (Health(health), line)
+
+
+def test_the_age_is_told_when_it_is_known():
+    assert judge(running(30)).age == pytest.approx(30)
+    assert judge(running(30, "done")).age == pytest.approx(30)
+    assert judge(running(-0.5)).age == 0
+    assert judge(running(-60)).age is None
+    assert judge(None).age is None

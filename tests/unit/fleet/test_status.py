@@ -1,0 +1,178 @@
+import json
+
+import pytest
+
+from zkdeployment.fleet.status import HostState, Verdict, fleet_status, wait_verdict
+from zkdeployment.model.cluster import Cluster, short
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.stop import Stop
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+OLD = "f" * 40
+CLUSTER = Cluster(REVISION)
+STOP = Stop("h2", "app2", REVISION, "deploy /who/myfoo 0", "exit status 1", 5.0)
+
+
+def host(name="h1", version=REVISION, **fields):
+    return Host(Identity(name, name.replace("h", "app"), fields.pop("role", None)), version=version, **fields)
+
+
+def states(status):
+    return {row.id: row.state for row in status.hosts}
+
+
+@pytest.mark.parametrize(
+    ("one", "cluster", "state"),
+    [
+        (host(), CLUSTER, HostState.CONVERGED),
+        (host(version=1112), Cluster(1112), HostState.CONVERGED),
+        (host(version=OLD), CLUSTER, HostState.BEHIND),
+        (host(version=None), CLUSTER, HostState.BEHIND),
+        (host(version=OLD, deploying=REVISION), CLUSTER, HostState.DEPLOYING),
+        (host(version=OLD, error="no"), CLUSTER, HostState.FAILED),
+        (host(error="no", deploying=REVISION), CLUSTER, HostState.FAILED),
+        (host(), Cluster(OLD, importing=REVISION), HostState.CONVERGED),
+        (host(version=OLD), Cluster(OLD, importing=REVISION), HostState.BEHIND),
+        (host(), Cluster(None), HostState.UNKNOWN),
+        (host(error="no"), Cluster(None), HostState.FAILED),
+        (host(), Cluster(False), HostState.UNKNOWN),
+        (host(), None, HostState.UNKNOWN),
+    ],
+)
+def test_a_hosts_state(one, cluster, state):
+    status = fleet_status(cluster, [one])
+    assert states(status) == {"h1": state}
+    assert status.converged == (state is HostState.CONVERGED and cluster.importing is None)
+
+
+def test_while_nothing_may_start_hosts_are_held_against_what_was_published():
+    hosts = [host("h1"), host("h2", OLD)]
+    for version in (None, False):
+        status = fleet_status(Cluster(version), hosts, published=REVISION)
+        assert states(status) == {"h1": HostState.CONVERGED, "h2": HostState.BEHIND}
+        assert not status.converged
+        assert not fleet_status(Cluster(version), hosts[:1], published=REVISION).converged
+
+
+def test_hosts_are_sorted_by_name_and_carry_what_they_do():
+    hosts = [host("h2"), host("h1", OLD, role="web", deploying=REVISION, step="deploy /a 0", steps=(1, 3))]
+    status = fleet_status(CLUSTER, hosts)
+    assert [row.name for row in status.hosts] == ["app1", "app2"]
+    assert status.hosts[0].to_json() == {
+        "id": "h1",
+        "name": "app1",
+        "role": "web",
+        "state": "deploying",
+        "version": OLD,
+        "wanted": REVISION,
+        "step": "deploy /a 0",
+        "steps": [1, 3],
+        "error": None,
+        "since": None,
+    }
+
+
+def test_the_fleet_as_json():
+    status = fleet_status(Cluster(None), [host("h2", OLD, error="exit status 1")], [STOP], published=REVISION)
+    assert json.loads(json.dumps(status.to_json())) == {
+        "version": None,
+        "cluster": "stopped",
+        "wanted": REVISION,
+        "converged": False,
+        "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
+        "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
+        "hosts": [status.hosts[0].to_json()],
+    }
+    assert fleet_status(None, []).to_json()["cluster"] is None
+    assert fleet_status(CLUSTER, [host()]).to_json()["version"] == REVISION
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hosts", "summary"),
+    [
+        (CLUSTER, [host()], "1 host: 1 converged at 0123456789ab"),
+        (
+            CLUSTER,
+            [host("h1"), host("h2"), host("h3", OLD), host("h4", deploying="x")],
+            "4 hosts: 2 converged, 1 behind, 1 deploying at 0123456789ab",
+        ),
+        (CLUSTER, [], "no hosts"),
+        (None, [], "nothing was published yet (there is no /hosts); no hosts"),
+        (Cluster(None), [host()], "ALL STOP: the cluster version was set to null; 1 host: 1 unknown"),
+        (Cluster(False), [host()], "held, hosts start nothing; 1 host: 1 unknown"),
+        (
+            Cluster(OLD, importing=REVISION),
+            [host(version=OLD)],
+            "0123456789ab is being published; 1 host: 1 behind at 0123456789ab",
+        ),
+    ],
+)
+def test_the_fleet_in_a_sentence(cluster, hosts, summary):
+    assert fleet_status(cluster, hosts).summary == summary
+
+
+def test_stops_of_the_past_stop_nothing():
+    assert fleet_status(CLUSTER, [host()], [STOP]).stopped == ()
+
+
+def test_stops_are_told_in_the_order_in_which_they_happened():
+    later = Stop("h1", "app1", REVISION, "change packages", "no foo 9", 6.0)
+    assert [reason[:4] for reason in fleet_status(Cluster(None), [], [later, STOP]).stopped] == ["app2", "app1"]
+
+
+def test_no_hosts_are_not_a_converged_fleet():
+    assert not fleet_status(CLUSTER, []).converged
+
+
+def test_only_the_hosts_asked_for_are_judged():
+    hosts = [host("h1"), host("h2", OLD), host("h3")]
+    assert fleet_status(CLUSTER, hosts, asked=["h1", "app3"]).converged
+    assert states(fleet_status(CLUSTER, hosts, asked=["app2"])) == {"h2": HostState.BEHIND}
+
+
+def test_a_host_that_is_not_registered_is_unknown_and_never_converged():
+    status = fleet_status(CLUSTER, [host("h1")], asked=["h9", "h1"])
+    assert states(status) == {"h1": HostState.CONVERGED, "h9": HostState.UNKNOWN}
+    assert status.hosts[1].error == "not registered"
+    assert not status.converged
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hosts", "revision", "asked", "verdict"),
+    [
+        (CLUSTER, [host()], None, [], Verdict.REACHED),
+        (CLUSTER, [host(), host("h2", OLD)], None, [], Verdict.WAITING),
+        (CLUSTER, [host(), host("h2", OLD)], None, ["app1"], Verdict.REACHED),
+        (CLUSTER, [host()], None, ["h9"], Verdict.WAITING),
+        (CLUSTER, [host()], REVISION, ["h1", "h9"], Verdict.WAITING),
+        (CLUSTER, [], None, [], Verdict.WAITING),
+        (CLUSTER, [], REVISION, [], Verdict.WAITING),
+        (None, [], None, [], Verdict.WAITING),
+        (Cluster(None), [host(version=OLD)], None, [], Verdict.STOPPED),
+        (Cluster(None), [host(version=OLD)], REVISION, [], Verdict.STOPPED),
+        (Cluster(None), [host()], None, [], Verdict.STOPPED),
+        (Cluster(None), [host()], REVISION, [], Verdict.REACHED),
+        (Cluster(None), [host(error="hook failed")], REVISION, [], Verdict.STOPPED),
+        (Cluster(False), [host(version=OLD)], None, [], Verdict.WAITING),
+        (Cluster(OLD, importing=REVISION), [host()], None, [], Verdict.WAITING),
+        (Cluster(OLD), [host(version=OLD)], REVISION, [], Verdict.WAITING),
+        (CLUSTER, [host(deploying=OLD)], REVISION, [], Verdict.REACHED),
+        (CLUSTER, [host()], REVISION[:7], [], Verdict.REACHED),
+        (CLUSTER, [host()], REVISION[:6], [], Verdict.WAITING),
+        (CLUSTER, [host()], "0123456 ", [], Verdict.WAITING),
+        (Cluster(1112), [host(version=1112)], "1112", [], Verdict.REACHED),
+        (Cluster(1112), [host(version=1112)], 1112, [], Verdict.REACHED),
+        (Cluster(12345678), [host(version=12345678)], "1234567", [], Verdict.WAITING),
+        (CLUSTER, [host(version=None)], "None", [], Verdict.WAITING),
+    ],
+)
+def test_a_wait_is_over_when_the_revision_is_reached_or_the_fleet_is_stopped(
+    cluster, hosts, revision, asked, verdict
+):
+    assert wait_verdict(fleet_status(cluster, hosts), revision, asked) is verdict
+
+
+def test_revisions_are_cut_for_reading_when_they_are_commit_ids():
+    assert short(REVISION) == REVISION[:12]
+    assert short(1112) == "1112"
+    assert short("initial") == "initial"

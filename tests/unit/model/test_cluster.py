@@ -1,0 +1,32 @@
+import pytest
+
+from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
+
+
+@pytest.mark.parametrize(
+    ("properties", "state", "revision"),
+    [
+        ({"version": "abc"}, ClusterState.RUNNING, "abc"),
+        ({"version": 1112}, ClusterState.RUNNING, 1112),
+        ({"version": None}, ClusterState.STOPPED, None),
+        ({}, ClusterState.STOPPED, None),
+        ({"version": True}, ClusterState.STOPPED, None),
+        ({"version": ["x"]}, ClusterState.STOPPED, None),
+        ({"version": False}, ClusterState.HELD, None),
+        ({"version": "abc", "importing": "def"}, ClusterState.IMPORTING, None),
+        ({"version": "abc", "importing": None}, ClusterState.RUNNING, "abc"),
+        ({"version": None, "importing": "def"}, ClusterState.STOPPED, None),
+    ],
+)
+def test_cluster_version_says_what_may_start(properties, state, revision):
+    cluster = Cluster.from_properties(properties)
+    assert cluster.state is state
+    assert cluster.revision == revision
+
+
+def test_revision_is_text_or_a_number_but_not_a_truth_value():
+    assert is_revision("a")
+    assert is_revision(0)
+    assert not is_revision(False)
+    assert not is_revision(None)
+    assert not is_revision(1.5)

@@ -1,0 +1,56 @@
+import pytest
+
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.stop import Stop
+
+
+def test_host_node_round_trips():
+    host = Host(
+        Identity("id1", "app1.example.com", "web"),
+        version="abc",
+        error="it broke",
+        deploying="def",
+        step="deploy /who/myfoo 0",
+        steps=(2, 5),
+        pid=12,
+        tags=("ssd",),
+        labels={"site": "ams"},
+        rack="rack01",
+    )
+    assert Host.from_properties("id1", host.properties()) == host
+
+
+def test_new_host_shows_its_name_and_that_it_has_no_version():
+    assert Host(Identity("id1", "app1")).properties() == {"name": "app1", "version": None}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {
+            "name": 5,
+            "version": [],
+            "error": {},
+            "steps": [1, "x"],
+            "pid": "x",
+            "tags": "ssd",
+            "labels": ["x"],
+        },
+        {"version": True},
+    ],
+)
+def test_malformed_host_node_reads_as_not_set(properties):
+    assert Host.from_properties("id1", properties) == Host(Identity("id1", "id1"))
+
+
+def test_host_is_meant_by_role_name_or_id_without_repetition():
+    assert Identity("id1", "app1", "web").target_names == ("web", "app1", "id1")
+    assert Identity("app1", "app1").target_names == ("app1",)
+    assert str(Identity("id1", "app1")) == "app1 (id1)"
+
+
+def test_stop_round_trips_and_reads_a_malformed_node_as_unknown():
+    stop = Stop("id1", "app1", "abc", "deploy /who/myfoo 0", "script failed", 12.5)
+    assert Stop.from_properties(stop.properties()) == stop
+    assert Stop.from_properties({"revision": [], "time": "x"}) == Stop("?", "?", "?", "?", "?", 0.0)

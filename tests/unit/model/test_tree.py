@@ -1,0 +1,65 @@
+from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.inventory import Package
+from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.tree import Tree, node_name, parent_path
+
+
+def test_trees_are_equal_when_their_nodes_are_whatever_the_order():
+    a = Tree({"/a": {}, "/a/b": {"x": 1}})
+    b = Tree({"/a/b": {"x": 1}, "/a": {}})
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != Tree({"/a": {}})
+    assert a != {"/a": {}}
+    assert repr(Tree({"/a": {}})) == "Tree({'/a': {}})"
+
+
+def test_tree_knows_nodes_and_sorted_children():
+    tree = Tree({"/b": {}, "/a": {"x": 1}, "/a/d": {}, "/a/c": {}})
+    assert list(tree.children("")) == ["a", "b"]
+    assert list(tree.children("/a")) == ["c", "d"]
+    assert list(tree.children("/b")) == []
+    assert tree.properties("/a") == {"x": 1}
+    assert tree.properties("/x") is None
+    assert "/a" in tree
+    assert len(tree) == 4
+    assert list(tree) == ["/b", "/a", "/a/d", "/a/c"]
+
+
+def test_paths_split():
+    assert parent_path("/a/b") == "/a"
+    assert parent_path("/a") == ""
+    assert node_name("/a/b") == "b"
+
+
+def test_deployment_names_its_marker_and_its_lock():
+    deployment = Deployment("/who/myfoo", 0)
+    assert deployment.marker_name == "who:myfoo.0.deployed"
+    assert deployment.lock_name == "who,myfoo"
+    assert str(deployment) == "/who/myfoo 0"
+
+
+def test_assignment_lists_its_deployments_and_its_published_form():
+    assignment = Assignment("/who/myfoo", 2, "foo", "foo", "bar", "1.0", {"fix": "2"})
+    assert assignment.deployments == (Deployment("/who/myfoo", 0), Deployment("/who/myfoo", 1))
+    assert assignment.to_json() == {
+        "path": "/who/myfoo",
+        "n": 2,
+        "package": "foo",
+        "application": "foo",
+        "subtype": "bar",
+        "version": "1.0",
+        "patches": ["fix 2"],
+    }
+
+
+def test_package_is_written_as_dnf_does():
+    assert str(Package("foo", 0, "1.0", "1", "noarch")) == "foo-1.0-1.noarch"
+    assert Package("foo", 2, "1.0", "1", "noarch").nevra == "foo-2:1.0-1.noarch"
+
+
+def test_problem_prints_its_place_first():
+    assert str(Problem("bad", file="a.zk", line=3, column=5)) == "a.zk:3:5: bad"
+    assert str(Problem("bad", path="/a")) == "/a: bad"
+    assert str(Problem("/a is bad", path="/a")) == "/a is bad"
+    assert str(Problem("odd", severity=Severity.WARNING)) == "warning: odd"

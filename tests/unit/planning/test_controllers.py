@@ -1,0 +1,220 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.simulated_host import CONTROLLERS, SimulatedHost
+from zkdeployment.errors import HostFilesError
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.inventory import Inventory, Package
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    PackageChange,
+    Plan,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+from zkdeployment.planning.planner import plan
+from zkdeployment.planning.wording import sentence
+
+
+def controller(package="ctl", version="1"):
+    return Assignment("/roles/web", 1, package, package, version=version)
+
+
+def foo(path="/foo", package="foo", version="1", **fields):
+    return Assignment(path, fields.pop("n", 1), package, package, version=version, **fields)
+
+
+def finish(host, wanted, asked):
+    for _ in host.take(plan(wanted, host.inventory(), asked)):
+        pass
+    return host
+
+
+def have(wanted=(), asked=None):
+    return finish(SimulatedHost(), wanted, asked)
+
+
+def kinds(found: Plan):
+    return [type(step) for step in found.steps]
+
+
+def test_the_controller_comes_first_and_its_scripts_bracket_all_but_old_deployments():
+    host = have([foo("/old", "bar")])
+    found = plan([foo()], host.inventory(), controller())
+    assert kinds(found) == [
+        ChangeController,
+        Undeploy,
+        StartDeployments,
+        ChangePackages,
+        Deploy,
+        RemoveSoftware,
+        EndDeployments,
+    ]
+    assert found.controller == controller()
+    assert found.steps[0] == ChangeController(
+        PackageChange({"ctl": "1"}, frozenset(), frozenset({"ctl"})),
+        (),
+        {"ctl": "ctl"},
+        "/roles/web asks for ctl 1, found none",
+    )
+
+
+def test_without_a_controller_nothing_is_bracketed():
+    assert plan([foo()], Inventory()).controller is None
+
+
+def test_a_controller_that_is_there_in_its_version_is_untouched():
+    host = have([foo()], controller())
+    assert kinds(plan([foo()], host.inventory(), controller())) == [StartDeployments, Deploy, EndDeployments]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (
+            controller(),
+            controller(version="2"),
+            "change role controller (ctl 2): /roles/web asks for ctl 2, found ctl-1-1.noarch",
+        ),
+        (
+            controller(version="2"),
+            controller(),
+            "change role controller (ctl 1): /roles/web asks for ctl 1, found ctl-2-1.noarch",
+        ),
+        (
+            controller(),
+            controller("ctl2"),
+            "change role controller (ctl2 1, -ctl): /roles/web asks for ctl2 1, found ctl",
+        ),
+        (controller(), None, "change role controller (-ctl): the role controller ctl is not wanted any more"),
+    ],
+)
+def test_a_controller_is_upgraded_downgraded_switched_and_removed(before, after, line):
+    host = have([foo()], before)
+    assert sentence(plan([foo()], host.inventory(), after).steps[0]) == line
+    finish(host, [foo()], after)
+    assert host.packages.keys() & CONTROLLERS == (set() if after is None else {after.package})
+    assert host.managed.keys() == host.packages.keys()
+    assert host.directories == host.packages.keys()
+
+
+def test_a_controller_that_others_installed_as_a_package_is_replaced_too():
+    host = SimulatedHost()
+    host.install(Package("ctl", 0, "1", "1", "noarch"))
+    assert finish(host, [], controller("ctl2")).packages.keys() == {"ctl2"}
+
+
+def test_a_controller_that_is_no_package_is_not_removed():
+    here = Inventory(controllers=frozenset({"ctl"}), directories=frozenset({"ctl"}))
+    assert plan([], here).steps == ()
+
+
+def test_two_installed_controllers_are_an_error_that_names_both():
+    host = SimulatedHost()
+    host.install(Package("ctl", 0, "1", "1", "noarch"))
+    host.install(Package("ctl2", 0, "1", "1", "noarch"))
+    for asked in (None, controller(), controller("ctl2")):
+        with pytest.raises(HostFilesError, match="two role controllers are installed, ctl and ctl2, expected one"):
+            plan([], host.inventory(), asked)
+
+
+def test_a_package_that_deployments_need_stays_whatever_scripts_it_has():
+    need = foo(patches={"ctl": "1"})
+    host = have([need])
+    assert kinds(plan([need], host.inventory())) == [Deploy]
+    finish(host, [need], controller("ctl2"))
+    assert host.packages.keys() == {"foo", "ctl", "ctl2"}
+
+
+def test_a_package_that_is_controller_and_needed_is_changed_once():
+    found = plan([foo(patches={"ctl": "2"})], have([], controller()).inventory(), controller(version="2"))
+    first, _, packages, *_ = found.steps
+    assert isinstance(first, ChangeController)
+    assert first.change.want == {"ctl": "2"}
+    assert isinstance(packages, ChangePackages)
+    assert packages.change.want == {"foo": "1"}
+
+
+CHECKOUT = "git:/srv/x#1"
+
+
+def test_the_controllers_scripts_bracket_checkouts_too():
+    host = have([foo("/old", "bar", version=CHECKOUT)])
+    found = plan([foo(version=CHECKOUT)], host.inventory(), controller())
+    assert kinds(found) == [
+        ChangeController,
+        Undeploy,
+        StartDeployments,
+        CheckOut,
+        Deploy,
+        RemoveSoftware,
+        RemoveCheckout,
+        EndDeployments,
+    ]
+
+
+def test_a_controllers_package_gives_way_to_a_checkout_that_deployments_need():
+    wanted = [foo(package="ctl", version=CHECKOUT)]
+    found = plan(wanted, have([], controller()).inventory())
+    assert kinds(found) == [ChangePackages, CheckOut, Deploy]
+    assert finish(have([], controller()), wanted, None).managed == {}
+
+
+@pytest.mark.parametrize("wanted", [[], [foo(version=CHECKOUT)]])
+def test_a_checkout_is_no_role_controller_whatever_scripts_it_has(wanted):
+    here = Inventory(checkouts={"foo": CHECKOUT}, directories=frozenset({"foo"}), controllers=frozenset({"foo"}))
+    assert ChangeController not in kinds(plan(wanted, here))
+    change = plan(wanted, here, controller()).steps[0]
+    assert isinstance(change, ChangeController)
+    assert (change.change.want, change.removed) == ({"ctl": "1"}, ())
+
+
+def test_a_checkout_in_the_place_of_the_controller_is_an_error_that_says_what_to_do():
+    host = have([foo(package="ctl", version=CHECKOUT)])
+    with pytest.raises(
+        HostFilesError, match=r"/opt/ctl is a checkout, expected room .* publish a revision without"
+    ):
+        plan([], host.inventory(), controller())
+    assert finish(finish(host, [], None), [], controller()).packages.keys() == {"ctl"}
+
+
+ASKED = st.sampled_from([None, controller(), controller(version="2"), controller("ctl2")])
+WANTED = st.sampled_from(
+    [
+        [],
+        [foo()],
+        [foo(version="2"), foo("/b", "bar")],
+        [foo("/b", "bar", n=2)],
+        [foo(version=CHECKOUT), foo("/b", "bar")],
+    ]
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(WANTED, ASKED, WANTED, ASKED)
+def test_stopped_anywhere_a_host_arrives_at_the_same_end(first, had, second, asked):
+    start = have(first, had)
+    end = finish(start.copy(), second, asked)
+    fresh = have(second, asked)
+    assert (end.packages, end.checkouts, end.scripts, end.directories, end.etc) == (
+        fresh.packages,
+        fresh.checkouts,
+        fresh.scripts,
+        fresh.directories,
+        fresh.etc,
+    )
+    assert end.managed.keys() == fresh.managed.keys()
+    effects = sum(1 for _ in start.copy().take(plan(second, start.inventory(), asked)))
+    for stop in range(effects + 1):
+        host = start.copy()
+        taken = host.take(plan(second, host.inventory(), asked))
+        for _ in range(stop):
+            next(taken)
+        assert finish(host, second, asked) == end, f"another end after stop {stop}"

@@ -1,0 +1,582 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
+from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.inventory import Inventory, Marker, Package
+from zkdeployment.model.plan import (
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    PackageChange,
+    RemoveCheckout,
+    RemoveSoftware,
+    Undeploy,
+)
+from zkdeployment.planning.planner import plan
+
+
+def assignment(path="/who/myfoo", package="foo", version="1", **fields):
+    application = package if version is not None else package.rpartition("-")[0]
+    return Assignment(
+        **{"path": path, "n": 1, "package": package, "application": application} | fields, version=version
+    )
+
+
+def package(name, version="1", release="1"):
+    return Package(name, 0, version, release, "noarch")
+
+
+def marker(path="/who/myfoo", number=0, application="foo", **fields):
+    deployment = Deployment(path, number)
+    return Marker(deployment, application, **{"files": (deployment.marker_name,)} | fields)
+
+
+def inventory(*packages: Package, scripts=(), markers=(), managed=None, checkouts=None):
+    found: dict[str, tuple[Package, ...]] = {}
+    for one in packages:
+        found[one.name] = (*found.get(one.name, ()), one)
+    return Inventory(
+        packages=found,
+        scripts={name: script_of(name) for name in scripts},
+        directories=frozenset(scripts),
+        markers=tuple(markers),
+        managed=managed or {},
+        checkouts=checkouts or {},
+        applications=frozenset(one.application for one in markers),
+    )
+
+
+def foo_host(*markers: Marker, version="1", **fields):
+    return inventory(package("foo", version), scripts=["foo"], markers=markers, managed={"foo": "foo"}, **fields)
+
+
+def steps(wanted, have, kind):
+    return [step for step in plan(wanted, have).steps if isinstance(step, kind)]
+
+
+def test_a_host_that_has_nothing_and_wants_nothing_has_nothing_to_do():
+    assert plan([], Inventory()).steps == ()
+
+
+def test_a_new_deployment_is_installed_and_run():
+    one = assignment(n=2)
+    assert plan([one], Inventory()).steps == (
+        ChangePackages(
+            PackageChange(want={"foo": "1"}, managed=frozenset({"foo"})), {"foo": "foo"}, "foo 1 is new"
+        ),
+        Deploy(one, Deployment("/who/myfoo", 0), "new"),
+        Deploy(one, Deployment("/who/myfoo", 1), "new"),
+    )
+
+
+def test_every_wanted_deployment_is_run_again_sorted_by_path_and_number():
+    wanted = [assignment("/b", n=2), assignment("/a")]
+    have = foo_host(marker("/a", version="1", package="foo"))
+    assert [(str(step.deployment), step.reason) for step in plan(wanted, have).steps] == [
+        ("/a 0", "run again for this revision"),
+        ("/b 0", "new"),
+        ("/b 1", "new"),
+    ]
+
+
+def test_what_is_wanted_no_more_is_undone_first_in_order():
+    have = foo_host(marker("/b"), marker("/a", 1), marker("/a", 0))
+    found = plan([], have).steps
+    assert [(type(step), str(step.deployment)) for step in found[:3]] == [
+        (Undeploy, "/a 0"),
+        (Undeploy, "/a 1"),
+        (Undeploy, "/b 0"),
+    ]
+    assert found[3:] == (
+        RemoveSoftware(
+            PackageChange(remove=frozenset({"foo"}), managed=frozenset({"foo"})),
+            ("foo",),
+            ("foo",),
+            "no deployment needs foo any more",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ([], "not wanted on this host any more"),
+        ([assignment(n=0)], "not wanted on this host any more"),
+        ([assignment("/other")], "not wanted on this host any more"),
+        ([assignment(n=1)], "only 1 instance is wanted"),
+        ([assignment(n=2)], "only 2 instances are wanted"),
+        ([assignment(package="bar")], "/who/myfoo is bar now"),
+    ],
+)
+def test_a_removal_says_why(wanted, reason):
+    have = foo_host(marker(number=3))
+    (step,) = steps(wanted, have, Undeploy)
+    assert step == Undeploy(
+        Deployment("/who/myfoo", 3), "foo", script_of("foo"), ("who:myfoo.3.deployed",), reason
+    )
+
+
+def test_a_new_version_or_subtype_is_no_removal():
+    have = foo_host(marker(package="foo", version="1", subtype="old"))
+    assert steps([assignment(version="2", subtype="new")], have, Undeploy) == []
+    assert steps([assignment(package="foo-2", version=None)], have, Undeploy) == []
+
+
+class TestTheScriptToUndoWith:
+    def script(self, one, *scripts: str, managed=None, wanted=()):
+        have = inventory(scripts=scripts, markers=[one], managed=managed)
+        (step,) = steps(wanted, have, Undeploy)
+        assert step.reason.endswith("; its deploy script is gone") == (step.script is None)
+        return step.script
+
+    def test_is_that_of_the_recorded_package(self):
+        one = marker(package="foo-1", script=script_of("foo-2"))
+        assert self.script(one, "foo-1", "foo-2") == script_of("foo-1")
+
+    def test_is_the_recorded_script(self):
+        assert self.script(marker(script=script_of("foo-1")), "foo-1", "foo-2") == script_of("foo-1")
+        one = marker(package="foo-0", script=script_of("foo-1"))
+        assert self.script(one, "foo-1", "foo-2") == script_of("foo-1")
+
+    def test_is_that_of_the_applications_package(self):
+        assert self.script(marker(), "foo-1.4", "foobar-1", "foo-bar-2", "bar") == script_of("foo-1.4")
+        assert self.script(marker(package="foo-1"), "foo") == script_of("foo")
+        assert self.script(marker(), "odd-name", managed={"odd-name": "foo"}) == script_of("odd-name")
+
+    def test_is_that_of_the_applications_newest_package(self):
+        assert self.script(marker(), "foo-1.9", "foo-1.10", "foo-1.2") == script_of("foo-1.10")
+
+    def test_is_not_that_of_another_application(self):
+        assert self.script(marker(), "foo-9", managed={"foo-9": "other"}) is None
+        wanted = [assignment("/x", package="foo-9", version="1")]
+        assert self.script(marker(), "foo-9", wanted=wanted) is None
+
+    def test_is_none_when_it_is_gone(self):
+        assert self.script(marker(package="foo", script=script_of("foo"))) is None
+
+
+def change(wanted, have):
+    (step,) = steps(wanted, have, ChangePackages)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("one", "installed"),
+    [
+        (assignment(version="1"), [package("foo", "1")]),
+        (assignment(version="1"), [package("foo", "1", "7")]),
+        (assignment(version="1-7"), [package("foo", "1", "7")]),
+        (assignment(package="foo-1", version=None), [package("foo-1", "99")]),
+        (assignment(version="1"), [package("foo", "1"), replace(package("foo", "1"), arch="x86_64")]),
+        (assignment(patches={"fix": "1"}), [package("foo"), package("fix")]),
+        (assignment(n=0), []),
+    ],
+)
+def test_packages_that_are_as_wanted_are_left_alone(one, installed):
+    assert steps([one], inventory(*installed, scripts=["foo", "foo-1"]), ChangePackages) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "installed", "want", "reason"),
+    [
+        (assignment(version="2"), [package("foo", "1")], {"foo": "2"}, "foo 1 to 2"),
+        (assignment(version="1"), [package("foo", "2")], {"foo": "1"}, "foo 2 to 1"),
+        (assignment(version="1"), [package("foo", "1.0")], {"foo": "1"}, "foo 1.0 to 1"),
+        (assignment(version="1"), [package("foo-1", "1"), package("foo-extra")], {"foo": "1"}, "foo 1 is new"),
+        (assignment(package="foo-1", version=None), [], {"foo-1": None}, "foo-1 is new"),
+        (
+            assignment(version="2"),
+            [package("foo", "2"), package("foo", "1")],
+            {"foo": "2"},
+            "foo is there twice (1-1 and 2-1)",
+        ),
+        (
+            assignment(patches={"fix": "2", "new": "1"}),
+            [package("foo"), package("fix")],
+            {"fix": "2", "new": "1"},
+            "fix 1 to 2, new 1 is new",
+        ),
+    ],
+)
+def test_only_what_differs_is_changed(one, installed, want, reason):
+    step = change([one], inventory(*installed))
+    assert step.change.want == want
+    assert step.reason == reason
+    assert step.applications == dict.fromkeys(want, "foo")
+
+
+def test_a_package_may_be_needed_at_any_version_and_at_an_exact_one():
+    wanted = [
+        assignment("/a", package="foo-1", version=None),
+        assignment("/b", package="bar", patches={"foo-1": "7"}),
+    ]
+    step = change(wanted, Inventory())
+    assert step.change.want == {"bar": "1", "foo-1": "7"}
+    assert step.applications == {"bar": "bar", "foo-1": "foo"}
+
+
+def test_a_patch_listed_no_more_goes_in_the_same_transaction():
+    managed = {"foo": "foo", "fix": "foo", "gone": "foo", "other": "bar"}
+    have = inventory(package("foo"), package("fix"), package("other"), scripts=["foo"], managed=managed)
+    step = change([assignment(version="2")], have)
+    assert step.change == PackageChange({"foo": "2"}, frozenset({"fix"}), frozenset(managed))
+    assert step.reason == "foo 1 to 2, fix is no longer listed"
+    (rest,) = steps([assignment(version="2")], have, RemoveSoftware)
+    assert rest.change == PackageChange(remove=frozenset({"other"}), managed=frozenset({"other"}))
+    assert rest.packages == ("fix", "gone", "other")
+    assert rest.applications == ("bar",)
+
+
+def test_software_that_runs_is_no_patch():
+    have = inventory(package("foo-1"), markers=[marker(package="foo-1")], managed={"foo-1": "foo"})
+    step = change([assignment(package="foo-2", version=None)], have)
+    assert step.change == PackageChange({"foo-2": None}, managed=frozenset({"foo-1", "foo-2"}))
+
+
+def test_nothing_may_be_touched_that_is_wanted_as_it_is_or_is_not_ours():
+    have = inventory(
+        package("foo"),
+        package("bar"),
+        package("bash"),
+        scripts=["foo", "bar"],
+        managed={"foo": "foo", "old": "foo"},
+    )
+    step = change([assignment("/a", version="2"), assignment("/b", package="bar")], have)
+    assert step.change.managed == {"foo", "old"}
+
+
+def test_side_by_side_the_old_version_goes_last():
+    have = inventory(
+        package("foo-1"), scripts=["foo-1"], markers=[marker(package="foo-1")], managed={"foo-1": "foo"}
+    )
+    found = plan([assignment(package="foo-2", version=None)], have).steps
+    assert [type(step) for step in found] == [ChangePackages, Deploy, RemoveSoftware]
+    assert found[1].reason == "package changed from foo-1 to foo-2"
+    assert (found[2].packages, found[2].applications) == (("foo-1",), ())
+
+
+def test_software_that_another_deployment_uses_is_kept():
+    have = foo_host(marker("/a"), marker("/b"))
+    assert [type(step) for step in plan([assignment("/b")], have).steps] == [Undeploy, Deploy]
+
+
+def test_software_with_a_script_is_removed_also_when_an_older_tool_installed_it():
+    have = inventory(package("foo-1.4"), package("bash"), scripts=["foo-1.4"])
+    assert plan([], have).steps == (
+        RemoveSoftware(
+            PackageChange(remove=frozenset({"foo-1.4"}), managed=frozenset({"foo-1.4"})),
+            ("foo-1.4",),
+            ("foo",),
+            "no deployment needs foo-1.4 any more",
+            {"foo-1.4": "foo"},
+        ),
+    )
+
+
+def test_what_a_crash_left_of_a_removed_package_is_cleared():
+    have = Inventory(directories=frozenset({"foo"}), managed={"foo": "foo"}, applications=frozenset({"foo"}))
+    assert plan([], have).steps == (
+        RemoveSoftware(PackageChange(), ("foo",), ("foo",), "no deployment needs foo any more"),
+    )
+
+
+def test_directories_and_packages_of_others_are_left_alone():
+    have = Inventory(
+        packages={"bash": (package("bash"),), "kernel": (package("kernel"), package("kernel", "2"))},
+        scripts={"foo.old": script_of("foo.old")},
+        directories=frozenset({"theirs", "foo.old"}),
+        applications=frozenset({"theirs"}),
+    )
+    assert plan([], have).steps == ()
+
+
+def test_an_application_of_which_only_markers_are_left_is_tidied():
+    have = inventory(markers=[marker(application="ghost")])
+    undeploy, remove = plan([], have).steps
+    assert undeploy.script is None
+    assert remove == RemoveSoftware(PackageChange(), (), ("ghost",), "no deployment needs ghost any more")
+
+
+@pytest.mark.parametrize(
+    ("one", "had", "installed", "reason"),
+    [
+        (assignment(), {"package": "foo", "version": "1"}, "1", "run again for this revision"),
+        (assignment(), {}, "1", "run again for this revision"),
+        (assignment(version="2"), {}, "1", "package changed: foo 1 to 2"),
+        (assignment(version="2"), {"version": "1"}, "1", "package changed from foo 1 to 2"),
+        (assignment(version="2"), {"version": "1"}, "2", "package changed from foo 1 to 2"),
+        (assignment(patches={"fix": "3"}), {}, "1", "package changed: fix 3 is new"),
+        (assignment(subtype="b"), {"package": "foo", "subtype": "a"}, "1", "subtype changed from a to b"),
+        (assignment(), {"package": "foo", "subtype": "a"}, "1", "subtype changed from a to none"),
+        (assignment(subtype="b"), {"package": "foo"}, "1", "subtype changed from none to b"),
+        (assignment(subtype="b"), {}, "1", "run again for this revision"),
+    ],
+)
+def test_a_deployment_says_why_it_runs_again(one, had, installed, reason):
+    (step,) = steps([one], foo_host(marker(**had), version=installed), Deploy)
+    assert step.reason == reason
+
+
+def test_files_of_older_tools_are_replaced():
+    files = ("who,myfoo.0.deployed", "who:myfoo.0.deployed", "who,myfoo.0.script")
+    (step,) = steps([assignment()], foo_host(marker(files=files)), Deploy)
+    assert step.stale_files == ("who,myfoo.0.deployed", "who,myfoo.0.script")
+
+
+CHECKOUT = "git://host/foo#1"
+
+
+def checked_out(*markers: Marker, version=CHECKOUT, **fields):
+    return inventory(scripts=["foo"], markers=markers, checkouts={"foo": version}, **fields)
+
+
+def test_a_checkout_is_made_before_its_deployments():
+    one = assignment(version=CHECKOUT)
+    assert plan([one], Inventory()).steps == (
+        CheckOut("foo", CHECKOUT, replaces=False, reason="new"),
+        Deploy(one, Deployment("/who/myfoo", 0), "new"),
+    )
+
+
+def test_a_checkout_of_several_services_is_made_once():
+    wanted = [assignment("/a", version=CHECKOUT), assignment("/b", version=CHECKOUT)]
+    assert [type(step) for step in plan(wanted, Inventory()).steps] == [CheckOut, Deploy, Deploy]
+
+
+@pytest.mark.parametrize(
+    ("had", "reason"),
+    [
+        (CHECKOUT, "update and build again for this revision"),
+        ("svn://host/foo", "version changed from svn://host/foo"),
+    ],
+)
+def test_a_checkout_that_is_there_is_made_again(had, reason):
+    wanted = [assignment(version=CHECKOUT)]
+    first, second = plan(wanted, checked_out(marker(package="foo", version=had), version=had)).steps
+    assert first == CheckOut("foo", CHECKOUT, replaces=True, reason=reason)
+    assert isinstance(second, Deploy)
+
+
+def test_a_checkout_that_nothing_needs_is_undone_and_removed_last():
+    undeploy, tidy, remove = plan([], checked_out(marker(package="foo"))).steps
+    assert undeploy.script == script_of("foo")
+    assert tidy == RemoveSoftware(PackageChange(), (), ("foo",), "no deployment needs foo any more")
+    assert remove == RemoveCheckout("foo", CHECKOUT, "no deployment needs it any more")
+
+
+def test_a_checkout_named_like_a_version_is_an_application_of_its_own():
+    have = inventory(scripts=["foo-1"], checkouts={"foo-1": CHECKOUT})
+    tidy, remove = plan([assignment(package="foo", version="svn:/x")], have).steps[-2:]
+    assert tidy.applications == ("foo-1",)
+    assert remove.package == "foo-1"
+
+
+def test_a_package_makes_room_for_a_checkout():
+    change, check_out, deploy = plan(
+        [assignment(version=CHECKOUT)], foo_host(marker(package="foo", version="1"))
+    ).steps
+    assert change == ChangePackages(
+        PackageChange({}, frozenset({"foo"}), frozenset({"foo"})), {"foo": "foo"}, "foo is checked out now"
+    )
+    assert check_out == CheckOut("foo", CHECKOUT, replaces=True, reason="was a package")
+    assert deploy.reason == f"package changed from foo 1 to {CHECKOUT}"
+
+
+def test_a_checkout_is_removed_before_the_package_is_installed():
+    remove, change, deploy = plan([assignment()], checked_out(marker(package="foo", version=CHECKOUT))).steps
+    assert remove == RemoveCheckout("foo", CHECKOUT, "it is a package now")
+    assert change.change == PackageChange(want={"foo": "1"}, managed=frozenset({"foo"}))
+    assert deploy.reason == f"package changed from foo {CHECKOUT} to 1"
+
+
+def test_a_package_of_others_that_is_called_like_a_checkout_is_left_alone():
+    have = inventory(package("foo"), scripts=["foo"], checkouts={"foo": CHECKOUT})
+    assert [type(step) for step in plan([assignment(version=CHECKOUT)], have).steps] == [CheckOut, Deploy]
+    assert [type(step) for step in plan([], have).steps] == [RemoveSoftware, RemoveCheckout]
+    assert not plan([], have).steps[0].change
+
+
+def test_patches_of_an_application_that_becomes_a_checkout_go():
+    managed = {"foo": "foo", "fix": "foo"}
+    have = inventory(package("foo"), package("fix"), scripts=["foo"], managed=managed)
+    change, _, _, remove = plan([assignment(version=CHECKOUT)], have).steps
+    assert change.change.remove == {"foo", "fix"}
+    assert (remove.packages, remove.applications) == (("fix",), ())
+
+
+# What follows stops a simulated host after every single effect of every plan.
+
+PATHS = ("/a", "/b", "/c/d")
+CHECKOUTS = ("git:/srv/x#1", "svn:/srv/x")
+OFFERED = [one for one in REPOSITORY if one.name not in CONTROLLERS]
+
+
+def application(name):
+    return name.removesuffix("-1").removesuffix("-2")
+
+
+@st.composite
+def wanted_sets(draw):
+    """What a host may be asked for: no package in two versions."""
+    versions = {name: draw(st.sampled_from(["1", "2", *CHECKOUTS])) for name in ("foo", "bar")}
+    versions["fix"] = draw(st.sampled_from("12"))
+    found = []
+    for path in draw(st.sets(st.sampled_from(PATHS))):
+        name = draw(st.sampled_from(["foo", "bar", "foo-1", "foo-2"]))
+        version = versions.get(name)
+        patches = {"fix": versions["fix"]} if draw(st.booleans()) and version not in CHECKOUTS else {}
+        found.append(assignment(path, name, version, n=draw(st.integers(0, 2)), patches=patches))
+    return found
+
+
+@st.composite
+def hosts(draw):
+    """Hosts in any state, also ones that no run of ours would leave."""
+    host = SimulatedHost()
+    for one in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
+        host.install(one)
+        if one.name != "bash" and draw(st.booleans()):
+            host.managed[one.name] = application(one.name)
+    if "fix" in host.managed:
+        host.managed["fix"] = draw(st.sampled_from(["foo", "bar"]))
+    for name in draw(st.sets(st.sampled_from(["foo-1", "bar"]))):
+        host.managed[name] = name.removesuffix("-1")
+        host.directories.add(name)
+    for name in draw(st.sets(st.sampled_from(["foo", "bar", "gone"]))) - host.packages.keys():
+        host.check_out(name, draw(st.sampled_from(CHECKOUTS)))
+        host.managed.pop(name, None)
+    host.directories.add("theirs")
+    host.etc.add("theirs")
+    for path in draw(st.sets(st.sampled_from([*PATHS, "/old"]), max_size=3)):
+        name = draw(st.sampled_from(["foo", "bar", "foo-1", "foo-2", "ghost"]))
+        recorded = name if draw(st.booleans()) else None
+        one = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
+        host.markers[one.application, one.deployment] = one
+        host.running.add((one.application, one.deployment))
+        host.etc.add(one.application)
+    return host
+
+
+def finish(host, wanted):
+    """Plan and take all steps, to the end."""
+    for _ in host.take(plan(wanted, host.inventory())):
+        pass
+    return host
+
+
+def size(wanted, host):
+    """What a plan does beyond running the wanted deployments once more."""
+    found = set()
+    for step in plan(wanted, host.inventory()).steps:
+        match step:
+            case Undeploy():
+                found.add((step.application, step.deployment))
+            case ChangePackages():
+                found |= set(step.change.want) | step.change.remove
+            case RemoveSoftware():
+                found |= {("software", name) for name in step.packages}
+            case CheckOut() if step.version != host.checkouts.get(step.package):
+                found.add(("checkout", step.package))
+            case RemoveCheckout():
+                found.add(("checkout", step.package))
+    return found
+
+
+def check_every_stop(wanted, start):
+    """Stop after every effect, plan again and finish; return the end, which is the same for all.
+
+    Where only markers were left of an application and the last of them is gone, nothing says any more that its
+    empty directory was ours, so that it does not count whether it is still there.
+    """
+    owned = {*start.checkouts, *map(application, start.scripts), *map(application, start.managed), "theirs"}
+
+    def finished(host):
+        finish(host, wanted)
+        host.etc -= {marked for marked, _ in start.markers} - owned - {marked for marked, _ in host.markers}
+        return host
+
+    end = finished(start.copy())
+    before = size(wanted, start)
+    effects = sum(1 for _ in start.copy().take(plan(wanted, start.inventory())))
+    for stop in range(effects + 1):
+        host = start.copy()
+        taken = host.take(plan(wanted, host.inventory()))
+        for _ in range(stop):
+            next(taken)
+        rest = size(wanted, host)
+        assert rest <= before, f"more to do after stop {stop}"
+        assert finished(host) == end, f"another end after stop {stop}"
+        before = rest
+    return end
+
+
+@settings(deadline=None, max_examples=150)
+@given(wanted_sets(), hosts())
+def test_stopped_anywhere_a_host_arrives_at_the_same_end(wanted, start):
+    check_every_stop(wanted, start)
+
+
+@settings(deadline=None, max_examples=100)
+@given(wanted_sets(), wanted_sets(), st.data())
+def test_stopped_anywhere_and_asked_for_something_else_a_host_arrives_there(first, second, data):
+    host = SimulatedHost()
+    taken = host.take(plan(first, host.inventory()))
+    for _ in range(data.draw(st.integers(0, 30))):
+        next(taken, None)
+    end = finish(host, second)
+    fresh = finish(SimulatedHost(), second)
+    assert (end.packages, end.checkouts, end.scripts, end.directories, end.etc) == (
+        fresh.packages,
+        fresh.checkouts,
+        fresh.scripts,
+        fresh.directories,
+        fresh.etc,
+    )
+    assert (end.markers, end.managed.keys()) == (fresh.markers, fresh.managed.keys())
+
+
+@settings(deadline=None, max_examples=150)
+@given(wanted_sets(), hosts())
+def test_a_converged_host_has_what_is_wanted_and_nothing_to_change(wanted, start):
+    theirs = start.packages.get("bash")
+    host = finish(start, wanted)
+    assert size(wanted, host) == set()
+    deployments = {(one.application, each) for one in wanted for each in one.deployments}
+    assert host.markers.keys() == deployments
+    assert host.scripts == {one.package for one in wanted if one.n}
+    assert host.checkouts == {one.package: one.version for one in wanted if one.n and one.version in CHECKOUTS}
+    assert host.packages.get("bash") == theirs
+    assert "theirs" in host.directories & host.etc
+    unasked = host.packages.keys() - {name for one in wanted if one.n for name in (one.package, *one.patches)}
+    assert unasked <= WITHOUT_SCRIPT
+    assert unasked.isdisjoint(host.managed)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([], [assignment(n=2)]),
+        ([assignment(n=2)], []),
+        ([assignment(n=2)], [assignment(n=1, version="2")]),
+        ([assignment(package="foo-1", version=None)], [assignment(package="foo-2", version=None)]),
+        ([assignment(patches={"fix": "1"})], [assignment(patches={"fix": "2"})]),
+        ([assignment(patches={"fix": "1"})], [assignment(version="2")]),
+        ([assignment(patches={"fix": "1"})], []),
+        ([assignment()], [assignment(package="bar")]),
+        ([assignment("/a"), assignment("/b", package="bar")], [assignment("/b", package="bar")]),
+        ([], [assignment(version=CHECKOUT)]),
+        ([assignment(version=CHECKOUT)], []),
+        ([assignment(version=CHECKOUT)], [assignment(version="svn:/srv/x")]),
+        ([assignment(version=CHECKOUT)], [assignment()]),
+        ([assignment(patches={"fix": "1"})], [assignment(version=CHECKOUT)]),
+        ([assignment(version=CHECKOUT)], [assignment(package="bar", version=CHECKOUT)]),
+    ],
+)
+def test_usual_changes_can_be_stopped_anywhere(first, second):
+    start = finish(SimulatedHost(), first)
+    end = check_every_stop(second, start)
+    assert end == finish(SimulatedHost(), second)

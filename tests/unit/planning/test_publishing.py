@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import pytest
+
+from zkdeployment.errors import TreeError
+from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.publishing import Verdict, behind, draft, is_stopped, judge, refusal
+from zkdeployment.planning.review import review
+
+TREE = """\
+/who
+  /web : shop
+    version = '1.0'
+    /deploy
+      /h1
+"""
+
+
+def host(host_id: str, version: str | None, role: str | None = None) -> Host:
+    return Host(Identity(host_id, f"{host_id}.example.com", role), version=version)
+
+
+AT_R1, AT_R0, NEW = host("a", "r1"), host("b", "r0"), host("c", None)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hosts", "published", "force", "verdict"),
+    [
+        (None, [], None, False, Verdict.PUBLISH),
+        (Cluster(INITIAL), [], None, False, Verdict.PUBLISH),
+        (Cluster(INITIAL), [NEW], None, False, Verdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1], "r1", False, Verdict.PUBLISH),
+        (Cluster("r1"), [AT_R1, AT_R0], "r1", False, Verdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1, NEW], "r1", False, Verdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1, AT_R0], "r1", True, Verdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], "r2", False, Verdict.UP_TO_DATE),
+        (Cluster("r2"), [AT_R1], "r2", True, Verdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], None, False, Verdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], "r1", False, Verdict.PUBLISH),
+        (Cluster("r1", importing="r2"), [AT_R0], None, False, Verdict.PUBLISH),
+        (Cluster("r2", importing="r2"), [AT_R0], None, False, Verdict.PUBLISH),
+        (Cluster(None), [], "r1", False, Verdict.ALL_STOP),
+        (Cluster(None), [], "r2", False, Verdict.ALL_STOP),
+        (Cluster(None, importing="r2"), [], None, False, Verdict.ALL_STOP),
+        (Cluster(None), [AT_R0], "r1", True, Verdict.PUBLISH),
+        (Cluster(False), [AT_R0], "r1", False, Verdict.PUBLISH),
+        (Cluster(False), [AT_R0], "r2", False, Verdict.PUBLISH),
+    ],
+)
+def test_whether_the_tip_r2_is_published(
+    cluster: Cluster | None, hosts: list[Host], published: str | None, force: bool, verdict: Verdict
+):
+    assert judge(cluster, hosts, tip="r2", published=published, force=force) is verdict
+
+
+def test_revisions_may_be_numbers():
+    assert judge(Cluster(7), [], tip=7, published=7) is Verdict.UP_TO_DATE
+    assert judge(Cluster(7), [], tip=8, published=7) is Verdict.PUBLISH
+
+
+def test_all_stop_is_known_before_there_is_a_tip():
+    assert is_stopped(Cluster(None))
+    assert not is_stopped(Cluster(None), force=True)
+    assert not is_stopped(Cluster(False))
+    assert not is_stopped(None)
+
+
+def test_every_host_in_the_way_is_named_with_its_version():
+    hosts = [AT_R1, AT_R0, NEW]
+    assert behind(Cluster("r1"), hosts) == (AT_R0, NEW)
+    assert refusal(Cluster("r1"), hosts, "r2") == (
+        "not converged, so r2 is not published: expected version r1, but b.example.com (b) has r0,"
+        " c.example.com (c) has no version; wait for these hosts or use --force"
+    )
+
+
+def drafted(text: str, live: LiveTree, hosts: tuple[Host, ...] = ()):
+    reviewed = review([SourceFile("a.zk", text.encode())])
+    return draft(reviewed, live, hosts, revision="r2", expected=Cluster("r1"))
+
+
+EMPTY = LiveTree(Tree({}))
+
+
+def test_a_first_publication_creates_the_tree_and_its_targets():
+    made = drafted(TREE, EMPTY)
+    publication = made.publication
+    assert publication.revision == "r2"
+    assert publication.expected == Cluster("r1")
+    assert list(publication.change.create) == ["/who", "/who/web", "/who/web/deploy", "/who/web/deploy/h1"]
+    assert [(name, found[0].path) for name, found in publication.targets.items()] == [("h1", "/who/web")]
+    assert made.sentence == "nodes: 4 added; targets: 1 changed"
+    assert list(made.describe())[-1] == "target h1"
+
+
+def test_only_what_differs_is_written_against_the_versions_that_were_read():
+    live = Tree(
+        {
+            "/who": {},
+            "/who/web": {"type": "shop", "version": "0.9"},
+            "/who/web/deploy": {},
+            "/who/web/deploy/h1": {},
+            "/who/web/deploy/h2": {},
+            "/other": {"x": 1},
+        }
+    )
+    versions = dict.fromkeys(live.nodes, 3)
+    made = drafted(TREE, LiveTree(live, versions))
+    assert made.publication.change == TreeChange(
+        update={"/who/web": {"type": "shop", "version": "1.0"}}, delete=frozenset({"/who/web/deploy/h2"})
+    )
+    assert made.publication.versions == {"/who/web": 3, "/who/web/deploy/h2": 3}
+    assert made.affected == ("h1", "h2")
+    assert list(made.describe()) == [
+        "/who/web change property version from '0.9' to '1.0'",
+        "delete /who/web/deploy/h2",
+        "target h1",
+        "target h2",
+    ]
+    assert made.sentence == "nodes: 1 changed, 1 deleted; targets: 2 changed"
+
+
+def test_a_tree_that_is_live_changes_nothing():
+    live = drafted(TREE, EMPTY).publication.change.create
+    assert drafted(TREE, LiveTree(Tree(live))).sentence == "nodes: no change; targets: 0 changed"
+
+
+def test_nodes_with_ephemeral_ones_below_stay():
+    live = Tree({"/who": {}, "/who/old": {"type": "x"}, "/who/old/providers": {}})
+    made = drafted(TREE, LiveTree(live, dict.fromkeys(live.nodes, 0), frozenset({"/who/old/providers"})))
+    assert made.publication.change.delete == frozenset()
+
+
+def test_targets_of_foreign_nodes_are_compiled_too():
+    live = Tree(
+        {
+            "/foreign": {"type": "tool", "version": "2"},
+            "/foreign/deploy": {},
+            "/foreign/deploy/h1": {},
+        }
+    )
+    targets = drafted(TREE, LiveTree(live, dict.fromkeys(live.nodes, 0))).publication.targets
+    assert [assignment.package for assignment in targets["h1"]] == ["tool", "shop"]
+
+
+def test_bare_role_lock_nodes_of_the_text_are_asked_for():
+    publication = drafted(TREE + "/role-locks\n  /web\n", EMPTY).publication
+    assert publication.roles == {"web"}
+    assert "/role-locks" not in publication.change.create
+
+
+def test_all_errors_of_the_text_are_said():
+    with pytest.raises(TreeError) as error:
+        drafted("/who\n  x = \n  y = open('f')\n", EMPTY)
+    first, *problems = str(error.value).splitlines()
+    assert first == "the tree of revision r2 is not published, for 2 errors:"
+    assert [problem.split(":")[:2] for problem in problems] == [["  a.zk", "2"], ["  a.zk", "3"]]
+
+
+def test_a_conflict_with_a_foreign_node_is_an_error_with_its_place():
+    live = Tree(
+        {"/foreign": {"type": "shop", "version": "2"}, "/foreign/deploy": {}, "/foreign/deploy/h1": {}},
+    )
+    with pytest.raises(TreeError, match="is not published, for 1 error:") as error:
+        drafted(TREE, LiveTree(live, dict.fromkeys(live.nodes, 0)))
+    assert "/foreign" in str(error.value)
+    assert "shop" in str(error.value)
+
+
+def test_a_conflict_that_only_a_registered_host_has_is_an_error():
+    with pytest.raises(TreeError, match="r2 is not published"):
+        drafted(TREE, EMPTY, (host("h1", "r1", role="db"),))
+
+
+def test_warnings_are_kept():
+    made = drafted(TREE + "/x\n  y -> /elsewhere\n", EMPTY)
+    assert [str(problem) for problem in made.warnings]
+
+
+def test_a_top_level_node_that_deploys_and_has_no_file_any_more_is_warned_of():
+    live = {**drafted(TREE, EMPTY).publication.change.create, "/data": {"x": 1}}
+    made = drafted("/new\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
+    assert made.publication.change.delete == frozenset()
+    assert [problem.path for problem in made.warnings] == ["/who"]
+    assert "/who is in no file and stays as it is" in str(made.warnings[0])
+    emptied = drafted("/who\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
+    assert emptied.warnings == ()
+    assert emptied.affected == ("h1",)

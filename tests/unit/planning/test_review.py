@@ -1,0 +1,89 @@
+import pytest
+
+from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.publication import SourceFile
+from zkdeployment.planning.review import place, review
+
+GOOD = """\
+/who
+  /myfoo : foo
+    version = '1.0'
+    /providers
+    /deploy
+      /host1
+        n = 2
+"""
+
+
+def look(**texts):
+    return review([SourceFile(name.replace("_", "."), text.encode()) for name, text in texts.items()])
+
+
+def test_good_tree_is_compiled():
+    found = look(a_zk=GOOD)
+    assert found.problems == ()
+    assert found.errors == ()
+    (assignment,) = found.targets["host1"]
+    assert (assignment.path, assignment.n, assignment.package) == ("/who/myfoo", 2, "foo")
+
+
+def test_problems_of_planning_get_the_place_of_their_node():
+    found = look(a_zk=GOOD, b_zk="/what\n  /bar : bar\n    /deploy\n      /host1\n")
+    (problem,) = found.errors
+    assert (problem.file, problem.line, problem.column, problem.path) == ("b.zk", 2, 3, "/what/bar")
+
+
+def test_line_that_cannot_be_read_is_the_only_thing_said_about_its_node():
+    found = look(a_zk=GOOD.replace("'1.0'", "1.0.1"), b_zk="/what\n  /bar : a b c\n    /deploy\n      /host1\n")
+    assert [(problem.file, problem.line) for problem in found.errors] == [("a.zk", 3), ("b.zk", 2)]
+
+
+def test_line_that_cannot_be_read_hides_nothing_elsewhere():
+    found = look(a_zk="/what\n  x = oops\n  /bar : a b c\n    /deploy\n      /host1\n")
+    assert [(problem.file, problem.line) for problem in found.errors] == [("a.zk", 2), ("a.zk", 3)]
+
+
+def test_what_hangs_on_the_live_tree_is_a_warning():
+    found = look(a_zk=GOOD.replace("version = '1.0'", "version => /live/versions foo"))
+    assert found.errors == ()
+    assert found.problems
+    assert {problem.severity for problem in found.problems} == {Severity.WARNING}
+    assert {(problem.file, problem.line) for problem in found.problems} <= {("a.zk", 2), ("a.zk", 3)}
+
+
+def test_problem_that_concerns_no_node_is_kept(monkeypatch):
+    monkeypatch.setattr("zkdeployment.planning.review.compile_targets", lambda _tree: ({}, (Problem("odd"),)))
+    assert Problem("odd") in look(a_zk="/a b\n").errors
+
+
+def test_no_files_is_an_error():
+    assert len(look().errors) == 1
+
+
+def test_place_is_that_of_the_nearest_node():
+    linted = look(a_zk=GOOD).linted
+    assert place(Problem("odd", path="/who/myfoo/deploy/x/y"), linted).line == 5
+    assert place(Problem("odd", path="/elsewhere"), linted).line is None
+    assert place(Problem("odd"), linted).line is None
+    assert place(Problem("odd", file="b.zk", path="/who"), linted).file == "b.zk"
+
+
+@pytest.mark.parametrize(
+    ("service", "problem"),
+    [
+        ("  deploy -> /hosts-of-web\n", "a.zk:3:3: /web: deploy of a service must be a node, not a link"),
+        (
+            "  /deploy\n    h1 -> /hosts-of-web\n",
+            "a.zk:4:5: /web/deploy: deploy/h1 of a service must be a node, not a link",
+        ),
+    ],
+)
+def test_a_link_where_a_target_belongs_is_an_error_as_nobody_would_run_the_service(service, problem):
+    text = f"/web : shop\n  version = '1'\n{service}/hosts-of-web\n  /h1\n"
+    found = review([SourceFile("a.zk", text.encode())])
+    assert [str(error) for error in found.errors] == [problem]
+
+
+def test_links_called_deploy_elsewhere_are_links():
+    text = "/tools\n  deploy -> /x\n/x\n  /deploy\n    y -> /tools\n"
+    assert review([SourceFile("a.zk", text.encode())]).problems == ()

@@ -1,0 +1,134 @@
+import json
+
+import pytest
+
+from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    PackageChange,
+    Plan,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+from zkdeployment.planning.wording import describe, sentence, title
+
+MYFOO = Deployment("/who/myfoo", 0)
+UNDEPLOY = Undeploy(
+    MYFOO, "foo", "/opt/foo/bin/zookeeper-deploy", ("who:myfoo.0.deployed",), "not wanted any more"
+)
+CHANGE = ChangePackages(
+    PackageChange({"foo": "1.4", "bar-2": None}, frozenset({"fix"}), frozenset({"foo", "bar-2", "fix"})),
+    {"foo": "foo", "bar-2": "bar"},
+    "foo 1.0 to 1.4",
+)
+DEPLOY = Deploy(Assignment("/who/myfoo", 1, "foo", "foo", "sub", "1.4"), MYFOO, "new")
+VERSIONED = Deploy(Assignment("/who/myfoo", 1, "foo-1", "foo"), MYFOO, "new")
+REMOVE = RemoveSoftware(
+    PackageChange(remove=frozenset({"foo"})), ("foo", "old"), ("foo",), "no deployment needs it"
+)
+CHECK_OUT = CheckOut("foo", "git:/srv/foo#1", replaces=False, reason="new")
+REMOVE_CHECKOUT = RemoveCheckout("foo", "git:/srv/foo#1", "it is a package now")
+LEFTOVER = RemoveSoftware(PackageChange(), ("foo",), (), "no deployment needs foo any more")
+
+
+@pytest.mark.parametrize(
+    ("step", "short", "line"),
+    [
+        (UNDEPLOY, "undeploy /who/myfoo 0", "undeploy /who/myfoo 0 (foo): not wanted any more"),
+        (CHANGE, "change packages", "change packages (bar-2, foo 1.4, -fix): foo 1.0 to 1.4"),
+        (DEPLOY, "deploy /who/myfoo 0", "deploy /who/myfoo 0 (foo sub 1.4): new"),
+        (VERSIONED, "deploy /who/myfoo 0", "deploy /who/myfoo 0 (foo-1): new"),
+        (CHECK_OUT, "check out /opt/foo", "check out /opt/foo (git:/srv/foo#1): new"),
+        (
+            REMOVE_CHECKOUT,
+            "remove checkout /opt/foo",
+            "remove checkout /opt/foo (git:/srv/foo#1): it is a package now",
+        ),
+        (REMOVE, "remove software", "remove software (-foo): no deployment needs it"),
+        (LEFTOVER, "remove software", "remove software: no deployment needs foo any more"),
+    ],
+)
+def test_steps_are_told_in_words(step, short, line):
+    assert title(step) == short
+    assert sentence(step) == line
+
+
+def test_a_plan_is_a_list_of_records():
+    records = describe(Plan((UNDEPLOY, CHANGE, DEPLOY, REMOVE)))
+    assert json.loads(json.dumps(records)) == [
+        {
+            "step": "undeploy",
+            "path": "/who/myfoo",
+            "number": 0,
+            "application": "foo",
+            "script": "/opt/foo/bin/zookeeper-deploy",
+            "reason": "not wanted any more",
+        },
+        {
+            "step": "change packages",
+            "install": {"bar-2": None, "foo": "1.4"},
+            "remove": ["fix"],
+            "reason": "foo 1.0 to 1.4",
+        },
+        {
+            "step": "deploy",
+            "path": "/who/myfoo",
+            "number": 0,
+            "application": "foo",
+            "package": "foo",
+            "subtype": "sub",
+            "version": "1.4",
+            "lock": "who,myfoo",
+            "reason": "new",
+        },
+        {
+            "step": "remove software",
+            "remove": ["foo"],
+            "packages": ["foo", "old"],
+            "applications": ["foo"],
+            "reason": "no deployment needs it",
+        },
+    ]
+    assert describe(Plan((CHECK_OUT, REMOVE_CHECKOUT))) == [
+        {"step": "check out", "package": "foo", "version": "git:/srv/foo#1", "reason": "new"},
+        {
+            "step": "remove checkout",
+            "package": "foo",
+            "version": "git:/srv/foo#1",
+            "reason": "it is a package now",
+        },
+    ]
+    assert describe(Plan()) == []
+
+
+def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock():
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
+    change = ChangeController(
+        PackageChange({"ctl": "2"}, frozenset({"old"}), frozenset({"ctl", "old"})),
+        ("old",),
+        {"ctl": "ctl", "old": "old"},
+        "why",
+    )
+    start, end = StartDeployments(controller, "before"), EndDeployments(controller, "after")
+    assert [sentence(step) for step in (change, start, end)] == [
+        "change role controller (ctl 2, -old): why",
+        "starting-deployments /roles/web (ctl 2): before",
+        "ending-deployments /roles/web (ctl 2): after",
+    ]
+    bracket = {"path": "/roles/web", "package": "ctl", "version": "2", "lock": "web"}
+    changed, started, deployed, ended = describe(Plan((change, start, DEPLOY, end)))
+    assert changed == {
+        "step": "change role controller",
+        "install": {"ctl": "2"},
+        "remove": ["old"],
+        "reason": "why",
+    }
+    assert started == {"step": "starting-deployments", "reason": "before"} | bracket
+    assert ended == {"step": "ending-deployments", "reason": "after"} | bracket
+    assert deployed["lock"] is None

@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.sandbox.hosts import read_hosts
+
+
+@pytest.fixture
+def hosts_file(tmp_path):
+    def write(text):
+        file = tmp_path / "hosts.yaml"
+        file.write_text(text, encoding="utf-8")
+        return str(file)
+
+    return write
+
+
+def test_a_number_means_numbered_hosts():
+    assert read_hosts("2") == (
+        Host(Identity("host1", "host1.sandbox")),
+        Host(Identity("host2", "host2.sandbox")),
+    )
+
+
+def test_a_file_tells_ids_names_roles_and_facts(hosts_file):
+    text = """
+    web-1: {name: web1.example.com, tags: [ssd, edge], labels: {site: ams, zone: 3}, rack: r1}
+    0015C5F4D4F0: {role: database}
+    plain:
+    """
+    assert read_hosts(hosts_file(text)) == (
+        Host(
+            Identity("web-1", "web1.example.com"),
+            tags=("ssd", "edge"),
+            labels={"site": "ams", "zone": "3"},
+            rack="r1",
+        ),
+        Host(Identity("0015C5F4D4F0", "0015C5F4D4F0.sandbox", "database")),
+        Host(Identity("plain", "plain.sandbox")),
+    )
+
+
+def test_a_file_may_be_json(hosts_file):
+    assert read_hosts(hosts_file(json.dumps({"a": {"name": "a.example.com"}}))) == (
+        Host(Identity("a", "a.example.com")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {nam: x}", "a: unknown key 'nam'; did you mean name?"),
+        ("a: {colour: x}", "a: unknown key 'colour'; expected name, role"),
+        ("a: [x]", "a: expected a mapping with name, role"),
+        ("a: {tags: x}", "a: expected a list of tags"),
+        ("a: {labels: [x]}", "a: expected a list of tags and a mapping of labels"),
+        ("a: {name: [x]}", "a: expected text as name"),
+        ("a/b: {}", "'a/b' is not a host id"),
+        ("a: {name: 'x y'}", "'x y' is not a host name"),
+        ("a: {role: 'x/y'}", "'x/y' is not a role"),
+        ("syncer: {}", "syncer is the name of another part of the sandbox"),
+        ("zookeeper2: {}", "zookeeper2 is the name of another part of the sandbox"),
+        ("{a: {name: x}, b: {name: x}}", "a and b have one name, x"),
+        ("[a, b]", "expected a mapping of host ids"),
+        ("", "expected a mapping of host ids"),
+        ("a: {", "is neither YAML nor JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(hosts_file, text, message):
+    with pytest.raises(ConfigurationError) as caught:
+        read_hosts(hosts_file(text))
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_is_an_error_that_says_what_was_expected():
+    with pytest.raises(ConfigurationError, match="expected a number of hosts or a file"):
+        read_hosts("no-such-file.yaml")
+
+
+@pytest.mark.parametrize("text", ["0", "1001"])
+def test_a_number_must_make_sense(text):
+    with pytest.raises(ConfigurationError, match="expected 1 to 1000 hosts"):
+        read_hosts(text)

@@ -1,0 +1,91 @@
+import configparser
+
+import pytest
+
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.sandbox.layout import (
+    Description,
+    Layout,
+    agent_configuration,
+    default_directory,
+    last_words,
+    tools_configuration,
+)
+
+HOST = Host(Identity("id1", "one.example.com", "web"), tags=("ssd", "edge"), labels={"site": "ams"}, rack="r1")
+
+
+def read(text):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def test_an_agents_configuration_says_who_it_is_and_where_everything_is(tmp_path):
+    place = Layout(tmp_path).host("id1")
+    text = agent_configuration(place, HOST, zookeeper="127.0.0.1:1", repositories=tmp_path / "definitions")
+    assert read(text) == {
+        "zkdeployment": {
+            "host-id": "id1",
+            "host-name": "one.example.com",
+            "role": "web",
+            "run-directory": str(tmp_path / "hosts/id1/run"),
+            "zookeeper": "127.0.0.1:1",
+            "root": str(tmp_path / "hosts/id1/root"),
+            "tags": "ssd, edge",
+            "labels": "site=ams",
+            "rack": "r1",
+            "lock-delay": "5",
+            "packages": "dnf",
+            "repositories": str(tmp_path / "definitions"),
+        }
+    }
+
+
+def test_a_host_without_role_and_facts_has_no_such_keys(tmp_path):
+    host = Host(Identity("a", "a.sandbox"))
+    text = agent_configuration(Layout(tmp_path).host("a"), host, zookeeper="x:1", repositories=tmp_path)
+    assert not read(text)["zkdeployment"].keys() & {"role", "tags", "labels", "rack"}
+
+
+def test_the_tools_and_the_syncer_share_a_configuration(tmp_path):
+    text = tools_configuration(Layout(tmp_path), zookeeper="x:1", url="/tree.git", branch="main")
+    found = read(text)
+    assert found["zkdeployment"]["zookeeper"] == "x:1"
+    assert found["sync"]["url"] == "/tree.git"
+    assert found["sync"]["branch"] == "main"
+
+
+def test_description_round_trips(tmp_path):
+    file = tmp_path / "sandbox.json"
+    description = Description((HOST, Host(Identity("b", "b.sandbox"))), {1: (1, 2, 3), 2: (4, 5, 6)}, syncer=True)
+    description.save(file)
+    assert Description.load(file) == description
+    assert description.zookeeper == "127.0.0.1:1,127.0.0.1:4"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"hosts": 1}'])
+def test_a_damaged_description_says_how_to_end_the_sandbox(tmp_path, content):
+    file = tmp_path / "sandbox.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"is damaged.*sandbox down -d {tmp_path}"):
+        Description.load(file)
+
+
+def test_a_missing_sandbox_says_how_to_start_one(tmp_path):
+    with pytest.raises(ConfigurationError, match=f"no sandbox in {tmp_path}.*sandbox up -d"):
+        Description.load(tmp_path / "sandbox.json")
+
+
+def test_the_default_place_is_under_the_users_state_directory(monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert str(default_directory()) == "/state/zkdeployment/sandbox"
+
+
+def test_a_log_ends_with_its_last_words(tmp_path):
+    log = tmp_path / "log"
+    assert last_words(log) == "it printed nothing"
+    log.write_text("one\ntwo\n\nthree\n", encoding="utf-8")
+    assert last_words(log, lines=2) == "two / three"

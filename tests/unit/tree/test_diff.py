@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given, settings
+
+from support.trees import trees
+from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.tree import Tree, parent_path
+from zkdeployment.tree.diff import apply, describe, diff, same
+
+
+@settings(max_examples=60)
+@given(trees(), trees())
+def test_applying_the_difference_gives_the_other_tree(old, new):
+    change = diff(old, new)
+    result = apply(old, change)
+    assert result == new
+    assert not diff(result, new)
+    assert set(result) == set(new)
+    assert bool(change) == bool(list(describe(change, old)))
+    assert all(parent_path(path) in {"", *new.nodes} for path in [*change.create, *change.update])
+
+
+@settings(max_examples=30)
+@given(trees())
+def test_tree_does_not_differ_from_itself(tree):
+    assert not diff(tree, Tree({path: dict(properties) for path, properties in tree.nodes.items()}))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ([1], [True]), ({"a": 0}, {"a": 0.0}), ("1", 1), (None, False)],
+)
+def test_values_that_json_tells_apart_differ(one, other):
+    assert not same(one, other)
+    assert diff(Tree({"/a": {"x": one}}), Tree({"/a": {"x": other}})).update == {"/a": {"x": other}}
+
+
+def test_order_of_keys_makes_no_difference():
+    assert same({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2, "c": 1}, "a": 1})
+
+
+def test_change_is_described_line_by_line():
+    old = Tree(
+        {
+            "/a": {"same": 1, "x": 1, "y": "z", "l ->": "/b", "k ->": "/b", "p =>": "/b"},
+            "/a-b": {},
+            "/a/gone": {"x": 1},
+            "/a/gone/below": {},
+        }
+    )
+    new = Tree(
+        {
+            "/a": {"same": 1, "x": True, "l ->": "/c", "m ->": "/b", "q =>": "/b", "long": "v" * 300},
+            "/a-b": {},
+            "/a/new": {"type": "foo", "n": 2},
+            "/a/new/below": {},
+        }
+    )
+    assert list(describe(diff(old, new), old)) == [
+        "/a remove link k -> /b",
+        "/a change link l -> from '/b' to '/c'",
+        f"/a add property long = '{'v' * 189}...",
+        "/a add link m -> /b",
+        "/a remove property p => /b",
+        "/a add property q => /b",
+        "/a change property x from 1 to True",
+        "/a remove property y = 'z'",
+        "delete /a/gone",
+        "delete /a/gone/below",
+        "add /a/new",
+        "/a/new add property n = 2",
+        "/a/new add property type = 'foo'",
+        "add /a/new/below",
+    ]
+
+
+def test_no_change_is_described_by_nothing():
+    assert list(describe(TreeChange(), Tree({}))) == []

@@ -1,0 +1,107 @@
+from hypothesis import given, settings
+
+from support.trees import trees
+from zkdeployment.model.names import RESERVED
+from zkdeployment.model.tree import Tree
+from zkdeployment.tree.diff import diff
+from zkdeployment.tree.layers import desired, lock_roles, merge, overlay
+from zkdeployment.tree.parse import ParsedFile, parse
+
+
+def merged(**texts):
+    found = merge([parse(name.replace("_", "."), text) for name, text in texts.items()])
+    assert found.problems == ()
+    return found
+
+
+def test_zk_files_stand_side_by_side():
+    found = merged(a_zk="/a\n  x = 1\n", b_zk="/b\n  /c\n")
+    assert found.tree == Tree({"/a": {"x": 1}, "/b": {}, "/b/c": {}})
+    assert found.tree is found.base
+    assert found.positions == {"/a": ("a.zk", 1, 1), "/b": ("b.zk", 1, 1), "/b/c": ("b.zk", 2, 3)}
+
+
+def test_zkx_files_are_layered_property_by_property_after_all_zk_files():
+    found = merged(
+        a_zkx="/a\n  x = 2\n  /new\n    y = 1\n/only\n  z = 1\n",
+        a_zk="/a : foo\n  x = 1\n  v = 1\n  /kept\n    w = 1\n",
+        b_zkx="/a\n  x = 3\n  /kept\n",
+    )
+    assert found.tree == Tree(
+        {"/a": {"type": "foo", "x": 3, "v": 1}, "/a/kept": {"w": 1}, "/a/new": {"y": 1}, "/only": {"z": 1}}
+    )
+    assert found.base == Tree({"/a": {"type": "foo", "x": 1, "v": 1}, "/a/kept": {"w": 1}})
+    assert found.layer == Tree({"/a": {"x": 3}, "/a/new": {"y": 1}, "/only": {"z": 1}, "/a/kept": {}})
+    assert found.positions["/a"] == ("a.zk", 1, 1)
+    assert found.positions["/a/new"] == ("a.zkx", 3, 3)
+    assert set(found.positions) == set(found.tree)
+    assert len(found.positions) == len(found.tree)
+    assert "/b" not in found.positions
+
+
+def test_property_and_property_link_replace_each_other():
+    found = merged(a_zk="/a\n  x = 1\n  y => /b\n  x -> /c\n", a_zkx="/a\n  x => /b\n  y = 2\n")
+    assert found.tree.nodes["/a"] == {"x =>": "/b", "y": 2, "x ->": "/c"}
+    assert found.links == {("/a", "x =>"): ("a.zkx", 2, 3), ("/a", "x ->"): ("a.zk", 4, 3)}
+
+
+def test_same_top_level_node_in_two_zk_files_is_an_error_naming_both_places():
+    found = merge([parse("a.zk", "/a\n  x = 1\n/b\n"), parse("b.zk", "/c\n\n/a\n  y = 1\n  l -> /c\n  /d\n")])
+    (problem,) = found.problems
+    assert str(problem) == "b.zk:3:1: the top-level node /a is also in a.zk:1; only one .zk file may have it"
+    assert problem.path == "/a"
+    assert found.tree == Tree({"/a": {"x": 1}, "/b": {}, "/c": {}})
+    assert "/a/d" not in found.positions
+    assert found.links == {}
+
+
+def test_live_top_level_nodes_of_zk_files_become_what_the_files_say():
+    live = Tree({"/a": {"old": 1}, "/a/gone": {}, "/foreign": {"x": 1}, "/foreign/sub": {}})
+    assert desired(live, merged(a_zk="/a\n  new = 1\n  /b\n")) == Tree(
+        {"/a": {"new": 1}, "/a/b": {}, "/foreign": {"x": 1}, "/foreign/sub": {}}
+    )
+
+
+def test_zkx_files_alone_are_layered_over_what_is_live():
+    live = Tree({"/a": {"x": 1, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}})
+    found = merged(a_zkx="/a\n  x = 2\n  /b\n  /d\n")
+    assert desired(live, found) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
+
+
+def test_nodes_that_hold_ephemeral_ones_stay():
+    live = Tree({"/a": {"x": 1}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}, "/a/gone": {}})
+    wanted = desired(live, merged(a_zk="/a\n  x = 2\n"), pinned=frozenset({"/a/s/providers", "/elsewhere"}))
+    assert wanted == Tree({"/a": {"x": 2}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}})
+
+
+def test_reserved_nodes_are_never_written():
+    found = merged(a_zk="/role-locks\n  /web\n/roles\n  /db\n", a_zkx="/role-locks\n  /x\n")
+    assert desired(Tree({}), found) == Tree({"/roles": {}, "/roles/db": {}})
+    assert lock_roles(found.tree) == {"web", "db", "x"}
+    assert desired(Tree({"/hosts": {}}), found, pinned={"/hosts"}) == Tree({"/roles": {}, "/roles/db": {}})
+
+
+@settings(max_examples=40)
+@given(trees(), trees())
+def test_publishing_any_tree_over_any_other_leaves_the_new_tree_and_what_is_not_ours(live, text):
+    found = merge([ParsedFile("a.zk", text)])
+    tops = {path.split("/")[1] for path in text}
+    wanted = desired(live, found)
+    foreign = {path: found for path, found in live.nodes.items() if path.split("/")[1] not in tops}
+    assert wanted == Tree({**foreign, **text.nodes})
+    assert not diff(wanted, desired(wanted, found))
+    assert tops.isdisjoint(RESERVED)
+
+
+@settings(max_examples=30)
+@given(trees(), trees(), trees())
+def test_layering_is_associative(base, one, two):
+    assert overlay(overlay(base, one), two) == overlay(base, overlay(one, two))
+
+
+@settings(max_examples=30)
+@given(trees())
+def test_layering_a_tree_over_itself_or_nothing_changes_nothing(tree):
+    assert overlay(tree, tree) == tree
+    assert overlay(tree, Tree({})) == tree
+    assert overlay(Tree({}), tree) == tree

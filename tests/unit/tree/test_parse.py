@@ -1,0 +1,336 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from zkdeployment.model.tree import Tree, parent_path
+from zkdeployment.tree.lines import LIMITS, Limits, LineReader
+from zkdeployment.tree.parse import parse, parse_bytes
+
+
+def nodes(text):
+    parsed = parse("a.zk", text)
+    assert parsed.problems == ()
+    return dict(parsed.tree.nodes)
+
+
+def complaints(text, **limits):
+    found = parse("a.zk", text, limits=Limits(**limits)).problems
+    assert all(problem.file == "a.zk" for problem in found)
+    return [(problem.line, problem.column, problem.message) for problem in found]
+
+
+# What zc.zk 2.1.0 makes of the same text.
+AS_ZC_ZK = [
+    ("", {}),
+    ("\n  \n# comment\n   # another\n", {}),
+    ("/a", {"/a": {}}),
+    ("/a\n/b\n", {"/a": {}, "/b": {}}),
+    ("  /a\n    /b\n  /c\n", {"/a": {}, "/a/b": {}, "/c": {}}),
+    ("/a\n /b\n  /c\n /d", {"/a": {}, "/a/b": {}, "/a/b/c": {}, "/a/d": {}}),
+    ("/a\n      /b\n        /c\n/d\n  /e", {"/a": {}, "/a/b": {}, "/a/b/c": {}, "/d": {}, "/d/e": {}}),
+    ("/a : foo", {"/a": {"type": "foo"}}),
+    ("/a : foo bar baz", {"/a": {"type": "foo bar baz"}}),
+    ("/a: foo", {"/a": {"type": "foo"}}),
+    ("/a :foo", {"/a": {"type": "foo"}}),
+    ("/a:foo", {"/a:foo": {}}),
+    ("/a:b c", {"/a": {"type": "b c"}}),
+    ("/a : b : c", {"/a": {"type": "b : c"}}),
+    ("/a : b = c -> d", {"/a": {"type": "b = c -> d"}}),
+    ("/a : b # c", {"/a": {"type": "b # c"}}),
+    ("/1.2.3.4:80 : foo", {"/1.2.3.4:80": {"type": "foo"}}),
+    ("/a\n  type = 'foo'", {"/a": {"type": "foo"}}),
+    (
+        "/test\n  a=1\n  b      =1\n  c=      1\n  ad->/x\n  af          ->/x\n  ae->         /x\n",
+        {"/test": {"a": 1, "b": 1, "c": 1, "ad ->": "/x", "af ->": "/x", "ae ->": "/x"}},
+    ),
+    ("/a\n  x => /b y\n  z=>../b\n", {"/a": {"x =>": "/b y", "z =>": "../b"}}),
+    ("/a\n  x = 1 # one", {"/a": {"x": 1}}),
+    ("/a\n  x = 1\n  x => /b\n", {"/a": {"x": 1, "x =>": "/b"}}),
+    ("/a\n  b -> /c\n  /b\n", {"/a": {"b ->": "/c"}, "/a/b": {}}),
+    ("/a\n  /b\n    y = 2\n  x = 1\n", {"/a": {"x": 1}, "/a/b": {"y": 2}}),
+    ("/a\n  # comment\n # comment\n  x = 1\n", {"/a": {"x": 1}}),
+    ("/a\n\tx = 1\n\t/b\n\t\ty = 2\n", {"/a": {"x": 1}, "/a/b": {"y": 2}}),
+    ("/a   \n  x = 'b'  \t \n", {"/a": {"x": "b"}}),
+    (
+        """
+/lb : ipvs
+  /pools
+    /cms
+      # fixed
+      address = '1.2.3.4:80'
+      providers -> /cms/providers
+
+/cms : z4m cms
+  threads = 3
+  /providers
+""",
+        {
+            "/lb": {"type": "ipvs"},
+            "/lb/pools": {},
+            "/lb/pools/cms": {"address": "1.2.3.4:80", "providers ->": "/cms/providers"},
+            "/cms": {"type": "z4m cms", "threads": 3},
+            "/cms/providers": {},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), AS_ZC_ZK)
+def test_text_means_what_it_always_meant(text, expected):
+    assert nodes(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x='a=>b'", {"x": "a=>b"}),
+        ("x = 'a -> b'", {"x": "a -> b"}),
+        ("x -> a=b", {"x ->": "a=b"}),
+        ("a-b = 1", {"a-b": 1}),
+        ("a-b>c = 1", {"a-b>c": 1}),
+        ("a- -> /b", {"a- ->": "/b"}),
+        ("x = {'b': [1, 2]}", {"x": {"b": [1, 2]}}),
+    ],
+)
+def test_first_operator_after_the_name_decides(line, expected):
+    assert nodes(f"/a\n  {line}\n")["/a"] == expected
+
+
+def test_line_that_starts_with_a_slash_is_a_node():
+    assert nodes("/a=b\n  /x : t = 1") == {"/a=b": {}, "/a=b/x": {"type": "t = 1"}}
+    assert complaints("/a\n  /x = 1") == [(2, 3, "expected /NODE or /NODE : TYPE")]
+
+
+def test_byte_order_mark_and_line_ends_of_windows_are_accepted():
+    parsed = parse_bytes("a.zk", b"\xef\xbb\xbf/a : foo\r\n  x = 'y'\r\n\r\n  /b\r\n")
+    assert parsed.problems == ()
+    assert parsed.tree == Tree({"/a": {"type": "foo", "x": "y"}, "/a/b": {}})
+    assert parsed.positions["/a"] == (1, 1)
+
+
+def test_positions_of_nodes_and_links_are_known():
+    parsed = parse("a.zk", "# top\n/a\n  x = 1\n  /b\n    c -> /a\n  y => b\n")
+    assert dict(parsed.positions) == {"/a": (2, 1), "/a/b": (4, 3)}
+    assert len(parsed.positions) == 2
+    assert "/a/c" not in parsed.positions
+    assert parsed.links == {("/a/b", "c ->"): (5, 5), ("/a", "y =>"): (6, 3)}
+
+
+ERRORS = [
+    ("x = 1", [(1, 1, "a property must stand below the node it belongs to")]),
+    ("/a\nx = 1", [(2, 1, "a property must stand below the node it belongs to")]),
+    ("/a b", [(1, 1, "expected /NODE or /NODE : TYPE")]),
+    ("/a :", [(1, 1, "expected /NODE or /NODE : TYPE")]),
+    ("/", [(1, 1, "expected /NODE or /NODE : TYPE")]),
+    ("/a/b", [(1, 2, "'a/b' is not a node name")]),
+    ("/..", [(1, 2, "'..' is not a node name")]),
+    ("/é", [(1, 2, "'\\xe9' is not a node name")]),
+    ("/" + "a" * 5000, [(1, 2, "aaa...' is not a node name")]),
+    ("/a\n  hello", [(2, 3, "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME => PATH")]),
+    ("/a\n  = 1", [(2, 3, "expected /NODE, /NODE : TYPE, NAME = VALUE")]),
+    ("/a\n  x y = 1", [(2, 3, "expected /NODE, /NODE : TYPE, NAME = VALUE")]),
+    ("/a\n  x =", [(2, 6, "expected a value after =")]),
+    ("/a\n  x == 1", [(2, 6, "cannot read = 1")]),
+    ("/a\n  xé = [1, é]", [(2, 12, "found é (a name)")]),
+    ("/a\n  " + "x" * 300 + " = 1", [(2, 3, "is not a property name")]),
+    ("/a\n  x ->", [(2, 7, "expected the path of a node after ->")]),
+    ("/a\n  x -> b c", [(2, 8, "expected the path of a node after ->")]),
+    ("/a\n  x -> /b # c", [(2, 8, "expected the path of a node after ->")]),
+    ("/a\n  x -> /b//c", [(2, 8, "'/b//c' is not a path: '' is not a node name")]),
+    ("/a\n  x -> /", [(2, 8, "'/' is not a path")]),
+    ("/a\n  x =>", [(2, 7, "expected the path of a node and, if it is another, a property after =>")]),
+    ("/a\n  x => b c d", [(2, 8, "expected the path of a node and, if it is another, a property after =>")]),
+    ("/a\n  x => b c=", [(2, 8, "'c=' is not a property name")]),
+    ("/a\n  x = 1\n    y = 2\n    z = 3\n", [(3, 5, "only nodes can have indented lines below them")]),
+    ("/a\n  /b\n  x = 1\n    /c\n", [(4, 5, "only nodes can have indented lines below them")]),
+    ("/a\n    /b\n  /c\n  x = 1", [(3, 3, "the indentation fits no line above")]),
+    ("  /a\n/b\n/c\n", [(2, 1, "the indentation fits no line above")]),
+    ("/a\n/b\n/a\n  x = 1\n", [(3, 1, "the node is there twice; first in line 1")]),
+    ("/a\n  /b\n  /c\n  /b\n", [(4, 3, "the node is there twice; first in line 2")]),
+    ("/a\n  x = 1\n  y = 1\n  x = 2\n", [(4, 3, "the property x is set twice in this node; first in line 2")]),
+    (
+        "/a\n  /x\n    z = 1\n  y = 1\n  z = 1\n  z = 2\n",
+        [(6, 3, "the property z is set twice in this node; first in line 5")],
+    ),
+    (
+        "/a\n  x = 1\n/b\n  y = 1\n    x = 1\n    x = 2\n",
+        [(5, 5, "only nodes can have"), (6, 5, "the property x is set twice in this node; first in line 5")],
+    ),
+    ("/a : b\n  type = 'c'\n", [(2, 3, "the property type is set twice in this node; first in line 1")]),
+    (
+        "/a\n  b -> c\n  /b\n    b -> d\n  b -> e\n",
+        [(5, 3, "the property b is set twice in this node; first in line 2")],
+    ),
+    ("/a\n  /b\n\t/c\n", [(3, 1, "tabs and spaces are mixed")]),
+    ("/a\n  \tx = 1\n", [(2, 3, "tabs and spaces are mixed")]),
+    ("/a\n\u00a0\u00a0x = 1\n", [(2, 1, "the line begins with the blank U+00A0: indent with spaces")]),
+    ("/a\n  x = 'a\0b'\n", [(2, 9, "the character U+0000 is not allowed in a tree file")]),
+    ("/a\0", [(1, 3, "the character U+0000 is not allowed")]),
+    ("# a\r/b", [(1, 4, "the character U+000D is not allowed")]),
+    ("/a\n  x = 1\x0c\n", [(2, 8, "the character U+000C is not allowed")]),
+    ("/a\n  x = '\ud800'\n", [(2, 8, "the character U+D800 is not allowed")]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ERRORS, ids=lambda found: repr(found)[:40])
+def test_error_has_its_place_and_no_consequences(text, expected):
+    found = complaints(text)
+    assert [place[:2] for place in found] == [place[:2] for place in expected]
+    assert all(wanted[2] in got[2] for got, wanted in zip(found, expected, strict=True)), found
+
+
+def test_all_errors_of_a_file_are_reported():
+    text = """\
+/a b
+  x = oops
+  /c
+    y = 1
+  /c
+/d
+  z = 1.2.3
+  z = 2
+  w ->
+   v = 1
+  /e : t
+    type = 't'
+/d
+  u = [
+"""
+    assert [(line, column) for line, column, _ in complaints(text)] == [
+        (1, 1),
+        (2, 7),
+        (5, 3),
+        (7, 10),
+        (9, 7),
+        (10, 4),
+        (12, 5),
+        (13, 1),
+        (14, 7),
+    ]
+
+
+def test_problem_names_the_node_it_is_in():
+    (found,) = parse("a.zk", "/a\n  /b\n    x = 1.2.3").problems
+    assert found.path == "/a/b"
+    assert str(found).startswith("a.zk:3:12: /a/b: cannot read 1.2.3")
+
+
+def test_what_is_right_is_kept_whatever_else_is_wrong():
+    parsed = parse("a.zk", "/a\n  x = oops\n  y = 1\n  /b c\n    z = 1\n    l -> /a\n  /d\n")
+    assert parsed.tree == Tree({"/a": {"y": 1}, "/a/d": {}})
+    assert dict(parsed.positions) == {"/a": (1, 1), "/a/d": (7, 3)}
+    assert parsed.links == {}
+
+
+def test_bytes_that_are_not_utf_8_are_reported_with_their_places():
+    found = parse_bytes("a.zk", b"/a\n  x = '\xe9'\n  y = '\xc3\xa9'\n# \xff\n").problems
+    assert [str(problem) for problem in found] == [
+        "a.zk:2:8: /a: the byte 0xe9 is not UTF-8 text",
+        "a.zk:4:3: the byte 0xff is not UTF-8 text",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_refused(encoding):
+    assert parse_bytes("a.zk", "\ufeff/a".encode(encoding)).problems
+
+
+def test_utf_16_is_named():
+    (problem,) = parse_bytes("a.zk", "/a".encode("utf-16")).problems
+    assert str(problem) == "a.zk:1:1: the file is UTF-16; save it as UTF-8"
+
+
+def test_nesting_is_limited():
+    deep = "\n".join(" " * depth + "/n" for depth in range(4_000))
+    assert complaints(deep, depth=64) == [(65, 65, "lines are nested deeper than 64 levels")]
+    assert complaints("/a\n /b\n  x = 1\n", depth=3) == []
+    assert complaints("/a\n /b\n  /c\n/d\n /e\n  /f", depth=2) == [
+        (3, 3, "lines are nested deeper than 2 levels"),
+        (6, 3, "lines are nested deeper than 2 levels"),
+    ]
+
+
+def test_values_are_limited():
+    text = f"/a\n  x = '{'y' * 2**20}'\n  z = 1\n"
+    assert complaints(text) == [
+        (2, 7, "the value of x has 1048578 characters; at most 262144 are allowed"),
+    ]
+    assert complaints("/a : tttt", value=3) == [(1, 6, "the type has 4 characters; at most 3 are allowed")]
+    assert complaints("/a\n  x -> /bcd", value=3) == [
+        (2, 8, "the value of x has 4 characters; at most 3 are allowed")
+    ]
+
+
+def test_number_of_nodes_is_limited():
+    text = "/a\n  /b\n  /c\n  /d\n"
+    assert complaints(text, nodes=4) == []
+    assert complaints(text, nodes=3) == [(4, 3, "more than 3 nodes in one file")]
+
+
+def test_many_duplicates_are_reported_in_reasonable_time():
+    assert len(complaints("/a\n" * 20_000)) == 19_999
+    assert len(complaints("/a\n" + "  x = 1\n" * 20_000)) == 19_999
+    many = "".join(f"  x{n} = 1\n" for n in range(10_000))
+    found = complaints("/a\n" + many + many)
+    assert len(found) == 10_000
+    assert found[-1] == (20_001, 3, "the property x9999 is set twice in this node; first in line 10001")
+
+
+WORDS = [
+    "/a",
+    "/b",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\n  ",
+    "\n    ",
+    "x",
+    "=",
+    "->",
+    "=>",
+    ":",
+    "#",
+    "'",
+    "1",
+    "[",
+    "\r",
+    "\0",
+    "/",
+]
+
+
+@given(st.text() | st.lists(st.sampled_from(WORDS), max_size=40).map("".join))
+@example("/a\n  x = 1\n    y\n   z\n /b")
+def test_any_text_is_read(text):
+    parsed = parse("a.zk", text)
+    count = text.count("\n") + 1
+    assert all(1 <= problem.line <= count and problem.column >= 1 for problem in parsed.problems)
+    assert set(parsed.positions) == set(parsed.tree)
+    assert all(parent_path(path) in {"", *parsed.tree.nodes} for path in parsed.tree)
+    assert set(parsed.links) <= {(path, name) for path in parsed.tree for name in parsed.tree.nodes[path]}
+
+
+@given(st.binary())
+def test_any_bytes_are_read(content):
+    parsed = parse_bytes("a.zk", content)
+    assert set(parsed.positions) == set(parsed.tree)
+
+
+NAMES = ["a", "a.b", "x-", "-", "..", "_1", "a:", "a" * 120]
+OPERATORS = [" = ", "=", " -> ", "->", " => ", " : ", ":", " =", " -> ../", " -> /"]
+VALUES = ["1", "-1", "007", "1.5", "'a'", "'it\\'s'", '"a"', "'a -> b'", "''", "x", "/a/b", "..", "'é'", "a b", ""]
+
+
+@given(
+    st.tuples(
+        st.sampled_from(["", " ", "    ", "\t"]),
+        st.sampled_from(["", "/", "#"]),
+        st.sampled_from(NAMES),
+        st.sampled_from(OPERATORS),
+        st.sampled_from(VALUES) | st.integers().map(str) | st.text("ab '=/\\", max_size=5),
+        st.sampled_from(["", " ", "\r"]),
+    ).map("".join)
+)
+def test_plain_line_is_read_as_its_pieces_are(line):
+    assert LineReader(LIMITS).read(line) == LineReader(LIMITS)._read_pieces(line)
