@@ -1,0 +1,162 @@
+# shellcheck shell=bash
+# Sourced by scripts/demo and scripts/test: from a fresh machine with Python 3.11 and git to one on which they run.
+#
+#   become_root "$0" "$@"     packages and their databases are root's business; sudo is used where there is one
+#   prepare [EXTRA]           makes .venv with the project (and an extra of it) and installs the system's packages
+#
+# What is installed is found again by the second run, which then takes no time.
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+become_root() {
+    [ "$(id -u)" = 0 ] && return
+    command -v sudo >/dev/null || fail "$1 needs root: run it as root, or install sudo"
+    exec sudo --preserve-env=CI,TERM,NO_COLOR,COLUMNS,JAVA_HOME,ZOOKEEPER_HOME,http_proxy,https_proxy,no_proxy "$@"
+}
+
+prepare() {
+    local extra=${1:-}
+    local stamp=.venv/ready${extra:+-$extra}
+    mkdir -p build
+    if ! is_current "$stamp"; then
+        make_environment "$extra"
+        install_system_packages "$extra"
+        pwd >"$stamp"
+    fi
+    find_zookeeper || fail "there is still no ZooKeeper; remove $PWD/$stamp and run this again"
+    PATH=$PWD/.venv/bin:$PATH
+}
+
+# Whether everything was installed since the last change of what is wanted, for a checkout in this place.
+is_current() {
+    [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ]
+}
+
+# Runs a step and shows what it printed only if it failed.
+quietly() {
+    local what=$1
+    shift
+    say "setting up: $what"
+    if ! "$@" </dev/null >build/setup.log 2>&1; then
+        tail -n 40 build/setup.log >&2
+        fail "could not set up: $what (the whole output is in $PWD/build/setup.log)"
+    fi
+}
+
+make_environment() {
+    local python target=.
+    python=$(find_python) || fail "expected Python 3.11 or later on the PATH, and found none; install it"
+    [ -z "$1" ] || target=".[$1]"
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null && command -v apt-get >/dev/null; then
+        quietly "Python's venv module" apt_install python3-venv
+    fi
+    # A virtual environment cannot be moved, and one of another Python is of no use.
+    if ! .venv/bin/python -c "import sys; sys.exit(sys.prefix != '$PWD/.venv')" 2>/dev/null; then
+        rm -rf .venv
+        quietly "virtual environment in .venv" "$python" -m venv .venv
+    fi
+    quietly "Python packages" env PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 \
+        .venv/bin/python -m pip install --quiet --editable "$target"
+}
+
+find_python() {
+    local name
+    for name in python3 python3.{14..11} python; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+install_system_packages() {
+    if command -v apt-get >/dev/null; then
+        install_debian "$1"
+    elif command -v dnf >/dev/null; then
+        install_fedora "$1"
+    else
+        fail "expected a system with apt-get or dnf; install by hand: ZooKeeper, a Java runtime, rpm, dnf, createrepo_c, gpg"
+    fi
+}
+
+install_debian() {
+    local -a wanted=()
+    has java || wanted+=(default-jre-headless)
+    { has rpm && has rpmbuild && has rpmsign; } || wanted+=(rpm)
+    has dnf || wanted+=(dnf)
+    has createrepo_c || wanted+=(createrepo-c)
+    has git || wanted+=(git)
+    has gpg || wanted+=(gnupg)
+    has ssh-keygen || wanted+=(openssh-client)
+    [ "$1" != test ] || has shellcheck || wanted+=(shellcheck)
+    [ "$1" != test ] || has svnadmin || wanted+=(subversion)
+    if ! has_zookeeper; then
+        refresh_apt
+        if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
+    fi
+    [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" apt_install "${wanted[@]}"
+    has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+}
+
+install_fedora() {
+    local -a wanted=()
+    has java || wanted+=(java-headless)
+    has rpmbuild || wanted+=(rpm-build)
+    has rpmsign || wanted+=(rpm-sign)
+    has createrepo_c || wanted+=(createrepo_c)
+    has dnf-3 || wanted+=(python3-dnf) # dnf 4, where dnf is dnf 5
+    has git || wanted+=(git-core)
+    has gpg || wanted+=(gnupg2)
+    has ssh-keygen || wanted+=(openssh-clients)
+    [ "$1" != test ] || has shellcheck || wanted+=(ShellCheck)
+    [ "$1" != test ] || has svnadmin || wanted+=(subversion)
+    has_zookeeper || has mvn || wanted+=(maven)
+    [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
+    has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+}
+
+has() {
+    command -v "$1" >/dev/null
+}
+
+refresh_apt() {
+    [ -n "${apt_is_fresh:-}" ] || quietly "package lists" apt-get --quiet update
+    apt_is_fresh=1
+}
+
+apt_install() {
+    [ -n "${apt_is_fresh:-}" ] || apt-get --quiet update
+    apt_is_fresh=1
+    DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install --no-install-recommends "$@"
+}
+
+# Whether there is a ZooKeeper on this machine, not only one in a container image.
+has_zookeeper() {
+    find_zookeeper && .venv/bin/python -c 'import sys; from zkdeployment.sandbox.zookeeper import find; sys.exit(not find().java)'
+}
+
+# Whether the sandbox finds a ZooKeeper; one that was fetched here is made known to it.
+find_zookeeper() {
+    if [ -z "${ZOOKEEPER_HOME:-}" ] && [ -d build/zookeeper/lib ]; then
+        export ZOOKEEPER_HOME=$PWD/build/zookeeper
+    fi
+    .venv/bin/python -c 'from zkdeployment.sandbox.zookeeper import find; find()' 2>/dev/null
+}
+
+# Where no distribution package is: the jars of a release and of what its server needs, by maven.
+fetch_zookeeper() {
+    rm -rf build/zookeeper build/zookeeper-pom
+    mkdir -p build/zookeeper-pom
+    cp scripts/zookeeper-pom.xml build/zookeeper-pom/pom.xml
+    mvn --batch-mode --quiet --file build/zookeeper-pom/pom.xml \
+        dependency:copy-dependencies -DoutputDirectory="$PWD/build/zookeeper/lib" || return
+    rm -r build/zookeeper-pom
+}
