@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Deployment, Wanted
     from zkdeployment.model.host import Host, Identity
-    from zkdeployment.model.inventory import Inventory, Marker, Packages
+    from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Packages
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.model.publication import LiveTree, Publication, PublicationRequest, SourceFile
     from zkdeployment.model.stop import Stop
@@ -234,6 +234,9 @@ class FleetStore(Protocol):
 
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
+
+    def publish_inventory(self, known: KnownHost) -> None:
+        """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""
 
 
 class PublicationStore(Protocol):

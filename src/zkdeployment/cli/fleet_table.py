@@ -21,6 +21,7 @@ _COLOURS = {
     HostState.BEHIND: "yellow",
     HostState.DEPLOYING: "cyan",
     HostState.FAILED: "red",
+    HostState.ABSENT: "magenta",
     HostState.UNKNOWN: "magenta",
 }
 

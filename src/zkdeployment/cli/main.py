@@ -17,6 +17,7 @@ from zkdeployment.errors import ZkdeploymentError
 VERBS = {
     "agent": ("agent", "Run the host agent in the foreground."),
     "config": ("config", "Check a configuration file."),
+    "forget": ("forget", "Forget hosts that are gone for good."),
     "lint": ("lint", "Check tree files."),
     "monitor": ("monitor", "Nagios check of this host."),
     "provide": ("provide", "Register an instance of a service while a command runs."),

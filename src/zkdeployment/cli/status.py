@@ -17,8 +17,6 @@ from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_v
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zkdeployment.model.snapshot import Snapshot
-
 #: The revision of ``--wait`` without a revision: the one that is wanted.
 _WANTED = ""
 _INTERVAL = 0.5
@@ -57,7 +55,7 @@ def command(
         operations = Operations(session)
 
         def look() -> FleetStatus:
-            return _judge(operations.snapshot(), hosts)
+            return fleet_status(operations.snapshot(), asked=hosts)
 
         if watch:
             _follow(look, lambda _status: False, timeout)
@@ -71,12 +69,6 @@ def command(
             code = _EXIT[wait_verdict(status, revision, hosts)]
     _show(status, output)
     raise click.exceptions.Exit(code)
-
-
-def _judge(snapshot: Snapshot, asked: Sequence[str]) -> FleetStatus:
-    return fleet_status(
-        snapshot.cluster, snapshot.hosts, snapshot.stops, asked=asked, published=snapshot.published
-    )
 
 
 def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:

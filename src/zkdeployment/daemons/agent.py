@@ -11,6 +11,7 @@ import structlog
 
 from zkdeployment.daemons.executor import Executor
 from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.stocktaking import Stocktaking
 from zkdeployment.errors import (
     ConflictError,
     HostFilesError,
@@ -64,6 +65,7 @@ class Agent:
         self._presence = presence
         self._control = control
         self._after = after
+        self._stock = Stocktaking(doors, presence.host.identity)
         self._held: ClusterState | None = None
         self._followed = False
 
@@ -148,6 +150,7 @@ class Agent:
         """Look at the cluster version once and do what it asks for."""
         try:
             self._presence.refresh()
+            self._stock.catch_up()
             cluster = self._presence.insist(self._doors.fleet.cluster)
             revision = None if cluster is None else cluster.revision
             if cluster is None or revision is None:
@@ -188,6 +191,7 @@ class Agent:
                 self._presence.succeed(revision)
             reach("after:record")
         except _FailedError:
+            self._stock.take()
             return Outcome.FAILED
         get_logger().info("deployment-done")
         return Outcome.DONE
@@ -199,11 +203,14 @@ class Agent:
             executor.execute(todo)
         except ConflictError as moved:
             get_logger().warning("deployment-abandoned", reason=str(moved))
+            self._stock.take()
             cluster = self._presence.insist(self._doors.fleet.cluster)
             if cluster is None or cluster.revision is None:
                 self._run_after(deployment, revision, len(todo.steps))
             self._presence.abandon()
             raise
+        if todo.steps:
+            self._stock.take()  # before the host counts as done: plans made then are to be exact
         self._run_after(deployment, revision, len(todo.steps))
 
     def _run_after(self, deployment: _Deployment, revision: Revision, steps: int) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.snapshot import Snapshot
     from zkdeployment.model.tree import Value
 
 
@@ -25,7 +25,8 @@ class HostState(Enum):
     BEHIND = "behind"
     DEPLOYING = "deploying"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # not registered, or nothing says what it is to have
+    ABSENT = "absent"  # known, but not registered
+    UNKNOWN = "unknown"  # nobody knows the host, or nothing says what it is to have
 
 
 class Verdict(Enum):
@@ -40,7 +41,8 @@ class Verdict(Enum):
 class HostStatus:
     """One host: what it has, what it is to have, and what it is doing. ``steps`` are (done, in all).
 
-    ``since`` is when its state last changed, in seconds since the epoch.
+    ``since`` is when its state last changed, in seconds since the epoch; for an absent host it is when that last
+    told what it has. ``expected``: it counts; an absent host does not unless a published target means it.
     """
 
     id: str
@@ -53,6 +55,7 @@ class HostStatus:
     steps: tuple[int, int] | None = None
     error: str | None = None
     since: float | None = None
+    expected: bool = True
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it."""
@@ -67,6 +70,7 @@ class HostStatus:
             "steps": None if self.steps is None else [*self.steps],
             "error": self.error,
             "since": self.since,
+            "expected": self.expected,
         }
 
 
@@ -97,30 +101,27 @@ class FleetStatus:
         }
 
 
-def fleet_status(
-    cluster: Cluster | None,
-    hosts: Sequence[Host],
-    stops: Iterable[Stop] = (),
-    *,
-    asked: Collection[str] = (),
-    published: Revision | None = None,
-) -> FleetStatus:
-    """Judge the fleet, or only the hosts ``asked`` for by id or name; those not registered are unknown.
+def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetStatus:
+    """Judge the fleet, or only the hosts ``asked`` for by id or name; those nobody knows are unknown.
 
-    ``published`` is the revision that was last published whole: what hosts are to have while the cluster version
-    is null or false. A fleet without hosts is not converged.
+    While the cluster version is null or false hosts are to have the revision that was last published whole. Of
+    absent hosts those count that a published target means, or that were asked for. A fleet in which no host counts
+    is not converged.
     """
-    wanted = _wanted(cluster, published)
-    registered = sorted((_host_status(host, wanted) for host in hosts), key=lambda host: (host.name, host.id))
-    rows = _asked(registered, asked, wanted) if asked else tuple(registered)
+    cluster = snapshot.cluster
+    wanted = _wanted(cluster, snapshot.published)
+    known = [*(_host_status(host, wanted) for host in snapshot.hosts), *_absent(snapshot, wanted)]
+    known.sort(key=lambda host: (host.name, host.id))
+    rows = _asked(known, asked, wanted) if asked else tuple(known)
+    counted = [row for row in rows if row.expected]
     running = cluster is not None and cluster.state is ClusterState.RUNNING
     stopped = cluster is not None and cluster.state is ClusterState.STOPPED
-    reasons = tuple(str(stop) for stop in sorted(stops, key=lambda stop: stop.time)) if stopped else ()
+    reasons = tuple(map(str, sorted(snapshot.stops, key=lambda stop: stop.time))) if stopped else ()
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=rows,
-        converged=running and bool(rows) and all(row.state is HostState.CONVERGED for row in rows),
+        converged=running and bool(counted) and all(row.state is HostState.CONVERGED for row in counted),
         stopped=reasons,
         summary=_cluster_summary(cluster, reasons) + _hosts_summary(rows, wanted),
     )
@@ -132,6 +133,7 @@ def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: 
     Revisions are compared as text; the start of a git commit id, of seven digits at least, will do.
     """
     rows = _asked(status.hosts, hosts, status.wanted) if hosts else status.hosts
+    rows = tuple(row for row in rows if row.expected)
     stopped = status.cluster is not None and status.cluster.state is ClusterState.STOPPED
     if revision is None:
         running = status.cluster is not None and status.cluster.state is ClusterState.RUNNING
@@ -172,8 +174,25 @@ def _host_status(host: Host, wanted: Revision | None) -> HostStatus:
     )
 
 
+def _absent(snapshot: Snapshot, wanted: Revision | None) -> Iterator[HostStatus]:
+    names = {host.identity.name for host in snapshot.hosts}
+    for known in snapshot.absent:
+        one = known.identity
+        # Another host that has its name now took its place, unless it is meant by its id.
+        meant = (one.id,) if one.name in names else one.target_names
+        yield HostStatus(
+            id=one.id,
+            name=one.name,
+            state=HostState.ABSENT,
+            role=one.role,
+            wanted=wanted,
+            since=known.time or None,
+            expected=not snapshot.targets.isdisjoint(meant),
+        )
+
+
 def _asked(rows: Iterable[HostStatus], asked: Collection[str], wanted: Revision | None) -> tuple[HostStatus, ...]:
-    rows = [row for row in rows if row.id in asked or row.name in asked]
+    rows = [replace(row, expected=True) for row in rows if row.id in asked or row.name in asked]
     known = {name for row in rows for name in (row.id, row.name)}
     missing = sorted(set(asked) - known)
     return (

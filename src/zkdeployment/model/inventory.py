@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.model.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
+from zkdeployment.model.host import Identity  # noqa: TC001  the same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,3 +75,17 @@ class Inventory:
     checkouts: Mapping[str, str] = field(default_factory=dict)
     applications: frozenset[str] = frozenset()
     controllers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHost:
+    """A host and what it last published of itself, under ``/zkdeployment/inventory``; that outlives its session.
+
+    ``inventory`` is ``None`` when what it has is unknown; ``unknown`` says why. ``time`` is when that was written,
+    in seconds since the epoch.
+    """
+
+    identity: Identity
+    inventory: Inventory | None = None
+    time: float = 0.0
+    unknown: str = ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class Snapshot:
     """Cluster, hosts and stops, both sorted by host id; ``published`` is the revision wholly published, if any.
 
-    ``cluster`` is ``None`` where there is no ``/hosts``.
+    ``cluster`` is ``None`` where there is no ``/hosts``. ``absent`` are hosts that are known but not registered,
+    ``targets`` the names that are published as targets.
     """
 
     cluster: Cluster | None = None
@@ -24,3 +26,5 @@ class Snapshot:
     hosts: tuple[Host, ...] = ()
     stops: tuple[Stop, ...] = ()
     request: PublicationRequest | None = None
+    absent: tuple[KnownHost, ...] = ()
+    targets: frozenset[str] = frozenset()

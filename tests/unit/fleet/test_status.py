@@ -2,9 +2,12 @@ import json
 
 import pytest
 
-from zkdeployment.fleet.status import HostState, Verdict, fleet_status, wait_verdict
+from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
+from zkdeployment.fleet.status import fleet_status as judge
 from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -15,6 +18,10 @@ STOP = Stop("h2", "app2", REVISION, "deploy /who/myfoo 0", "exit status 1", 5.0)
 
 def host(name="h1", version=REVISION, **fields):
     return Host(Identity(name, name.replace("h", "app"), fields.pop("role", None)), version=version, **fields)
+
+
+def fleet_status(cluster, hosts, stops=(), *, asked=(), **more):
+    return judge(Snapshot(cluster, hosts=tuple(hosts), stops=tuple(stops), **more), asked=asked)
 
 
 def states(status):
@@ -69,6 +76,7 @@ def test_hosts_are_sorted_by_name_and_carry_what_they_do():
         "steps": [1, 3],
         "error": None,
         "since": None,
+        "expected": True,
     }
 
 
@@ -176,3 +184,32 @@ def test_revisions_are_cut_for_reading_when_they_are_commit_ids():
     assert short(REVISION) == REVISION[:12]
     assert short(1112) == "1112"
     assert short("initial") == "initial"
+
+
+GONE = KnownHost(Identity("h7", "app7", "web"), time=5.0)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"), [({"h7"}, True), ({"app7"}, True), ({"web"}, True), ({"h1", "/roles/web"}, False)]
+)
+def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(targets, expected):
+    status = fleet_status(CLUSTER, [host()], absent=(GONE,), targets=frozenset(targets))
+    assert states(status) == {"h1": HostState.CONVERGED, "h7": HostState.ABSENT}
+    assert status.hosts[1].since == 5.0
+    assert status.hosts[1].expected is expected
+    assert status.converged is not expected
+    assert status.summary == "2 hosts: 1 converged, 1 absent at 0123456789ab"
+    assert wait_verdict(status, REVISION) is (Verdict.WAITING if expected else Verdict.REACHED)
+
+
+def test_an_absent_host_whose_name_another_one_has_now_was_replaced():
+    absent = (KnownHost(Identity("old", "app1")),)
+    assert fleet_status(CLUSTER, [host("h1")], absent=absent, targets=frozenset({"app1"})).converged
+    assert not fleet_status(CLUSTER, [host("h1")], absent=absent, targets=frozenset({"old"})).converged
+
+
+def test_an_absent_host_that_was_asked_for_counts():
+    status = fleet_status(CLUSTER, [host("h1")], absent=(GONE,), asked=["app7"])
+    assert states(status) == {"h7": HostState.ABSENT}
+    assert not status.converged
+    assert wait_verdict(status, REVISION, ["h7"]) is Verdict.WAITING

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.assignments import read_wanted
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.remains import remove_remains
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment, Wanted
     from zkdeployment.model.host import Identity
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.stop import Stop
 
 #: How often a write is tried again when others write to the same nodes at the same time.
@@ -59,6 +62,7 @@ class ZooKeeperFleet:
         self._own_sessions = {previous_session}
         self._save_session = save_session
         self._path: str | None = None
+        self._told: KnownHost | None = None
         self._delay = LockDelay(lock_delay)
         self._patience = session.session_timeout + _MARGIN if patience is None else patience
 
@@ -146,6 +150,12 @@ class ZooKeeperFleet:
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
         return RoleRequestLock(self._session, role, identity)
+
+    def publish_inventory(self, known: KnownHost) -> None:
+        """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""
+        if self._told is None or replace(self._told, time=known.time) != known:
+            write_inventory(self._session, known)
+            self._told = known
 
     def _wait_for_place(self, path: str, host: Host, deadline: float) -> Node | None:
         """Return the node to be replaced, ``None`` if there is none.

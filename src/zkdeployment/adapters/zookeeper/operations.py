@@ -6,8 +6,10 @@ import threading
 import time
 import uuid
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtree
 from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.tree import Properties
     from zkdeployment.tree.links import Lookup
@@ -43,10 +46,12 @@ class Operations:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._gone: dict[str, KnownHost] = {}
 
     def snapshot(self) -> Snapshot:
         """Read the fleet's state: the names of the hosts, then everything in pipelined rounds."""
         hosts = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
+        names = {path.rpartition("/")[2] for path in hosts}
         cluster, targets, request, *rest = self._session.get_many(
             [paths.HOSTS, paths.TARGETS, paths.REQUEST, *hosts]
         )
@@ -60,7 +65,16 @@ class Operations:
             ),
             stops=self.stops(),
             request=None if request is None else request_from_properties(request.properties),
+            absent=self._absent(known_ids(self._session) - names),
+            targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
         )
+
+    def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
+        """Read what absent hosts last told, once: it does not change until they are back."""
+        new = read_inventories(self._session, host_ids - self._gone.keys())
+        gone = {**self._gone, **{known.identity.id: known for known in new}}
+        self._gone = {host_id: gone[host_id] for host_id in sorted(host_ids) if host_id in gone}
+        return tuple(self._gone.values())
 
     def stops(self) -> tuple[Stop, ...]:
         """Read what stopped the fleet."""
@@ -125,6 +139,14 @@ class Operations:
                     f"no syncer published within {timeout:g} s, so the request was taken back;"
                     " is one running ('zkdeployment sync CONFIG --interval S')?"
                 )
+
+    def forget(self, host: str) -> KnownHost:
+        """Forget a host (id or name) that is gone for good; ``RefusedError`` if it is registered, or unknown."""
+        known = {one.identity.id: one for one in read_inventories(self._session)}
+        named = [one.identity.id for one in known.values() if one.identity.name == host]
+        host_id = host if host in known or len(named) != 1 else named[0]
+        forget_host(self._session, host_id)
+        return known[host_id]
 
     def live_tree(self) -> LiveTree:
         """Read the whole live tree."""

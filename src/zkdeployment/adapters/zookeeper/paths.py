@@ -12,10 +12,11 @@ OURS = "/zkdeployment"
 TARGETS = f"{OURS}/targets"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
+INVENTORY = f"{OURS}/inventory"
 REQUEST = f"{OURS}/request"
 
 #: The nodes that every publication and every agent find or make.
-SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, STOPS, BUSY)
+SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, STOPS, BUSY, INVENTORY)
 
 
 def target_path(name: str) -> str:

@@ -1,0 +1,181 @@
+"""What hosts have, as they publish it: a node for each host, compressed, which outlives the host's session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT, Create, Delete, Set
+from zkdeployment.errors import RefusedError
+from zkdeployment.log import get_logger
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.adapters.zookeeper.session import Session
+
+
+def write_inventory(session: Session, known: KnownHost) -> None:
+    """Write what a host has, unless the node says so already; what is too large is written as unknown."""
+    path = _path(known.identity.id)
+    data = encode(known)
+    if len(data) > NODE_LIMIT:
+        unknown = f"its inventory takes {len(data)} bytes, but a node holds {NODE_LIMIT} at most"
+        get_logger().warning("inventory-too-large", reason=unknown)
+        known = replace(known, inventory=None, unknown=unknown)
+        data = encode(known)
+    node = session.get(path)
+    if node is None:
+        session.ensure(paths.INVENTORY)
+        session.commit(Create(path, data))
+    elif replace(decode(known.identity.id, node.data), time=known.time) != known:
+        session.commit(Set(path, data, node.version))
+
+
+def read_inventories(session: Session, host_ids: Iterable[str] | None = None) -> tuple[KnownHost, ...]:
+    """Read what hosts (default: all that are known) last published, in one pipelined round, sorted by id."""
+    names = sorted(session.children(paths.INVENTORY) or () if host_ids is None else host_ids)
+    nodes = session.get_many(_path(name) for name in names)
+    return tuple(decode(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def known_ids(session: Session) -> frozenset[str]:
+    """Return the ids of all hosts that ever published what they have, and were not forgotten."""
+    return frozenset(session.children(paths.INVENTORY) or ())
+
+
+def forget_host(session: Session, host_id: str) -> None:
+    """Remove what a host published; raises ``RefusedError`` if it is registered, or not known."""
+    registered, known = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id)])
+    if registered is not None:
+        raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
+    if known is None:
+        raise RefusedError(f"nothing is known of a host with the id {host_id}")
+    session.commit(Delete(_path(host_id), known.version))
+
+
+def encode(known: KnownHost) -> bytes:
+    """Return the data of a host's node."""
+    return pack(
+        {
+            "id": known.identity.id,
+            "name": known.identity.name,
+            "role": known.identity.role,
+            "time": known.time,
+            "unknown": known.unknown,
+            "inventory": None if known.inventory is None else _to_json(known.inventory),
+        }
+    )
+
+
+def decode(host_id: str, data: bytes) -> KnownHost:
+    """Read a host's node; what makes no sense is unknown, so that one bad node hides no fleet."""
+    try:
+        return _known_host(host_id, unpack(data))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        words = f"its inventory cannot be read ({type(error).__name__}: {error})"
+        return KnownHost(Identity(host_id, host_id), unknown=words)
+
+
+def _path(host_id: str) -> str:
+    return f"{paths.INVENTORY}/{host_id}"
+
+
+def _to_json(inventory: Inventory) -> dict[str, object]:
+    return {
+        "packages": {
+            name: [[one.epoch, one.version, one.release, one.arch] for one in found]
+            for name, found in inventory.packages.items()
+        },
+        "scripts": dict(inventory.scripts),
+        "directories": sorted(inventory.directories),
+        "markers": [
+            [
+                one.deployment.path,
+                one.deployment.number,
+                one.application,
+                one.package,
+                one.subtype,
+                one.script,
+                one.version,
+                list(one.files),
+            ]
+            for one in inventory.markers
+        ],
+        "managed": dict(inventory.managed),
+        "checkouts": dict(inventory.checkouts),
+        "applications": sorted(inventory.applications),
+        "controllers": sorted(inventory.controllers),
+    }
+
+
+def _known_host(host_id: str, value: Any) -> KnownHost:
+    found = value["inventory"]
+    return KnownHost(
+        identity=Identity(host_id, _text(value["name"]), _text_or_none(value["role"])),
+        inventory=None if found is None else _inventory(found),
+        time=float(value["time"]),
+        unknown=_text(value["unknown"]),
+    )
+
+
+def _inventory(value: Any) -> Inventory:
+    return Inventory(
+        packages={
+            _text(name): tuple(
+                Package(name, _number(epoch), _text(version), _text(release), _text(arch))
+                for epoch, version, release, arch in found
+            )
+            for name, found in value["packages"].items()
+        },
+        scripts=_texts(value["scripts"]),
+        directories=_names(value["directories"]),
+        markers=tuple(_marker(*fields) for fields in value["markers"]),
+        managed=_texts(value["managed"]),
+        checkouts=_texts(value["checkouts"]),
+        applications=_names(value["applications"]),
+        controllers=_names(value["controllers"]),
+    )
+
+
+def _marker(  # noqa: PLR0913, PLR0917  one for each field
+    path: Any, number: Any, application: Any, package: Any, subtype: Any, script: Any, version: Any, files: Any
+) -> Marker:
+    return Marker(
+        deployment=Deployment(_text(path), _number(number)),
+        application=_text(application),
+        package=_text_or_none(package),
+        subtype=_text_or_none(subtype),
+        script=_text_or_none(script),
+        version=_text_or_none(version),
+        files=tuple(_text(file) for file in files),
+    )
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {_text(name): _text(text) for name, text in value.items()}
+
+
+def _names(value: Any) -> frozenset[str]:
+    return frozenset(_text(name) for name in value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {value!r}")
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"expected a number, found {value!r}")
+    return value

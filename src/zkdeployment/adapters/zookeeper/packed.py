@@ -1,0 +1,35 @@
+"""Records of ours that may be large: JSON, compressed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+#: Nothing of ours is larger; more is damage, or made to fill the memory of whoever reads it.
+_LARGEST = 64 << 20
+
+
+def pack(value: object) -> bytes:
+    """Return the data of a node that holds a value; equal values give equal data."""
+    return zlib.compress(json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii"), 9)
+
+
+def unpack(data: bytes) -> object:
+    """Return the value, also of JSON that is not compressed; raises ``ValueError`` for anything else."""
+    if not data.startswith((b"{", b"[")):
+        data = _expand(data)
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _expand(data: bytes) -> bytes:
+    expander = zlib.decompressobj()
+    try:
+        found = expander.decompress(data, _LARGEST)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be expanded: {error}") from error
+    if not expander.eof:
+        raise ValueError("it is cut off, or too large")
+    return found

@@ -1,0 +1,27 @@
+"""``zkdeployment forget``."""
+
+from __future__ import annotations
+
+import click
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.options import zookeeper_options
+
+
+@click.command(name="forget")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+@zookeeper_options
+def command(connection: str, hosts: tuple[str, ...]) -> None:
+    """Forget hosts that are gone for good, so that 'status' no longer shows them as absent.
+
+    HOST is a host's id or name. A host that is registered is refused (exit code 3). One that comes back registers
+    as any new host does.
+
+    \b
+    Example:
+      zkdeployment forget app7.example.com
+    """
+    with Session(connection, session_timeout=10.0) as session:
+        for host in hosts:
+            click.echo(f"forgot {Operations(session).forget(host).identity}")

@@ -1,0 +1,38 @@
+"""Telling the fleet what this host has, so that plans can be made for it elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.inventory import KnownHost
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.doors import Doors
+    from zkdeployment.model.host import Identity
+
+
+class Stocktaking:
+    """Publishes a host's inventory; what goes wrong is logged and tried again, and fails nothing else."""
+
+    def __init__(self, doors: Doors, identity: Identity) -> None:
+        self._doors = doors
+        self._identity = identity
+        self._due = True
+
+    def take(self) -> None:
+        """Read what this host has and publish it if that changed."""
+        self._due = True
+        try:
+            inventory = self._doors.files.inventory(self._doors.packages.installed())
+            self._doors.fleet.publish_inventory(KnownHost(self._identity, inventory, self._doors.clock.now()))
+        except ZkdeploymentError as error:
+            get_logger().warning("inventory-not-published", reason=str(error))
+            return
+        self._due = False
+
+    def catch_up(self) -> None:
+        """Publish what could not be published before, if anything."""
+        if self._due:
+            self.take()

@@ -1,0 +1,69 @@
+"""What hosts publish of themselves, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.errors import RefusedError
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Package
+
+PACKAGES = {"foo": (Package("foo", 0, "1.0", "1", "noarch"),)}
+KNOWN = KnownHost(Identity("h1", "app1", "web"), Inventory(packages=PACKAGES), 5.0)
+NODE = "/zkdeployment/inventory/h1"
+
+
+@pytest.fixture
+def fleet(session):
+    return ZooKeeperFleet(session)
+
+
+def test_a_host_tells_what_it_has_only_when_that_changed(session, other, fleet, client):
+    fleet.publish_inventory(KNOWN)
+    assert read_inventories(session) == (KNOWN,)
+    fleet.publish_inventory(replace(KNOWN, time=6.0))
+    ZooKeeperFleet(other).publish_inventory(replace(KNOWN, time=7.0))  # as after a restart
+    assert client.get(NODE)[1].version == 0
+    changed = replace(KNOWN, inventory=Inventory(), time=8.0)
+    fleet.publish_inventory(changed)
+    assert read_inventories(session) == (changed,)
+
+
+def test_an_inventory_outlives_the_session_and_a_corrupt_one_is_replaced(session, other, client):
+    ZooKeeperFleet(other).publish_inventory(KNOWN)
+    other.close()
+    assert known_ids(session) == {"h1"}
+    client.set(NODE, b"rubbish")
+    assert read_inventories(session)[0].inventory is None
+    ZooKeeperFleet(session).publish_inventory(KNOWN)
+    assert read_inventories(session) == (KNOWN,)
+
+
+def test_what_no_node_can_hold_is_written_as_unknown(session, fleet):
+    chance = random.Random(1)
+    digits = (f"{chance.getrandbits(4096):x}" for _ in range(1200))
+    fleet.publish_inventory(replace(KNOWN, inventory=Inventory(managed={one: one[::-1] for one in digits})))
+    (found,) = read_inventories(session)
+    assert found.identity == KNOWN.identity
+    assert found.inventory is None
+    assert "a node holds 524288 at most" in found.unknown
+
+
+def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet, client):
+    operations = Operations(session)
+    fleet.publish_inventory(KNOWN)
+    client.create("/hosts/h1", b"{}", makepath=True, ephemeral=True)
+    with pytest.raises(RefusedError, match="h1 is registered"):
+        operations.forget("app1")
+    client.delete("/hosts/h1")
+    assert operations.snapshot().absent == (KNOWN,)
+    assert operations.forget("app1") == KNOWN
+    assert operations.snapshot().absent == ()
+    with pytest.raises(RefusedError, match="nothing is known of a host with the id h1"):
+        operations.forget("h1")

@@ -1,0 +1,100 @@
+"""What agents tell of what their hosts have: real ZooKeeper, real files, the fake package manager."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from kazoo.security import make_acl
+
+from support.waiting import wait_until
+from zkdeployment.adapters.filesystem import Filesystem
+from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.zookeeper.inventories import decode
+
+NODE = "/zkdeployment/inventory/h1"
+
+
+@pytest.fixture
+def host(fleet):
+    return fleet.host("h1", role="web")
+
+
+def told(fleet):
+    return decode("h1", fleet.client.get(NODE)[0])
+
+
+def has(host):
+    return Filesystem(host.root, RunDirectory(host.run)).inventory(host.packages.installed())
+
+
+def test_a_host_tells_all_it_has_at_registration_and_after_each_deployment_that_changed_it(fleet, host):
+    fleet.service("/who/myfoo", "foo bar", "1.0", web=2)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        assert told(fleet).identity.role == "web"
+        assert told(fleet).inventory == has(host)
+        assert set(has(host).packages) == {"foo"}
+        assert len(has(host).markers) == 2
+        writes = fleet.client.get(NODE)[1].version
+        assert writes == 1  # registered with nothing, deployed
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2, which changes nothing")
+        assert fleet.client.get(NODE)[1].version == writes
+        fleet.remove("/who")
+        fleet.set_version("r3")
+        wait_until(lambda: host.at("r3"), "r3")
+        assert told(fleet).inventory == has(host)
+        assert has(host).markers == ()
+    assert fleet.client.exists(NODE), "it outlives the agent"
+
+
+def test_what_a_failed_deployment_left_is_told_too(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", web=2)
+    fleet.set_version("r1")
+    host.fail("/who/myfoo 1")
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the error")
+        wait_until(lambda: len(told(fleet).inventory.markers) == 1, "the one that was deployed")
+        assert told(fleet).inventory == has(host)
+
+
+def test_an_inventory_that_cannot_be_written_fails_no_deployment_and_is_written_later(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    fleet.client.create(NODE, b"rubbish", makepath=True)
+    fleet.client.set_acls(NODE, [make_acl("world", "anyone", read=True, admin=True)])
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1 all the same")
+        assert told(fleet).inventory is None
+        fleet.client.set_acls(NODE, [make_acl("world", "anyone", all=True)])
+        fleet.set_version("r1", touched=True)
+        wait_until(lambda: told(fleet).inventory is not None, "the next look at the cluster version")
+        assert told(fleet).inventory == has(host)
+
+
+def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet, host):
+    def run(verb, *argv):
+        command = [sys.executable, "-m", "zkdeployment", verb, "-z", fleet.connection, *argv]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    fleet.client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    fleet.client.create("/zkdeployment/targets/web", b"[]")
+    with fleet.host("h2").agent(), host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        code, out = run("status", "-o", "json")
+        assert (code, [one["state"] for one in json.loads(out)["hosts"]]) == (0, ["converged", "converged"])
+        assert run("forget", "h1")[0] == 3
+    with fleet.host("h3").agent() as other:
+        wait_until(lambda: fleet.get("/hosts/h3").get("version") == "r1" or other.ended, "h3")
+        code, out = run("status", "-o", "json")
+        found = {one["id"]: (one["state"], one["expected"]) for one in json.loads(out)["hosts"]}
+        assert found == {"h1": ("absent", True), "h2": ("absent", False), "h3": ("converged", True)}
+        assert code == 4
+        assert "h1.example.com" in run("status")[1]
+        assert run("forget", "h1.example.com") == (0, "forgot h1.example.com (h1)\n")
+        assert run("status")[0] == 0
