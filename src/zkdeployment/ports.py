@@ -251,6 +251,9 @@ class PublicationStore(Protocol):
     def published_revision(self) -> Revision | None:
         """Return the revision whose tree and targets are wholly published, if any is."""
 
+    def is_held_by_operator(self) -> bool:
+        """Whether an operator's hold is on record."""
+
     def live_tree(self) -> LiveTree:
         """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
 

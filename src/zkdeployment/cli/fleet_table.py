@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from zkdeployment.fleet.ages import ago
 from zkdeployment.fleet.status import FleetStatus, HostState
 from zkdeployment.model.cluster import short
 
@@ -52,9 +53,11 @@ def render(status: FleetStatus) -> RenderableType:
             _since(host.since),
         ]
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
-    told = " ".join(status.stopped)
+    now = time.time()
+    told = " ".join(stop.reason for stop in status.stops)
+    stops = [f"{stop} ({ago(stop.time, now)})" for stop in status.stops]
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
-    return Group(table, *(Text(line, style="red") for line in (*status.stopped, *errors)), Text(status.summary))
+    return Group(table, *(Text(line, style="red") for line in (*stops, *errors)), Text(status.summary))
 
 
 def _version(version: str | int | None) -> str:

@@ -14,7 +14,6 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.load import load
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthVerdict, host_health
-from zkdeployment.model.cluster import ClusterState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,8 +89,7 @@ class _Host(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no 
             with Session(self.zookeeper or settings.zookeeper, session_timeout=10) as session:
                 operations = Operations(session)
                 cluster, host = operations.host(identity.id)
-                stopped = cluster is not None and cluster.state is ClusterState.STOPPED
-                stops = operations.stops() if stopped else ()
+                stops = operations.stops() if cluster is not None and cluster.revision is None else ()
         except ZkdeploymentError as error:
             return HealthVerdict(Health.CRITICAL, " ".join(str(error).split()))
         return host_health(

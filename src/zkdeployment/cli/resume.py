@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-import time
-
 import click
 
-from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import zookeeper_options
 
 
 @click.command(name="resume")
 @click.option("--latest", is_flag=True, help="Ask the syncer to publish the branch's tip, as sync --force would.")
-@click.option("--reason", metavar="TEXT", default="", help="Why; kept with the request.")
+@reason_option(required=False)
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -38,10 +35,9 @@ def command(connection: str, latest: bool, reason: str, timeout: float) -> None:
       zkdeployment resume --latest --reason 'web 1.3 fixed'
     """
     with Session(connection, session_timeout=10.0) as session:
-        operations = Operations(session)
+        interventions = Interventions(session)
         if latest:
-            by = f"{getpass.getuser()} on {socket.gethostname()}"
-            revision = operations.resume_latest(by=by, reason=reason, now=time.time(), timeout=timeout)
+            revision = interventions.resume_latest(act("resume --latest", reason), timeout=timeout)
         else:
-            revision = operations.resume()
+            revision = interventions.resume(act("resume", reason))
     click.echo(f"resumed at {revision}")

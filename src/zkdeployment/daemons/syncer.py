@@ -9,11 +9,12 @@ import tenacity
 
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import Cluster
 from zkdeployment.planning.publishing import Draft, Verdict, draft, is_stopped, judge, refusal
 from zkdeployment.planning.review import Review, review
 
 if TYPE_CHECKING:
-    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.ports import PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
@@ -95,7 +96,14 @@ class Syncer:
             )
         tip = self._source.fetch()
         hosts = self._store.hosts()
-        verdict = judge(cluster, hosts, tip=tip, published=self._store.published_revision(), force=force)
+        verdict = judge(
+            cluster,
+            hosts,
+            tip=tip,
+            published=self._store.published_revision(),
+            force=force,
+            firm=cluster == Cluster(False) and self._store.is_held_by_operator(),
+        )
         if cluster is not None and verdict is Verdict.NOT_CONVERGED:
             raise NotConvergedError(refusal(cluster, hosts, tip))
         return cluster, tip, verdict

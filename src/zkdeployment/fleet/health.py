@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from zkdeployment.fleet.status import in_force
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -76,7 +78,7 @@ def host_health(  # noqa: PLR0913  each is one fact
     if host is None or cluster is None:
         return HealthVerdict(Health.CRITICAL, "Host not registered")
     if cluster.version is None or cluster.version is False:
-        reasons = [str(stop) for stop in stops] if cluster.version is None else []
+        reasons = [str(stop) for stop in in_force(cluster, stops)]
         return HealthVerdict(
             Health.WARNING,
             _one_line(f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.snapshot import Snapshot
+    from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
 
 
@@ -76,7 +77,7 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """The fleet, or the part of it that was asked for. ``stopped`` says, a sentence each, what stopped it.
+    """The fleet, or the part of it that was asked for; ``stops`` are what stops or holds it, the first one first.
 
     ``summary`` is one sentence without these reasons.
     """
@@ -85,7 +86,7 @@ class FleetStatus:
     wanted: Revision | None
     hosts: tuple[HostStatus, ...]
     converged: bool
-    stopped: tuple[str, ...]
+    stops: tuple[Stop, ...]
     summary: str
 
     def to_json(self) -> dict[str, Value]:
@@ -96,7 +97,8 @@ class FleetStatus:
             "wanted": self.wanted,
             "converged": self.converged,
             "summary": self.summary,
-            "stopped": [*self.stopped],
+            "stopped": [str(stop) for stop in self.stops],
+            "stops": [stop.properties() for stop in self.stops],
             "hosts": [host.to_json() for host in self.hosts],
         }
 
@@ -115,16 +117,24 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
     rows = _asked(known, asked, wanted) if asked else tuple(known)
     counted = [row for row in rows if row.expected]
     running = cluster is not None and cluster.state is ClusterState.RUNNING
-    stopped = cluster is not None and cluster.state is ClusterState.STOPPED
-    reasons = tuple(map(str, sorted(snapshot.stops, key=lambda stop: stop.time))) if stopped else ()
+    stops = in_force(cluster, snapshot.stops)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=rows,
         converged=running and bool(counted) and all(row.state is HostState.CONVERGED for row in counted),
-        stopped=reasons,
-        summary=_cluster_summary(cluster, reasons) + _hosts_summary(rows, wanted),
+        stops=stops,
+        summary=_cluster_summary(cluster, stops) + _hosts_summary(rows, wanted),
     )
+
+
+def in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
+    """Return the stops that explain the cluster version, in their order; those of the past explain nothing."""
+    state = None if cluster is None else cluster.state
+    if state not in (ClusterState.STOPPED, ClusterState.HELD):
+        return ()
+    found = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
+    return tuple(sorted(found, key=lambda stop: stop.time))
 
 
 def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()) -> Verdict:
@@ -201,12 +211,12 @@ def _asked(rows: Iterable[HostStatus], asked: Collection[str], wanted: Revision 
     )
 
 
-def _cluster_summary(cluster: Cluster | None, reasons: Sequence[str]) -> str:
+def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
     if cluster is None:
         return "nothing was published yet (there is no /hosts); "
     match cluster.state:
         case ClusterState.STOPPED:
-            return "ALL STOP; " if reasons else "ALL STOP: the cluster version was set to null; "
+            return "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
         case ClusterState.HELD:
             return "held, hosts start nothing; "
         case ClusterState.IMPORTING:

@@ -1,4 +1,4 @@
-"""A stop: why the fleet was stopped, kept under ``/zkdeployment/stops`` until it is resumed."""
+"""A stop: why the fleet is stopped or held, kept under ``/zkdeployment/stops`` until it is resumed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
+    from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.tree import Properties, Value
+
+HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A failure that stopped the fleet: where, when (seconds since the epoch), at which step, and why."""
+    """A failure that stopped the fleet: where, when (seconds since the epoch), at which step, and why.
+
+    Or what an operator did: ``by`` says who, ``step`` is ``stop`` or ``hold``, and there is no host.
+    """
 
     host_id: str
     host_name: str
@@ -22,13 +28,28 @@ class Stop:
     step: str
     reason: str
     time: float
+    by: str | None = None
 
     def __str__(self) -> str:
+        if self.by is not None:
+            return f"{'held' if self.is_hold else 'stopped'} by {self.by}: {self.reason}"
         where = f"{self.host_name} ({self.host_id})"
         return f"{where} failed at {self.step} of {short(self.revision)}: {self.reason}"
 
+    @property
+    def is_hold(self) -> bool:
+        """Whether an operator holds the fleet, which stops less than a stop."""
+        return self.by is not None and self.step == HOLD
+
+    @property
+    def key(self) -> str:
+        """What tells it from other stops: the host's id, or the operator behind a mark that no host id has."""
+        return self.host_id if self.by is None else f"~{self.by}"
+
     def properties(self) -> dict[str, Value]:
         """Return the properties of its node."""
+        if self.by is not None:
+            return {"by": self.by, "step": self.step, "reason": self.reason, "time": self.time}
         return {
             "host": self.host_id,
             "name": self.host_name,
@@ -43,6 +64,7 @@ class Stop:
         """Read its node; what is missing reads as unknown."""
         revision = properties.get("revision")
         time = properties.get("time")
+        by = properties.get("by")
         return cls(
             host_id=str(properties.get("host", "?")),
             host_name=str(properties.get("name", "?")),
@@ -50,4 +72,10 @@ class Stop:
             step=str(properties.get("step", "?")),
             reason=str(properties.get("reason", "?")),
             time=float(time) if isinstance(time, int | float) else 0.0,
+            by=by if isinstance(by, str) else None,
         )
+
+    @classmethod
+    def of_operator(cls, act: Act) -> Stop:
+        """Make it of an operator's ``stop`` or ``hold``."""
+        return cls("?", "?", "?", act.what, act.reason, act.time, by=act.by)

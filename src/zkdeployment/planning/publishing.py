@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.planning.review import Review, place
@@ -18,7 +18,7 @@ from zkdeployment.tree.layers import desired, lock_roles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Tree
@@ -40,14 +40,19 @@ def judge(
     tip: Revision,
     published: Revision | None,
     force: bool = False,
+    firm: bool = False,
 ) -> Verdict:
     """Say what is to become of the branch's ``tip``.
 
     ``cluster`` is ``None`` where there is no ``/hosts`` yet; ``published`` is the revision whose tree and targets
     are wholly published. A publication that was interrupted is finished whatever the hosts have: they wait for it.
+    A held cluster gets the tip in any case, which ends the hold; one that is ``firm`` because an operator recorded
+    the hold is left alone until there is a new tip.
     """
     if is_stopped(cluster, force=force):
         return Verdict.ALL_STOP
+    if firm and not force and published == tip and cluster == Cluster(False):
+        return Verdict.UP_TO_DATE
     if cluster is None or force or cluster.state in (ClusterState.HELD, ClusterState.IMPORTING):
         return Verdict.PUBLISH
     if cluster.version == tip:

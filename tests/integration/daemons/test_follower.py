@@ -11,13 +11,14 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import Notifier
-from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import RestartError, ZkdeploymentError
+from zkdeployment.model.act import Act
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def published(publishing: Publishing, revision: str) -> None:
 
 def ask(publishing: Publishing, reason: str = "a fix") -> str:
     with Session(publishing.zookeeper) as session:
-        return str(Operations(session).resume_latest(by="me", reason=reason, now=0, timeout=20))
+        return str(Interventions(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=20))
 
 
 def test_every_push_is_published(publishing: Publishing):

@@ -8,6 +8,7 @@ from kazoo.recipe.lock import Lock
 from structlog.testing import capture_logs
 
 from support.repository import break_objects
+from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.syncer import Syncer
@@ -19,6 +20,7 @@ from zkdeployment.errors import (
     SourceError,
     TreeError,
 )
+from zkdeployment.model.act import Act
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -225,6 +227,24 @@ class TestWhatTheFleetForbids:
         revision = publishing.push(TREE)
         publishing.sync()
         assert publishing.get("/hosts") == {"version": revision, "note": "by hand"}
+
+    def test_a_false_set_by_hand_ends_with_the_next_sync_and_a_recorded_hold_with_the_next_push(
+        self, publishing: Publishing
+    ):
+        first = publishing.push(TREE)
+        publishing.sync()
+        publishing.put("/hosts", {"version": False})
+        publishing.sync()
+        assert publishing.version == first
+        with Session(publishing.zookeeper) as session:
+            Interventions(session).hold(Act("ann@adm1", "hold", "rack 7", 1.0))
+        assert publishing.sync() == f"nothing to do: {first} is published"
+        assert publishing.version is False
+        publishing.register("h1", "older")
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        publishing.sync()
+        assert publishing.version == second
+        assert publishing.client.get_children("/zkdeployment/stops") == []
 
     def test_a_lock_that_is_held_is_not_waited_for(self, publishing: Publishing):
         publishing.push(TREE)

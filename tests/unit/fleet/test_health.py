@@ -1,6 +1,7 @@
 import pytest
 
 from zkdeployment.fleet.health import Health, StatusFile, host_health, parse_status
+from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.stop import Stop
 
@@ -49,6 +50,11 @@ def test_other_texts_are_refused(text):
             "Cluster version is None: app2 (h2) failed at deploy /foo 0 of abc: it / broke",
         ),
         ({"cluster": Cluster(False)}, 1, "Cluster version is False"),
+        (
+            {"cluster": Cluster(False), "stops": [Stop.of_operator(Act("ann@adm1", "hold", "rack 7", 5.0))]},
+            1,
+            "Cluster version is False: held by ann@adm1: rack 7",
+        ),
         ({"cluster": Cluster(False), "status": running(9999)}, 1, "Cluster version is False"),
         (
             {"status": None},

@@ -4,6 +4,7 @@ import pytest
 
 from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
 from zkdeployment.fleet.status import fleet_status as judge
+from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
@@ -14,6 +15,7 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 OLD = "f" * 40
 CLUSTER = Cluster(REVISION)
 STOP = Stop("h2", "app2", REVISION, "deploy /who/myfoo 0", "exit status 1", 5.0)
+HOLD = Stop.of_operator(Act("ann@adm1", "hold", "switch is replaced", 4.0))
 
 
 def host(name="h1", version=REVISION, **fields):
@@ -89,6 +91,7 @@ def test_the_fleet_as_json():
         "converged": False,
         "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
+        "stops": [STOP.properties()],
         "hosts": [status.hosts[0].to_json()],
     }
     assert fleet_status(None, []).to_json()["cluster"] is None
@@ -120,12 +123,22 @@ def test_the_fleet_in_a_sentence(cluster, hosts, summary):
 
 
 def test_stops_of_the_past_stop_nothing():
-    assert fleet_status(CLUSTER, [host()], [STOP]).stopped == ()
+    assert fleet_status(CLUSTER, [host()], [STOP, HOLD]).stops == ()
+    assert fleet_status(Cluster(False), [host()], [STOP]).stops == ()
+
+
+def test_a_held_fleet_shows_who_holds_it_and_why():
+    status = fleet_status(Cluster(False), [host()], [HOLD])
+    assert [str(stop) for stop in status.stops] == ["held by ann@adm1: switch is replaced"]
+    assert status.to_json()["stops"] == [
+        {"by": "ann@adm1", "step": "hold", "reason": "switch is replaced", "time": 4.0}
+    ]
+    assert fleet_status(Cluster(None), [], [STOP, HOLD]).stops == (HOLD, STOP)
 
 
 def test_stops_are_told_in_the_order_in_which_they_happened():
     later = Stop("h1", "app1", REVISION, "change packages", "no foo 9", 6.0)
-    assert [reason[:4] for reason in fleet_status(Cluster(None), [], [later, STOP]).stopped] == ["app2", "app1"]
+    assert [stop.host_name for stop in fleet_status(Cluster(None), [], [later, STOP]).stops] == ["app2", "app1"]
 
 
 def test_no_hosts_are_not_a_converged_fleet():

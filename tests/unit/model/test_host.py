@@ -1,5 +1,6 @@
 import pytest
 
+from zkdeployment.model.act import LONGEST_REASON, Act, clean
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 
@@ -54,3 +55,21 @@ def test_stop_round_trips_and_reads_a_malformed_node_as_unknown():
     stop = Stop("id1", "app1", "abc", "deploy /who/myfoo 0", "script failed", 12.5)
     assert Stop.from_properties(stop.properties()) == stop
     assert Stop.from_properties({"revision": [], "time": "x"}) == Stop("?", "?", "?", "?", "?", 0.0)
+
+
+def test_the_stop_of_an_operator_round_trips_and_is_told_from_a_hosts():
+    stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 12.5))
+    assert Stop.from_properties(stop.properties()) == stop
+    assert (str(stop), stop.key, stop.is_hold) == ("stopped by ann@adm1: it smells", "~ann@adm1", False)
+
+
+def test_an_act_reads_back_and_a_malformed_one_is_unknown():
+    act = Act("ann@adm1", "resume", "", 12.5)
+    assert Act.from_json(act.to_json()) == act
+    assert str(act) == "resume by ann@adm1: no reason given"
+    assert Act.from_json({"time": "x"}) == Act("?", "?", "", 0.0)
+
+
+def test_what_an_operator_typed_becomes_one_printable_line():
+    assert clean("  a\n\tb \x1b[2J\udcff ") == "a b \\x1b[2J\\udcff"
+    assert len(clean("x" * 9999)) == LONGEST_REASON

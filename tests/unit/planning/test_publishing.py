@@ -56,6 +56,15 @@ def test_whether_the_tip_r2_is_published(
     assert judge(cluster, hosts, tip="r2", published=published, force=force) is verdict
 
 
+def test_a_hold_on_record_lasts_until_there_is_something_new():
+    assert judge(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True) is Verdict.UP_TO_DATE
+    assert judge(Cluster(False), [AT_R0], tip="r2", published="r1", firm=True) is Verdict.PUBLISH
+    assert judge(Cluster(False), [AT_R0], tip="r1", published=None, firm=True) is Verdict.PUBLISH
+    assert judge(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True, force=True) is Verdict.PUBLISH
+    interrupted = Cluster(False, importing="r1")
+    assert judge(interrupted, [AT_R0], tip="r1", published="r1", firm=True) is Verdict.PUBLISH
+
+
 def test_revisions_may_be_numbers():
     assert judge(Cluster(7), [], tip=7, published=7) is Verdict.UP_TO_DATE
     assert judge(Cluster(7), [], tip=8, published=7) is Verdict.PUBLISH

@@ -14,6 +14,7 @@ STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 INVENTORY = f"{OURS}/inventory"
 REQUEST = f"{OURS}/request"
+AUDIT = f"{OURS}/audit"
 
 #: The nodes that every publication and every agent find or make.
 SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, STOPS, BUSY, INVENTORY)

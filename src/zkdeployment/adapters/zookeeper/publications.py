@@ -12,6 +12,7 @@ from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.publishing import read_situation, transactions_for
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster, is_revision
 from zkdeployment.model.host import Host
@@ -45,6 +46,10 @@ class ZooKeeperPublications:
         node = self._session.get(paths.TARGETS)
         version = None if node is None else node.properties.get("version")
         return version if is_revision(version) else None
+
+    def is_held_by_operator(self) -> bool:
+        """Whether an operator's hold is on record."""
+        return any(stop.is_hold for stop in read_stops(self._session))
 
     def live_tree(self) -> LiveTree:
         """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""

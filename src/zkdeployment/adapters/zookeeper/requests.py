@@ -22,12 +22,11 @@ def read_request(session: Session) -> PublicationRequest | None:
     return None if node is None else request_from_properties(node.properties)
 
 
-def write_request(session: Session, request: PublicationRequest) -> None:
-    """Ask; takes the place of an older request."""
-    session.ensure(paths.OURS)
+def asking(session: Session, request: PublicationRequest) -> Operation:
+    """Return the operation that asks; the request takes the place of an older one."""
     node = session.get(paths.REQUEST)
     data = encode(_properties(request))
-    session.commit(Create(paths.REQUEST, data) if node is None else Set(paths.REQUEST, data, node.version))
+    return Create(paths.REQUEST, data) if node is None else Set(paths.REQUEST, data, node.version)
 
 
 def answer_request(session: Session, request: PublicationRequest, error: str | None) -> bool:

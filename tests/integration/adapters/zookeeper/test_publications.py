@@ -10,6 +10,7 @@ import pytest
 
 from zkdeployment.adapters.zookeeper import publishing
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -22,6 +23,7 @@ from zkdeployment.errors import (
     WaitTimeoutError,
     ZkdeploymentError,
 )
+from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, PublicationRequest
@@ -29,6 +31,8 @@ from zkdeployment.model.stop import Stop
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.targets import compile_targets
 from zkdeployment.tree.diff import diff
+
+RESUME = Act("me", "resume", "", 7.0)
 
 
 def shop(services, version="1.0", hosts=1):
@@ -231,7 +235,7 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
             with pytest.raises(RefusedError):
-                Operations(session).resume()
+                Interventions(session).resume(RESUME)
         store.publish(publication(store, two, "three"))
         assert store.cluster() == Cluster("three")
         assert store.live_tree().tree == two
@@ -304,24 +308,24 @@ def test_resume_sets_the_published_revision_again_and_forgets_the_stops(store, s
     store.publish(publication(store, shop(1), "r1"))
     client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
     client.create("/zkdeployment/stops/1", b"{}")
-    assert Operations(session).resume() == "r1"
+    assert Interventions(session).resume(RESUME) == "r1"
     assert session.get("/hosts").properties == {"version": "r1", "note": "kept"}
     assert session.children("/zkdeployment/stops") == []
 
 
 def test_a_running_cluster_is_not_resumed(store, session):
     with pytest.raises(RefusedError, match="nothing was ever published"):
-        Operations(session).resume()
+        Interventions(session).resume(RESUME)
     store.publish(publication(store, shop(1), "r1"))
     with pytest.raises(RefusedError, match="neither stopped nor held: it is running at r1"):
-        Operations(session).resume()
+        Interventions(session).resume(RESUME)
 
 
 def test_nothing_is_resumed_without_a_whole_publication(session, client):
     ZooKeeperFleet(session).register(Host(Identity("1", "w")))
     client.set("/hosts", b'{"version": null}')
     with pytest.raises(RefusedError, match="no revision is wholly published"):
-        Operations(session).resume()
+        Interventions(session).resume(RESUME)
 
 
 def test_a_request_for_the_latest_is_carried_out(session, other):
@@ -341,7 +345,7 @@ def test_a_request_for_the_latest_is_carried_out(session, other):
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found = Operations(session).resume_latest(by="me", reason="fixed", now=7.0, timeout=20)
+    found = Interventions(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=20)
     serving.join(20)
     assert found == "r7"
     assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
@@ -365,14 +369,14 @@ def test_a_syncer_that_cannot_publish_says_why(session, other):
     serving = threading.Thread(target=serve)
     serving.start()
     with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
-        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=20)
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=20)
     serving.join(20)
     assert session.get("/zkdeployment/request") is None
 
 
 def test_without_a_syncer_the_request_is_taken_back(session):
     with pytest.raises(WaitTimeoutError, match=r"no syncer published within 0.2 s"):
-        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=0.2)
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=0.2)
     assert session.get("/zkdeployment/request") is None
 
 
@@ -403,7 +407,7 @@ def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client
         send(*operations)
 
     session.commit = disturb
-    assert Operations(session).resume() == "r1"
+    assert Interventions(session).resume(RESUME) == "r1"
     client.set("/hosts", b'{"version": null}')
 
     def refuse(*_operations: Operation):
@@ -411,7 +415,7 @@ def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client
 
     session.commit = refuse
     with pytest.raises(ConflictError, match="changes all the time"):
-        Operations(session).resume()
+        Interventions(session).resume(RESUME)
 
 
 @pytest.mark.parametrize(
@@ -431,4 +435,4 @@ def test_a_request_that_is_overtaken_says_so(session, client, standing, message)
     client.create("/zkdeployment")
     send, session.commit = session.commit, overtake
     with pytest.raises(ConflictError, match=message):
-        Operations(session).resume_latest(by="me", reason="", now=0.0, timeout=20)
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=20)

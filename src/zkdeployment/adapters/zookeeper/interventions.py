@@ -1,0 +1,176 @@
+"""What operators do to the cluster version: stop, hold and resume, each written down with who, when and why."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.audit import recording
+from zkdeployment.adapters.zookeeper.nodes import Node, encode
+from zkdeployment.adapters.zookeeper.requests import answer_request, asking, read_request
+from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
+from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
+from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.cluster import Revision
+
+#: How often a write is tried again when others write to the same nodes at the same time.
+_ATTEMPTS = 20
+
+
+class Interventions:
+    """Operators' stopping, holding and resuming, through one session. Safe while anybody else does the same."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def stop(self, act: Act) -> None:
+        """Set the cluster version to null, also when it is null already: then the reason is added.
+
+        Raises ``RefusedError`` where nothing was ever published.
+        """
+        self._retry(lambda: self._halting(act, self._hosts("stop"), version=None))
+
+    def hold(self, act: Act) -> None:
+        """Set the cluster version to false.
+
+        Raises ``RefusedError`` when the cluster is stopped, which says more than a hold, when a publication is
+        under way, which would end the hold at once, and where nothing was ever published.
+        """
+
+        def holding() -> list[Operation]:
+            hosts = self._hosts("hold")
+            cluster = Cluster.from_properties(hosts.properties)
+            if cluster.state is ClusterState.STOPPED:
+                raise RefusedError("the cluster is stopped, and a hold would lift that; see 'zkdeployment status'")
+            if cluster.importing is not None:
+                raise RefusedError(
+                    f"{cluster.importing} is being published, which would end the hold at once; try again when it"
+                    " is, or use 'zkdeployment stop'"
+                )
+            return self._halting(act, hosts, version=False)
+
+        self._retry(holding)
+
+    def resume(self, act: Act) -> Revision:
+        """End a stop or a hold: set the published revision again, forget the stops, and return it.
+
+        Hosts that failed try again then. Raises ``RefusedError`` when the cluster is neither stopped nor held, or
+        when no revision is wholly published.
+        """
+        published: Revision = ""
+
+        def resuming() -> list[Operation]:
+            nonlocal published
+            hosts, targets, published = _resumable(*self._session.get_many([paths.HOSTS, paths.TARGETS]))
+            stops = self._session.children(paths.STOPS) or ()
+            return [
+                Check(paths.TARGETS, targets.version),
+                Set(paths.HOSTS, encode(hosts.properties | {"version": published}), hosts.version),
+                *(Delete(f"{paths.STOPS}/{name}") for name in stops),
+                recording(self._session, act),
+            ]
+
+        self._retry(resuming)
+        return published
+
+    def resume_latest(self, act: Act, *, timeout: float) -> Revision:
+        """Ask the syncer to publish the branch's tip, and return the revision once it has.
+
+        Raises ``WaitTimeoutError`` when no syncer did within ``timeout`` seconds (the request is taken back then)
+        and ``ZkdeploymentError`` with the syncer's words when it could not.
+        """
+        request = PublicationRequest(id=uuid.uuid4().hex, by=act.by, reason=act.reason, time=act.time)
+        changed = threading.Event()
+        self._session.watch(paths.REQUEST, changed.set)
+        self._session.ensure(paths.OURS)
+        self._retry(lambda: [asking(self._session, request), recording(self._session, act)])
+        deadline = time.monotonic() + timeout
+        while True:
+            changed.clear()
+            standing = read_request(self._session)
+            if standing is None or standing.id != request.id:
+                return self._just_published(standing)
+            if standing.error is not None:
+                answer_request(self._session, standing, None)  # it was read: the node has done its work
+                raise ZkdeploymentError(f"the syncer could not publish: {standing.error}")
+            waited = changed.wait(max(0.0, deadline - time.monotonic()))
+            if not waited and answer_request(self._session, standing, None):
+                raise WaitTimeoutError(
+                    f"no syncer published within {timeout:g} s, so the request was taken back;"
+                    " is one running ('zkdeployment sync CONFIG --interval S')?"
+                )
+
+    def _hosts(self, verb: str) -> Node:
+        hosts = self._session.get(paths.HOSTS)
+        if hosts is None:
+            raise RefusedError(
+                f"there is no /hosts: nothing was ever published here, so there is nothing to {verb}"
+            )
+        return hosts
+
+    def _halting(self, act: Act, hosts: Node, *, version: bool | None) -> list[Operation]:
+        self._session.ensure(paths.STOPS)
+        stop = Stop.of_operator(act)
+        path = f"{paths.STOPS}/{quote(stop.key, safe='~@')}"
+        former, data = self._session.get(path), encode(stop.properties())
+        changed = encode(hosts.properties | {"version": version})
+        return [
+            Set(paths.HOSTS, changed, hosts.version),
+            Create(path, data) if former is None else Set(path, data, former.version),
+            recording(self._session, act),
+        ]
+
+    def _retry(self, operations: Callable[[], list[Operation]]) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                self._session.commit(*operations())
+            except ConflictError:
+                continue
+            return
+        raise ConflictError("the cluster version changes all the time; look at it with 'zkdeployment status'")
+
+    def _just_published(self, standing: PublicationRequest | None) -> Revision:
+        if standing is not None:
+            raise ConflictError(f"{standing.by or 'somebody'} asked for a publication at the same time; try again")
+        published = published_revision(self._session.get(paths.TARGETS))
+        if published is None:
+            raise ConflictError(
+                "a syncer published, but another publication is under way; see 'zkdeployment status'"
+            )
+        return published
+
+
+def published_revision(targets: Node | None) -> Revision | None:
+    """Return the revision whose tree and targets are wholly published, as the targets' node says."""
+    version = None if targets is None else targets.properties.get("version")
+    return version if is_revision(version) else None
+
+
+def _resumable(hosts: Node | None, targets: Node | None) -> tuple[Node, Node, Revision]:
+    """Return the nodes and the revision to be set again; raises ``RefusedError`` that says why there is none."""
+    if hosts is None:
+        raise RefusedError("there is no /hosts: nothing was ever published here, so there is nothing to resume")
+    cluster = Cluster.from_properties(hosts.properties)
+    if cluster.state not in {ClusterState.STOPPED, ClusterState.HELD}:
+        raise RefusedError(
+            f"the cluster is neither stopped nor held: it is {cluster.state.value} at {cluster.version}"
+        )
+    published = published_revision(targets)
+    if targets is None or published is None or cluster.importing is not None:
+        raise RefusedError(
+            "no revision is wholly published (a publication was interrupted, or there was none);"
+            " publish one with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
+        )
+    return hosts, targets, published

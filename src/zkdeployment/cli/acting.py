@@ -1,0 +1,48 @@
+"""What verbs share that do something to the fleet: who does it, and why."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from zkdeployment.model.act import Act, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+
+def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add ``--reason``; the verb is passed ``reason``, one printable line."""
+
+    def read(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
+        reason = clean(given or "")
+        if required and not reason:
+            raise click.BadParameter("say why in a few words: --reason TEXT")
+        return reason
+
+    return click.option(
+        "--reason",
+        metavar="TEXT",
+        callback=read,
+        help="Why; kept, and shown to everybody.",
+    )
+
+
+def act(what: str, reason: str) -> Act:
+    """Return what is being done, by this user on this machine, now."""
+    return Act(by=clean(f"{_user()}@{socket.gethostname()}"), what=what, reason=reason, time=time.time())
+
+
+def _user() -> str:
+    """Return who is at the keyboard: whoever became root with sudo has a name."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (OSError, KeyError):  # no such user on this machine
+        return f"uid {os.getuid()}"

@@ -1,0 +1,46 @@
+"""Acts: what operators did to the fleet, kept under ``/zkdeployment/audit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zkdeployment.model.tree import Properties, Value
+
+#: Characters of a reason.
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who (``USER@HOST``) did what, when (seconds since the epoch), and why."""
+
+    by: str
+    what: str
+    reason: str
+    time: float
+
+    def __str__(self) -> str:
+        return f"{self.what} by {self.by}: {self.reason or 'no reason given'}"
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ZooKeeper keeps it and ``-o json`` prints it."""
+        return {"by": self.by, "what": self.what, "reason": self.reason, "time": self.time}
+
+    @classmethod
+    def from_json(cls, properties: Properties) -> Act:
+        """Read it; what is missing or malformed reads as unknown."""
+        time = properties.get("time")
+        return cls(
+            by=str(properties.get("by", "?")),
+            what=str(properties.get("what", "?")),
+            reason=str(properties.get("reason", "")),
+            time=float(time) if isinstance(time, int | float) else 0.0,
+        )
+
+
+def clean(text: str) -> str:
+    """Return what an operator typed fit for terminals, logs and mail: one line, no control characters."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(text.split()))
+    return shown[:LONGEST_REASON]

@@ -1,0 +1,144 @@
+"""The verbs stop, hold and resume on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from zkdeployment.adapters.zookeeper import audit
+from zkdeployment.adapters.zookeeper.audit import read_acts
+from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.main import main
+from zkdeployment.model.act import Act
+
+
+@pytest.fixture
+def run(zookeeper, capsys, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "adm1")
+
+    def call(verb: str, *argv: str):
+        with pytest.raises(SystemExit) as end:
+            main([verb, "-z", zookeeper, *argv])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def fleet(client):
+    """One host at r1, wanted r1."""
+    client.create("/hosts", b'{"version": "r1", "extra": 1}')
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    client.create("/hosts/h1", b'{"name": "h1.example.com", "version": "r1"}', ephemeral=True)
+    return client
+
+
+def acts(zookeeper):
+    with Session(zookeeper) as session:
+        return [(act.by, act.what, act.reason) for act in read_acts(session)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "data", "word"), [("stop", None, "stopped"), ("hold", False, "held")], ids=["stop", "hold"]
+)
+def test_who_and_why_are_shown_until_it_is_resumed(run, fleet, zookeeper, verb, data, word):
+    code, out, _ = run(verb, "--reason", "the switch\n is \x1b[31mreplaced")
+    assert (code, out) == (0, f"{word}\n")
+    assert json.loads(fleet.get("/hosts")[0]) == {"version": data, "extra": 1}
+    shown = f"{word} by ann@adm1: the switch is \\x1b[31mreplaced (0 s ago)"
+    assert shown in run("status")[1]
+    found = json.loads(run("status", "-o", "json")[1])["stops"]
+    assert [(stop["by"], stop["step"]) for stop in found] == [("ann@adm1", verb)]
+    assert found[0]["time"] == pytest.approx(time.time(), abs=60)
+    assert run("resume", "--reason", "done") == (0, "resumed at r1\n", "")
+    assert fleet.get_children("/zkdeployment/stops") == []
+    assert " by ann@adm1" not in run("status")[1]
+    assert acts(zookeeper) == [
+        ("ann@adm1", verb, "the switch is \\x1b[31mreplaced"),
+        ("ann@adm1", "resume", "done"),
+    ]
+
+
+@pytest.mark.parametrize("argv", [(), ("--reason", " \n")])
+@pytest.mark.parametrize("verb", ["stop", "hold"])
+def test_without_a_reason_nothing_is_done(run, fleet, verb, argv):
+    code, _, err = run(verb, *argv)
+    assert code == 2
+    assert "--reason" in err
+    assert json.loads(fleet.get("/hosts")[0])["version"] == "r1"
+
+
+def test_a_stop_of_a_stopped_fleet_adds_to_the_reasons(run, fleet):
+    fleet.set("/hosts", b'{"version": null}')
+    stop = {
+        "host": "h1",
+        "name": "h1.example.com",
+        "revision": "r1",
+        "step": "deploy /web 0",
+        "reason": "it broke",
+    }
+    fleet.create("/zkdeployment/stops/h1", json.dumps(stop).encode(), makepath=True)
+    assert run("stop", "--reason", "wait for me")[0] == 0
+    out = run("status")[1]
+    assert "h1.example.com (h1) failed at deploy /web 0 of r1: it broke" in out
+    assert "stopped by ann@adm1: wait for me" in out
+
+
+def test_a_hold_can_be_made_a_stop_but_not_the_other_way_round(run, fleet):
+    assert run("hold", "--reason", "rack 7")[0] == 0
+    assert run("stop", "--reason", "worse than that")[0] == 0
+    code, _, err = run("hold", "--reason", "rack 7")
+    assert code == 3
+    assert "a hold would lift that" in err
+    assert json.loads(fleet.get("/hosts")[0])["version"] is None
+
+
+def test_while_a_publication_is_under_way_a_hold_is_refused_and_a_stop_is_not(run, fleet):
+    fleet.set("/hosts", b'{"version": "r1", "importing": "r2"}')
+    code, _, err = run("hold", "--reason", "rack 7")
+    assert code == 3
+    assert "r2 is being published" in err
+    assert run("stop", "--reason", "no")[0] == 0
+    assert json.loads(fleet.get("/hosts")[0]) == {"version": None, "importing": "r2"}
+
+
+@pytest.mark.parametrize("verb", ["stop", "hold"])
+def test_where_nothing_was_published_there_is_nothing_to_stop(run, client, verb):
+    code, _, err = run(verb, "--reason", "x")
+    assert code == 3
+    assert "there is no /hosts" in err
+    assert client.exists("/hosts") is None
+
+
+def test_operators_who_act_at_the_same_time_all_succeed_and_all_are_recorded(fleet, zookeeper):
+    def stop(name):
+        with Session(zookeeper) as session:
+            Interventions(session).stop(Act(name, "stop", f"as {name} says", 1.0))
+
+    names = [f"op{number}@adm" for number in range(4)]
+    stopping = [threading.Thread(target=stop, args=(name,)) for name in names]
+    for one in stopping:
+        one.start()
+    for one in stopping:
+        one.join(60)
+    assert sorted(by for by, _, _ in acts(zookeeper)) == names
+    assert sorted(fleet.get_children("/zkdeployment/stops")) == [f"~{name}" for name in names]
+
+
+def test_only_so_many_acts_are_kept(fleet, zookeeper, monkeypatch):
+    monkeypatch.setattr(audit, "ACTS_LIMIT", 3)
+    with Session(zookeeper) as session:
+        for number in range(5):
+            Interventions(session).stop(Act("a@b", "stop", str(number), 1.0))
+        assert [act.reason for act in read_acts(session)] == ["2", "3", "4"]
+        monkeypatch.setattr(audit, "BYTES_LIMIT", 900)
+        Interventions(session).stop(Act("a@b", "stop", "x" * 800, 1.0))
+        assert [act.reason for act in read_acts(session)] == ["x" * 800]
+        fleet.set("/zkdeployment/audit", b"not ours")
+        assert read_acts(session) == ()
