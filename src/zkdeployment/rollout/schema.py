@@ -1,0 +1,140 @@
+"""The form of strategy documents, as a JSON schema.
+
+The source of the form is the document "Deployment Grouping for Baremetal Nodes" of Airship's Shipyard; the keys
+that set a group's pace are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
+CONFIGURATION_SCHEMA = "shipyard/DeploymentConfiguration/v1"
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_NAME = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
+_NAMES = {"type": "array", "items": _NAME}
+_COUNT = {"type": "integer", "minimum": 0}
+_DURATION = {
+    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^[0-9]+[smhd]$"}],
+    "description": "seconds, or a number with s, m, h or d as in 15m",
+}
+_TIME = {
+    "type": "string",
+    "pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
+    "description": "a quoted time of day as in '22:30'",
+}
+
+_LABEL_PART = r"^[^:]*[^:\s][^:]*$"
+_LABEL = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^[^:]*[^:\s][^:]*:[^:]*[^:\s][^:]*$"},
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "propertyNames": {"pattern": _LABEL_PART},
+            "additionalProperties": {
+                "anyOf": [{"type": "string", "pattern": _LABEL_PART}, {"type": ["number", "boolean"]}]
+            },
+        },
+    ],
+    "description": "a label as in 'tier: web', with one colon",
+}
+
+_SELECTOR = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        "node_names": _NAMES,
+        "node_tags": _NAMES,
+        "node_labels": {"type": "array", "items": _LABEL},
+        "rack_names": _NAMES,
+    },
+}
+
+_CRITERIA = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        "percent_successful_nodes": {"type": "integer", "minimum": 0, "maximum": 100},
+        "minimum_successful_nodes": _COUNT,
+        "maximum_failed_nodes": _COUNT,
+    },
+}
+
+_WINDOW = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["from", "to"],
+    "properties": {
+        "days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}},
+        "from": _TIME,
+        "to": _TIME,
+        "zone": _NAME,
+    },
+}
+
+_GROUP = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "critical", "depends_on", "selectors"],
+    "properties": {
+        "name": _NAME,
+        "critical": {"type": "boolean"},
+        "depends_on": _NAMES,
+        "selectors": {"type": "array", "items": _SELECTOR},
+        "success_criteria": _CRITERIA,
+        "max_parallel": {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": r"^([1-9][0-9]?|100)%$"},
+            ],
+            "description": "a number of hosts, or a share as in '25%'",
+        },
+        "bake_time": _DURATION,
+        "prepare_timeout": _DURATION,
+        "deploy_timeout": _DURATION,
+        "progress_deadline": _DURATION,
+        "manual": {"type": "boolean"},
+        "windows": {"type": "array", "minItems": 1, "items": _WINDOW},
+    },
+}
+
+_METADATA = {"type": "object", "required": ["name"], "properties": {"name": _NAME}}
+
+#: Each document's form, by what it says its schema is.
+SCHEMAS: dict[str, dict[str, Any]] = {
+    STRATEGY_SCHEMA: {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["metadata", "data"],
+        "properties": {
+            "schema": {},
+            "metadata": _METADATA,
+            "data": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["groups"],
+                "properties": {"groups": {"type": "array", "items": _GROUP}},
+            },
+        },
+    },
+    # Shipyard's configuration holds much that is not ours.
+    CONFIGURATION_SCHEMA: {
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "data": {
+                "type": "object",
+                "properties": {
+                    "deployment_strategy": _NAME,
+                    "physical_provisioner": {"type": "object", "properties": {"deployment_strategy": _NAME}},
+                },
+            },
+        },
+    },
+}

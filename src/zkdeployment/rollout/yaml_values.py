@@ -1,0 +1,94 @@
+"""YAML text as plain values, each with its place in the text, so that every error can say where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The way to a value: keys and positions from the document's top.
+Way: TypeAlias = "tuple[str | int, ...]"
+
+_MOST_VALUES = 500_000  # 10,000 hosts by name in each of 50 groups; aliases could make of a few lines far more
+_DEEPEST = 32
+
+
+class YamlTextError(Exception):
+    """Text that is no YAML, or more than is to be read; ``line`` and ``column`` count from 1."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+@dataclass(slots=True)
+class Document:
+    """One document of a YAML text, and where each of its values stands: line and column from 1."""
+
+    value: object = None
+    places: dict[Way, tuple[int, int]] = field(default_factory=dict)
+
+    def place(self, way: Way) -> tuple[int, int]:
+        """Return where a value stands, or the nearest one around it."""
+        while way not in self.places:
+            way = way[:-1]
+        return self.places[way]
+
+
+def read_documents(text: str) -> Iterator[Document]:
+    """Read each document of a text; raises ``YamlTextError``, also for a key that is given twice."""
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+            if node is not None:
+                yield _Reader().read(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+        raise YamlTextError(f"no valid YAML: {error.problem or error.context}", line, column) from error
+    except yaml.YAMLError as error:  # a character that YAML forbids
+        raise YamlTextError(f"no valid YAML: {' '.join(str(error).split())}", 1, 1) from error
+
+
+class _Reader:
+    """Reads one document."""
+
+    def __init__(self) -> None:
+        self._document = Document()
+        self._constructor = yaml.SafeLoader("")
+        self._read = 0
+
+    def read(self, node: yaml.Node) -> Document:
+        self._document.value = self._value(node, ())
+        return self._document
+
+    def _value(self, node: yaml.Node, way: Way) -> object:
+        place = (node.start_mark.line + 1, node.start_mark.column + 1)
+        self._document.places[way] = place
+        self._read += 1
+        if self._read > _MOST_VALUES or len(way) > _DEEPEST:
+            raise YamlTextError(f"expected at most {_MOST_VALUES} values, nested {_DEEPEST} deep", *place)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, way)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, (*way, number)) for number, item in enumerate(node.value)]
+        try:
+            return self._constructor.construct_object(node)
+        except ValueError as error:  # 2026-99-99 looks like a date and is none
+            raise YamlTextError(f"{node.value!r} is no valid value: {error}; quote it to have text", *place) from error
+
+    def _mapping(self, node: yaml.MappingNode, way: Way) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise YamlTextError("expected a plain key", *place)
+            key = str(key_node.value)
+            if key in found:
+                raise YamlTextError(f"{key} is given twice", *place)
+            found[key] = self._value(value_node, (*way, key))
+        return found
