@@ -23,6 +23,7 @@ VERBS = {
     "monitor": ("monitor", "Nagios check of this host."),
     "provide": ("provide", "Register an instance of a service while a command runs."),
     "resume": ("resume", "End a stop or a hold."),
+    "rollout": ("rollout", "Try out rollout strategies."),
     "sandbox": ("sandbox", "A throw-away fleet on this machine."),
     "status": ("status", "Show the fleet: version wanted, version had, state, error."),
     "stop": ("stop", "Stop the whole fleet."),

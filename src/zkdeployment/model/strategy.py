@@ -99,6 +99,4 @@ class Strategy:
 
 
 #: What holds where a configuration asks for a strategy and there is none.
-ALL_HOSTS = Strategy(
-    "all-hosts", (Group("all-hosts", critical=True, criteria=Criteria(percent_successful=100)),)
-)
+ALL_HOSTS = Strategy("all-hosts", (Group("all-hosts", critical=True, criteria=Criteria(percent_successful=100)),))

@@ -1,4 +1,4 @@
-"""The form of strategy documents, as a JSON schema.
+"""The form of strategy documents, as JSON schemas, and what a value that has another form gets to hear.
 
 The source of the form is the document "Deployment Grouping for Baremetal Nodes" of Airship's Shipyard; the keys
 that set a group's pace are ours.
@@ -6,7 +6,14 @@ that set a group's pace are ours.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.rollout.yaml_values import Way
 
 STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
 CONFIGURATION_SCHEMA = "shipyard/DeploymentConfiguration/v1"
@@ -138,3 +145,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+
+def form_faults(value: object, schema: dict[str, Any]) -> Iterator[tuple[Way, str]]:
+    """Say everything in which a value is not of the form: where, and what was expected and found."""
+    faults = jsonschema.Draft202012Validator(schema).iter_errors(value)
+    for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
+        expected = fault.schema.get("description") if isinstance(fault.schema, dict) else None
+        words = fault.message if expected is None else f"expected {expected}, found {fault.instance!r}"
+        yield tuple(fault.absolute_path), words

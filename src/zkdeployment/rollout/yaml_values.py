@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
@@ -15,6 +15,9 @@ Way: TypeAlias = "tuple[str | int, ...]"
 
 _MOST_VALUES = 500_000  # 10,000 hosts by name in each of 50 groups; aliases could make of a few lines far more
 _DEEPEST = 32
+
+#: The one in C is ten times as fast; some platforms do not have it.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlTextError(Exception):
@@ -43,15 +46,32 @@ class Document:
 def read_documents(text: str) -> Iterator[Document]:
     """Read each document of a text; raises ``YamlTextError``, also for a key that is given twice."""
     try:
-        for node in yaml.compose_all(text, Loader=yaml.SafeLoader):
+        _check_depth(text)
+        for node in yaml.compose_all(text, Loader=_Loader):
             if node is not None:
                 yield _Reader().read(node)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-        raise YamlTextError(f"no valid YAML: {error.problem or error.context}", line, column) from error
+        place = _place(error.problem_mark or error.context_mark)
+        raise YamlTextError(f"no valid YAML: {error.problem or error.context}", *place) from error
     except yaml.YAMLError as error:  # a character that YAML forbids
         raise YamlTextError(f"no valid YAML: {' '.join(str(error).split())}", 1, 1) from error
+
+
+def _check_depth(text: str) -> None:
+    """Raise ``YamlTextError`` before anything recurses into text that is nested too deep."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise YamlTextError(f"expected values nested at most {_DEEPEST} deep", *_place(event.start_mark))
+
+
+def _place(mark: Any) -> tuple[int, int]:
+    """Read a mark of either loader, if there is one."""
+    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
 
 
 class _Reader:
@@ -67,11 +87,11 @@ class _Reader:
         return self._document
 
     def _value(self, node: yaml.Node, way: Way) -> object:
-        place = (node.start_mark.line + 1, node.start_mark.column + 1)
+        place = _place(node.start_mark)
         self._document.places[way] = place
         self._read += 1
         if self._read > _MOST_VALUES or len(way) > _DEEPEST:
-            raise YamlTextError(f"expected at most {_MOST_VALUES} values, nested {_DEEPEST} deep", *place)
+            raise YamlTextError(f"expected at most {_MOST_VALUES} values, nested at most {_DEEPEST} deep", *place)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, way)
         if isinstance(node, yaml.SequenceNode):
@@ -79,12 +99,14 @@ class _Reader:
         try:
             return self._constructor.construct_object(node)
         except ValueError as error:  # 2026-99-99 looks like a date and is none
-            raise YamlTextError(f"{node.value!r} is no valid value: {error}; quote it to have text", *place) from error
+            raise YamlTextError(
+                f"{node.value!r} is no valid value: {error}; quote it to have text", *place
+            ) from error
 
     def _mapping(self, node: yaml.MappingNode, way: Way) -> dict[str, object]:
         found: dict[str, object] = {}
         for key_node, value_node in node.value:
-            place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            place = _place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise YamlTextError("expected a plain key", *place)
             key = str(key_node.value)

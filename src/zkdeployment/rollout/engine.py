@@ -1,0 +1,204 @@
+"""The course of a rollout: which group is next, who of it, and what follows from what became of them.
+
+A ``Rollout`` is a value; each function returns the next one. Groups go one at a time, each prepared and then
+deployed, parents before those that depend on them. The rules are those of the document "Deployment Grouping for
+Baremetal Nodes" of Airship's Shipyard.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.rollout.groups import members, misses
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from zkdeployment.model.strategy import Facts, Strategy
+
+
+class HostState(Enum):
+    """How far one host is in this rollout."""
+
+    NOT_STARTED = "not started"
+    PREPARED = "prepared"
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+class Phase(Enum):
+    """What is done with a group: first the one, then the other."""
+
+    PREPARE = "prepare"
+    DEPLOY = "deploy"
+
+
+class Verdict(Enum):
+    """What became of a group, or of one of its phases."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class Result(Enum):
+    """How a rollout ended."""
+
+    SUCCESS = "success"
+    PARTIAL = "success with failures"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Who may be submitted to a phase, what they become by it, and who counts as successful after it."""
+
+    eligible: HostState
+    reached: HostState
+    successful: frozenset[HostState]
+
+
+_RULES = {
+    Phase.PREPARE: _Rule(
+        HostState.NOT_STARTED, HostState.PREPARED, frozenset({HostState.PREPARED, HostState.SUCCESS})
+    ),
+    Phase.DEPLOY: _Rule(HostState.PREPARED, HostState.SUCCESS, frozenset({HostState.SUCCESS})),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a group went: the verdicts on its phases, who was submitted to them, and why it failed."""
+
+    verdicts: Mapping[Phase, Verdict] = field(default_factory=dict)
+    sent: Mapping[Phase, tuple[str, ...]] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The group's verdict; ``None`` before it is known."""
+        if Verdict.FAILED in self.verdicts.values():
+            return Verdict.FAILED
+        return self.verdicts.get(Phase.DEPLOY)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A phase of a group, for these hosts, sorted; there may be none."""
+
+    group: str
+    phase: Phase
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Where a rollout stands: each group's members and course, each host's state, the groups that were begun."""
+
+    strategy: Strategy
+    members: Mapping[str, frozenset[str]]
+    hosts: Mapping[str, HostState]
+    courses: Mapping[str, Course]
+    order: tuple[str, ...] = ()
+
+    @property
+    def critical_failed(self) -> bool:
+        """Whether a critical group failed."""
+        return any(
+            group.critical and self.courses[group.name].verdict is Verdict.FAILED for group in self.strategy.groups
+        )
+
+    @property
+    def result(self) -> Result:
+        """How it ended, once there is no next task."""
+        if self.critical_failed:
+            return Result.FAILED
+        failed = any(course.verdict is Verdict.FAILED for course in self.courses.values())
+        return Result.PARTIAL if failed or HostState.FAILURE in self.hosts.values() else Result.SUCCESS
+
+
+def begin(strategy: Strategy, hosts: Mapping[str, Facts]) -> Rollout:
+    """Return a rollout of a strategy over these hosts, by name, of which nothing was done yet."""
+    return Rollout(
+        strategy,
+        members={group.name: members(group, hosts) for group in strategy.groups},
+        hosts=dict.fromkeys(sorted(hosts), HostState.NOT_STARTED),
+        courses={group.name: Course() for group in strategy.groups},
+    )
+
+
+def next_task(rollout: Rollout) -> Task | None:
+    """Return what is to be done now: of the group that was begun, else of the first that is ready.
+
+    ``None`` is the end: every group has succeeded or failed.
+    """
+    for name in (*rollout.order[-1:], *_ready(rollout)):
+        course = rollout.courses[name]
+        if course.verdict is None:
+            phase = Phase.DEPLOY if Phase.PREPARE in course.verdicts else Phase.PREPARE
+            eligible = _RULES[phase].eligible
+            hosts = sorted(host for host in rollout.members[name] if rollout.hosts[host] is eligible)
+            return Task(name, phase, tuple(hosts))
+    return None
+
+
+def _ready(rollout: Rollout) -> Iterator[str]:
+    """Return the groups whose parents all succeeded, in the order of the document."""
+    for group in rollout.strategy.groups:
+        if all(rollout.courses[parent].verdict is Verdict.SUCCESS for parent in group.depends_on):
+            yield group.name
+
+
+def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, timed_out: bool = False) -> Rollout:
+    """Return the rollout after a task: its hosts that are not among the ``succeeded`` failed; the group is judged.
+
+    A phase that ``timed_out`` fails its group, whatever the criteria say.
+    """
+    rule = _RULES[task.phase]
+    good = frozenset(succeeded).intersection(task.hosts)
+    became = {host: rule.reached if host in good else HostState.FAILURE for host in task.hosts}
+    hosts = {**rollout.hosts, **became}
+
+    # Judged is the whole group, also those of its hosts that went with an earlier one.
+    states = [hosts[host] for host in rollout.members[task.group]]
+    missed = list(
+        misses(
+            rollout.strategy.group(task.group).criteria,
+            successful=sum(state in rule.successful for state in states),
+            failed=states.count(HostState.FAILURE),
+            total=len(states),
+        )
+    )
+    if timed_out:
+        missed.insert(0, f"{len(task.hosts) - len(good)} of {len(task.hosts)} hosts did not end in time")
+
+    course = rollout.courses[task.group]
+    verdicts = {**course.verdicts, task.phase: Verdict.FAILED if missed else Verdict.SUCCESS}
+    if missed:
+        verdicts[Phase.DEPLOY] = Verdict.FAILED  # a group that was not prepared is not deployed
+    judged = Course(
+        verdicts,
+        sent={**course.sent, task.phase: task.hosts},
+        reason=f"{task.phase.value}: {'; '.join(missed)}" if missed else "",
+    )
+    order = rollout.order if task.group in rollout.order else (*rollout.order, task.group)
+    held = _dependants(rollout, task.group) if missed else {}
+    return replace(rollout, hosts=hosts, courses={**rollout.courses, task.group: judged, **held}, order=order)
+
+
+def _dependants(rollout: Rollout, failed: str) -> dict[str, Course]:
+    """Return the courses of the groups, at any depth, that are not to be attempted as another failed."""
+    children = defaultdict(list)
+    for group in rollout.strategy.groups:
+        for parent in group.depends_on:
+            children[parent].append(group.name)
+    held: dict[str, Course] = {}
+    waiting = [*children[failed]]
+    while waiting:
+        name = waiting.pop()
+        if name not in held and rollout.courses[name].verdict is None:
+            held[name] = Course(dict.fromkeys(Phase, Verdict.FAILED), reason=f"not attempted: {failed} failed")
+            waiting += children[name]
+    return held

@@ -1,0 +1,46 @@
+"""Rollout strategies for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.rollout.documents import read_strategies
+
+#: The example of the document that strategies come from, to the letter.
+EXAMPLE_FILE = Path(__file__).with_name("strategy.yaml")
+
+EXAMPLE_HOSTS = {
+    "ntp01": Facts(rack="rack01"),
+    "ctl1": Facts(rack="rack03", tags=frozenset({"control"})),
+    "ctl2": Facts(rack="rack03", tags=frozenset({"control"})),
+    "ctl3": Facts(rack="rack03", tags=frozenset({"control"})),
+    "mon1": Facts(rack="rack02", tags=frozenset({"monitoring"})),
+    "one1": Facts(rack="rack01", tags=frozenset({"compute"})),
+    "one2": Facts(rack="rack01", tags=frozenset({"compute"})),
+    "two1": Facts(rack="rack02", tags=frozenset({"compute"})),
+}
+
+
+def example() -> Strategy:
+    """Return the strategy of the example."""
+    found = read_strategies([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
+    assert found.problems == ()
+    return found.strategies["deployment-strategy"]
+
+
+def group(name: str, *parents: str, hosts: str = "", critical: bool = False, **criteria: int) -> Group:
+    """Return a group of the hosts whose names are the letters of ``hosts``; all hosts without any."""
+    selectors = (Selector(names=frozenset(hosts)),) if hosts else ()
+    return Group(name, critical, depends_on=parents, selectors=selectors, criteria=Criteria(**criteria))
+
+
+def strategy(*groups: Group) -> Strategy:
+    """Return a strategy of these groups."""
+    return Strategy("deployment-strategy", groups)
+
+
+def plain_hosts(names: str) -> dict[str, Facts]:
+    """Return a host for each letter."""
+    return dict.fromkeys(names, Facts())

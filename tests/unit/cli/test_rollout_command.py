@@ -1,0 +1,108 @@
+"""``rollout simulate`` as its users call it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from support.strategies import EXAMPLE_FILE
+from zkdeployment.cli.rollout import command
+from zkdeployment.errors import ConfigurationError
+
+HOSTS = """\
+ntp01: {rack: rack01}
+ctl1: {rack: rack03, tags: [control]}
+ctl2: {rack: rack03, tags: [control]}
+ctl3: {rack: rack03, tags: [control, monitoring]}
+"""
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(HOSTS)
+
+    def run(*options, files=(EXAMPLE_FILE,)):
+        argv = ["simulate", *map(str, files), "--hosts", str(hosts), *options]
+        result = CliRunner().invoke(command, argv)
+        if isinstance(result.exception, ConfigurationError):
+            raise result.exception
+        return result
+
+    return run
+
+
+def test_the_outcome_is_plain_data(simulate):
+    result = simulate("--prepare-fails", "ntp01", "-o", "json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["valid"] is True
+    assert found["errors"] == []
+    assert found["members"]["control-nodes"] == ["ctl1", "ctl2", "ctl3"]
+    assert found["order"] == ["monitoring-nodes", "ntp-node"]
+    assert found["sent"]["monitoring-nodes"] == {"prepare": ["ctl3"], "deploy": ["ctl3"]}
+    assert found["sent"]["control-nodes"] == {"prepare": [], "deploy": []}
+    assert found["groups"]["ntp-node"] == {
+        "prepare": "failed",
+        "deploy": "failed",
+        "result": "failed",
+        "critical": True,
+        "reason": "prepare: 0 of 1 hosts successful, expected at least 1",
+    }
+    assert found["hosts"] == {"ctl1": "not started", "ctl2": "not started", "ctl3": "success", "ntp01": "failure"}
+    assert found["critical_failed"] is True
+    assert found["result"] == "failed"
+
+
+def test_the_outcome_is_a_table(simulate):
+    result = simulate("--times-out", "control-nodes:deploy")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "control-nodes critical 3 success failed deploy: 2 of 2 hosts did not end in time" in " ".join(lines)
+    assert "result: failed" in lines
+
+
+def test_hosts_may_be_given_as_json_on_the_command_line():
+    argv = ["simulate", str(EXAMPLE_FILE), "--hosts", '{"ntp01": {}}', "-o", "json"]
+    assert json.loads(CliRunner().invoke(command, argv).stdout)["hosts"] == {"ntp01": "success"}
+
+
+def test_an_invalid_document_is_an_error_for_people_and_programs(simulate, tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(EXAMPLE_FILE.read_text().replace("- ntp-node", "- nobody"))
+    result = simulate(files=[broken])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert f"{broken}:15:11: data.groups[0].depends_on[0]: there is no group nobody" in result.stderr
+    result = simulate("-o", "json", files=[broken])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["valid"] is False
+    assert "there is no group nobody" in json.loads(result.stdout)["errors"][0]
+
+
+def test_the_strategy_is_named_or_the_only_one(simulate, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(EXAMPLE_FILE.read_text().replace("name: deployment-strategy", "name: careful"))
+    assert simulate(files=[other]).exit_code == 0
+    assert simulate("--strategy", "careful", files=[EXAMPLE_FILE, other]).exit_code == 0
+    result = simulate("--strategy", "bold", files=[EXAMPLE_FILE, other])
+    assert result.exit_code == 1
+    assert "expected the strategy bold, found: careful, deployment-strategy" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--prepare-fails", "nobody"], "there is no host nobody; expected one of: ctl1, ctl2, ctl3, ntp01"),
+        (["--times-out", "ntp-node"], "expected GROUP:prepare or GROUP:deploy"),
+        (["--times-out", "nobody:deploy"], "there is no group nobody"),
+    ],
+)
+def test_what_does_not_exist_cannot_fail(simulate, options, expected):
+    result = simulate(*options)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_files_that_are_not_there_are_named(simulate, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"cannot read .*nope.yaml: No such file"):
+        simulate(files=[tmp_path / "nope.yaml"])

@@ -1,0 +1,243 @@
+"""Strategy documents: what is read of them, and every error with its place."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.strategies import EXAMPLE_FILE, example
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, Selector, Share, Window
+from zkdeployment.rollout.documents import read_strategies
+from zkdeployment.rollout.facts import read_facts
+
+HEAD = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+"""
+
+CONFIGURATION = "schema: shipyard/DeploymentConfiguration/v1\ndata: {%s}\n"
+
+
+def read(*texts):
+    return read_strategies(SourceFile(f"{number}.yaml", text.encode()) for number, text in enumerate(texts))
+
+
+def group_line(name="web", **values):
+    fields = {"critical": "true", "depends_on": "[]", "selectors": "[]"} | values
+    listed = ", ".join(f"{key}: {value}" for key, value in fields.items())
+    return f"    - {{name: {name}, {listed}}}\n"
+
+
+def strategy_of(name="deployment-strategy"):
+    return HEAD.replace("deployment-strategy", name) + group_line()
+
+
+def errors(*texts):
+    return [str(problem) for problem in read(*texts).problems]
+
+
+def test_the_example_is_read_whole():
+    groups = {group.name: group for group in example().groups}
+    assert list(groups) == ["control-nodes", "compute-nodes-1", "compute-nodes-2", "monitoring-nodes", "ntp-node"]
+    assert groups["control-nodes"] == Group(
+        "control-nodes",
+        critical=True,
+        depends_on=("ntp-node",),
+        selectors=(Selector(tags=frozenset({"control"}), racks=frozenset({"rack03"})),),
+        criteria=Criteria(90, 3, 1),
+    )
+    assert groups["monitoring-nodes"].selectors[0].racks == {"rack01", "rack02", "rack03"}
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [
+        ("'tier:web'", ("tier", "web")),
+        ("' tier : web '", ("tier", "web")),
+        ("{ucp_control_plane: enabled}", ("ucp_control_plane", "enabled")),
+        ("{ssd: true}", ("ssd", "true")),
+        ("{rack: 7}", ("rack", "7")),
+    ],
+)
+def test_labels_are_text_or_what_yaml_makes_of_it(written, label):
+    found = read(HEAD + group_line(selectors=f"[{{node_labels: [{written}]}}]"))
+    assert found.problems == ()
+    (group,) = found.strategies["deployment-strategy"].groups
+    assert group.selectors[0].labels == {label}
+
+
+def test_the_pace_of_a_group():
+    written = {
+        "max_parallel": "25%",
+        "bake_time": "15m",
+        "prepare_timeout": "600",
+        "deploy_timeout": "2h",
+        "progress_deadline": "1d",
+        "manual": "true",
+        "windows": "[{days: [mon, fri], from: '22:30', to: '04:00', zone: Europe/Berlin},"
+        " {from: '12:00', to: '13:00'}]",
+    }
+    (group,) = read(HEAD + group_line(**written)).strategies["deployment-strategy"].groups
+    assert group.pace == Pace(
+        max_parallel=Share(25, percent=True),
+        bake_time=900,
+        prepare_timeout=600,
+        deploy_timeout=7200,
+        progress_deadline=86400,
+        manual=True,
+        windows=(
+            Window(frozenset({0, 4}), 22 * 60 + 30, 4 * 60, "Europe/Berlin"),
+            Window(frozenset(range(7)), 720, 780, "UTC"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (group_line(critical="maybe"), "data.groups[0].critical: 'maybe' is not of type 'boolean'"),
+        ("    - {name: web, critical: true, depends_on: []}\n", "[0]: 'selectors' is a required property"),
+        (group_line(name="' '"), "data.groups[0].name: expected a name, as text, found ' '"),
+        (group_line(depends_on="[db]"), "[0].depends_on[0]: there is no group db; expected one of: web"),
+        (group_line() * 2, "data.groups[0].name: there are 2 groups web; expected one"),
+        (group_line(selectors="[{}]"), "data.groups[0].selectors[0]: {} should be non-empty"),
+        (group_line(selectors="[{node_name: [a]}]"), "'node_name' was unexpected"),
+        (group_line(success_criteria="{}"), "data.groups[0].success_criteria: {} should be non-empty"),
+        (group_line(success_criteria="{percent_successful_nodes: 101}"), "101 is greater than the maximum of 100"),
+        (group_line(success_criteria="{percent_successful_nodes: 7.5}"), "7.5 is not of type 'integer'"),
+        (group_line(success_criteria="{minimum_successful_nodes: -1}"), "-1 is less than the minimum of 0"),
+        (group_line(selectors="[{node_labels: ['a:b:c']}]"), "expected a label as in 'tier: web', with one colon"),
+        (group_line(selectors="[{node_labels: ['a: ']}]"), "expected a label as in 'tier: web', with one colon"),
+        (group_line(selectors="[{node_labels: [{a: b, c: d}]}]"), "expected a label as in 'tier: web'"),
+        (group_line(bake_time="soon"), "expected seconds, or a number with s, m, h or d as in 15m, found 'soon'"),
+        (group_line(max_parallel="0"), "expected a number of hosts, or a share as in '25%', found 0"),
+        (group_line(windows="[{from: 22:30, to: '04:00'}]"), "time of day as in '22:30', found 1350"),
+        (group_line(windows="[{from: '1:00', to: '04:00'}]"), "expected a quoted time of day"),
+        (group_line(windows="[{from: '04:00', to: '04:00'}]"), "the window ends when it starts"),
+        (group_line(windows="[{from: '04:00', to: '05:00', zone: Mars/Sea}]"), "there is no time zone Mars/Sea"),
+        (group_line(windows="[{from: '04:00', to: '05:00', zone: ../x}]"), "there is no time zone ../x"),
+    ],
+)  # fmt: skip
+def test_an_invalid_group_is_refused_with_its_place(group, expected):
+    found = errors(HEAD + group)
+    assert any(re.match(r"0\.yaml:\d+:\d+: ", line) and expected in line for line in found), found
+
+
+def test_every_error_of_every_file_is_told_at_once():
+    found = errors(
+        HEAD + group_line(critical="1") + group_line("db", critical="2"),
+        "a: [",
+        HEAD + group_line(depends_on="[x]"),
+    )
+    assert [line.partition(":")[0] for line in found] == ["0.yaml", "0.yaml", "1.yaml", "2.yaml"]
+
+
+def test_circles_are_told_without_those_that_only_depend_on_them():
+    lines = (
+        group_line("a", depends_on="[c]") + group_line("b", depends_on="[a]") + group_line("c", depends_on="[b]")
+    )
+    (found,) = errors(HEAD + lines + group_line("d", depends_on="[c]"))
+    assert re.search(r"circle: (a > c > b > a|b > a > c > b|c > b > a > c)$", found), found
+    (alone,) = errors(HEAD + group_line("a", depends_on="[a]"))
+    assert alone.endswith("data.groups[0].depends_on: groups depend on each other in a circle: a > a")
+
+
+class TestChoice:
+    def test_without_documents_the_fleet_goes_without_a_strategy(self):
+        assert read().strategy() is None
+        assert read("just: data\n").strategy() is None
+
+    def test_the_default_name_needs_no_configuration(self):
+        assert read(strategy_of()).strategy().name == "deployment-strategy"
+        assert read(strategy_of("other")).strategy() is None
+
+    @pytest.mark.parametrize(
+        "form", ["deployment_strategy: other", "physical_provisioner: {deployment_strategy: other}"]
+    )
+    def test_a_configuration_names_one(self, form):
+        found = read(strategy_of() + "---\n" + strategy_of("other"), CONFIGURATION % form)
+        assert found.problems == ()
+        assert found.strategy().name == "other"
+
+    def test_a_configuration_that_names_none_means_the_default_or_all_hosts(self):
+        assert read(CONFIGURATION % "", strategy_of()).strategy().name == "deployment-strategy"
+        assert read(CONFIGURATION % "physical_provisioner: {}").strategy() == ALL_HOSTS
+
+    def test_a_name_that_does_not_exist_is_an_error(self):
+        (found,) = errors(strategy_of(), CONFIGURATION % "deployment_strategy: nope")
+        assert found.startswith(
+            "1.yaml:2:29: data.deployment_strategy: there is no strategy nope; expected one of:"
+        )
+
+    def test_there_is_one_configuration_and_each_strategy_has_its_name(self):
+        again = errors(CONFIGURATION % "", CONFIGURATION % "")
+        assert again == ["1.yaml:1:1: there is a DeploymentConfiguration in 0.yaml already; expected one at most"]
+        assert "there is another strategy deployment-strategy" in errors(strategy_of(), strategy_of())[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: ]", "0.yaml:1:4: no valid YAML"),
+        ("a: 1\na: 2\n", "0.yaml:2:1: a is given twice"),
+        ("a: 2026-99-99\n", "0.yaml:1:4: '2026-99-99' is no valid value"),
+        ("? [a]\n: b\n", "0.yaml:1:3: expected a plain key"),
+        ("a: \x00", "0.yaml:1:1: no valid YAML"),
+        ("a: !!python/object:os.system x\n", "0.yaml:1:4: no valid YAML"),
+        ("[" * 40 + "]" * 40, "nested at most 32 deep"),
+        ("[" * 100_000, "nested at most 32 deep"),
+        ("&a [*a]\n", "nested at most 32 deep"),
+    ],
+)
+def test_text_that_is_no_yaml_is_an_error(text, expected):
+    assert any(expected in line for line in errors(text)), errors(text)
+
+
+def test_text_that_is_no_utf8_is_an_error():
+    found = read_strategies([SourceFile("x.yml", b"a: b\nc: \xe4\n")])
+    assert [str(problem) for problem in found.problems] == ["x.yml:2:1: expected UTF-8, found the byte 0xe4"]
+
+
+def test_other_files_are_ignored():
+    assert read_strategies([SourceFile("x.zk", b"a: [")]).problems == ()
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused(text):
+    found = read_strategies([SourceFile("x.yaml", text.encode("utf-8", "surrogatepass"))])
+    assert isinstance(found.problems, tuple)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.sampled_from(list("[]{}:-,'\" \nxé")))
+def test_a_damaged_example_is_read_or_refused_with_its_place(line, column, character):
+    lines = EXAMPLE_FILE.read_text().splitlines(keepends=True)
+    lines[line] = lines[line][:column] + character + lines[line][column + 1 :]
+    found = read_strategies([SourceFile("x.yaml", "".join(lines).encode())])
+    assert all(problem.file == "x.yaml" and problem.line for problem in found.problems)
+
+
+class TestFacts:
+    def test_hosts_are_read_from_yaml_and_json(self):
+        expected = {"a": Facts("r1", frozenset({"x"}), {"ssd": "true", "n": "3"}), "b": Facts()}
+        assert read_facts("h", b"a: {rack: r1, tags: [x], labels: {ssd: true, n: 3}}\nb:\n") == expected
+        assert read_facts("h", b'{"b": {"rack": null}}') == {"b": Facts()}
+        assert read_facts("h", b"") == {}
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (b"a: {racks: r1}\n", r"^h:1:4: .*'racks' was unexpected"),
+            (b"a:\n  tags: [1]\n", r"^h:2:10: expected text, found 1"),
+            (b"- a\n", r"^h:1:1: expected host"),
+            (b"a: [\n", r"^h:2:1: no valid YAML"),
+            (b"\xff", "expected UTF-8"),
+        ],
+    )
+    def test_what_is_no_host_is_refused_with_its_place(self, text, expected):
+        with pytest.raises(ConfigurationError, match=expected):
+            read_facts("h", text)

@@ -1,0 +1,196 @@
+"""The course of rollouts: the document's example runs, its rules one by one, and properties of all of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict, begin, next_task, record
+from zkdeployment.rollout.simulation import Faults, simulate
+
+FAILED, SUCCESS = Verdict.FAILED, Verdict.SUCCESS
+
+
+def verdicts(rollout):
+    return {name: course.verdict for name, course in rollout.courses.items()}
+
+
+def run(*groups, hosts="abcd", prepare="", deploy="", times_out=()):
+    faults = Faults(frozenset(prepare), frozenset(deploy), frozenset(times_out))
+    return simulate(strategy(*groups), plain_hosts(hosts), faults)
+
+
+class TestExampleRuns:
+    def test_all_goes_well(self):
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults())
+        assert set(verdicts(rollout).values()) == {SUCCESS}
+        assert set(rollout.hosts.values()) == {HostState.SUCCESS}
+        assert rollout.result is Result.SUCCESS
+        order = list(rollout.order)
+        assert order.index("ntp-node") < order.index("control-nodes")
+        assert order.index("control-nodes") < min(order.index("compute-nodes-1"), order.index("compute-nodes-2"))
+
+    def test_the_ntp_node_cannot_be_prepared(self):
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(prepare=frozenset({"ntp01"})))
+        held = {"ntp-node", "control-nodes", "compute-nodes-1", "compute-nodes-2"}
+        for name in held:
+            assert rollout.courses[name].verdicts == {Phase.PREPARE: FAILED, Phase.DEPLOY: FAILED}
+        assert verdicts(rollout)["monitoring-nodes"] is SUCCESS
+        assert set(rollout.order) == {"ntp-node", "monitoring-nodes"}
+        assert rollout.courses["compute-nodes-1"].reason == "not attempted: ntp-node failed"
+        assert rollout.hosts["ctl1"] is HostState.NOT_STARTED
+        assert rollout.result is Result.FAILED
+
+    def test_a_group_that_is_not_critical_fails_in_deploy(self):
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(deploy=frozenset({"two1"})))
+        assert rollout.courses["compute-nodes-2"].verdicts == {Phase.PREPARE: SUCCESS, Phase.DEPLOY: FAILED}
+        assert {name for name, verdict in verdicts(rollout).items() if verdict is FAILED} == {"compute-nodes-2"}
+        assert rollout.result is Result.PARTIAL
+
+
+class TestRules:
+    def test_a_group_is_prepared_and_deployed_before_the_next_begins(self):
+        rollout, seen = begin(strategy(group("x"), group("y", hosts="ab")), plain_hosts("ab")), []
+        while (task := next_task(rollout)) is not None:
+            seen.append((task.group, task.phase))
+            rollout = record(rollout, task, task.hosts)
+        assert seen == [(name, phase) for name in "xy" for phase in (Phase.PREPARE, Phase.DEPLOY)]
+
+    def test_a_critical_failure_does_not_end_what_does_not_depend_on_it(self):
+        rollout = run(
+            group("x", hosts="a", critical=True, minimum_successful=1), group("y", hosts="b"), prepare="a"
+        )
+        assert verdicts(rollout) == {"x": FAILED, "y": SUCCESS}
+        assert rollout.result is Result.FAILED
+
+    def test_a_critical_group_that_is_held_back_fails_the_rollout(self):
+        rollout = run(group("x", hosts="a", minimum_successful=1), group("y", "x", critical=True), prepare="a")
+        assert rollout.critical_failed
+
+    def test_dependants_at_any_depth_are_held_back(self):
+        chain = [
+            group("a", hosts="a", minimum_successful=1),
+            group("b", "a"),
+            group("c", "b"),
+            group("d", "c", "b"),
+        ]
+        rollout = run(*chain, prepare="a")
+        assert rollout.order == ("a",)
+        assert set(verdicts(rollout).values()) == {FAILED}
+
+    def test_one_failed_parent_of_two_is_enough(self):
+        rollout = run(
+            group("x", hosts="a", minimum_successful=1), group("y", hosts="b"), group("z", "x", "y"), prepare="a"
+        )
+        assert verdicts(rollout) == {"x": FAILED, "y": SUCCESS, "z": FAILED}
+
+    def test_missing_the_criteria_in_prepare_skips_deploy(self):
+        rollout = run(group("x", percent_successful=100), prepare="a")
+        assert Phase.DEPLOY not in rollout.courses["x"].sent
+        assert rollout.courses["x"].verdicts[Phase.DEPLOY] is FAILED
+        assert rollout.hosts == {"a": HostState.FAILURE} | dict.fromkeys("bcd", HostState.PREPARED)
+
+    def test_hosts_that_fail_in_prepare_are_not_deployed(self):
+        rollout = run(group("x"), prepare="a")
+        assert rollout.courses["x"].sent[Phase.DEPLOY] == ("b", "c", "d")
+        assert rollout.result is Result.PARTIAL
+
+    def test_a_host_is_not_submitted_again_and_its_result_counts(self):
+        groups = group("x", hosts="ab"), group("y", hosts="abc", minimum_successful=3)
+        rollout = run(*groups)
+        assert rollout.courses["y"].sent == {Phase.PREPARE: ("c",), Phase.DEPLOY: ("c",)}
+        assert rollout.courses["y"].verdict is SUCCESS
+        assert run(*groups, deploy="a").courses["y"].verdict is FAILED
+
+    def test_a_host_that_was_only_prepared_goes_on_with_a_later_group(self):
+        rollout = run(group("x", hosts="ab", maximum_failed=0), group("y", hosts="b"), prepare="a")
+        assert rollout.courses["y"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ("b",)}
+        assert rollout.hosts["b"] is HostState.SUCCESS
+
+    def test_a_group_whose_hosts_are_all_done_is_judged_at_once(self):
+        rollout = run(group("x", hosts="a"), group("y", hosts="a", minimum_successful=1))
+        assert rollout.courses["y"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ()}
+        assert rollout.courses["y"].verdict is SUCCESS
+
+    def test_a_group_none_of_which_could_be_prepared_and_that_need_not_is_not_deployed(self):
+        rollout = run(group("x", percent_successful=0), prepare="abcd")
+        assert rollout.courses["x"].sent[Phase.DEPLOY] == ()
+        assert rollout.courses["x"].verdict is SUCCESS
+        assert rollout.result is Result.PARTIAL
+
+    @pytest.mark.parametrize(
+        ("criteria", "verdict"), [({"percent_successful": 100}, SUCCESS), ({"minimum_successful": 1}, FAILED)]
+    )
+    def test_a_group_of_no_hosts(self, criteria, verdict):
+        assert run(group("x", hosts="z", **criteria)).courses["x"].verdict is verdict
+
+    def test_without_groups_there_is_nothing_to_do(self):
+        rollout = run()
+        assert next_task(rollout) is None
+        assert rollout.result is Result.SUCCESS
+
+    @pytest.mark.parametrize("phase", Phase)
+    def test_a_phase_over_its_time_fails_the_group_even_without_criteria(self, phase):
+        rollout = run(group("x", hosts="ab"), group("y", "x"), times_out={("x", phase)})
+        assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
+        assert rollout.courses["x"].reason == f"{phase.value}: 2 of 2 hosts did not end in time"
+        assert rollout.hosts["a"] is HostState.FAILURE
+
+    def test_hosts_that_ended_before_the_time_was_over_keep_their_success(self):
+        rollout = begin(strategy(group("x", hosts="ab")), plain_hosts("ab"))
+        rollout = record(rollout, next_task(rollout), ["a"], timed_out=True)
+        assert rollout.hosts == {"a": HostState.PREPARED, "b": HostState.FAILURE}
+
+    def test_successes_outside_the_task_are_ignored(self):
+        rollout = begin(strategy(group("x", hosts="a", minimum_successful=1)), plain_hosts("ab"))
+        rollout = record(rollout, next_task(rollout), ["b", "nobody"])
+        assert rollout.hosts == {"a": HostState.FAILURE, "b": HostState.NOT_STARTED}
+
+    def test_without_a_strategy_every_host_has_to_succeed(self):
+        rollout = simulate(ALL_HOSTS, plain_hosts("ab"), Faults(deploy=frozenset("a")))
+        assert rollout.result is Result.FAILED
+        assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is Result.SUCCESS
+
+
+NAMES = "abcdef"
+
+
+@st.composite
+def strategies(draw):
+    groups = []
+    for number in range(draw(st.integers(0, 6))):
+        parents = draw(st.sets(st.sampled_from([one.name for one in groups]))) if groups else set()
+        limits = st.one_of(st.none(), st.integers(0, 3))
+        criteria = Criteria(draw(st.one_of(st.none(), st.integers(0, 100))), draw(limits), draw(limits))
+        selectors = tuple(
+            Selector(names=frozenset(names))
+            for names in draw(st.lists(st.sets(st.sampled_from(NAMES)), max_size=2))
+        )
+        groups.append(Group(f"g{number}", draw(st.booleans()), tuple(sorted(parents)), selectors, criteria))
+    return Strategy("any", tuple(draw(st.permutations(groups))))
+
+
+@given(strategies(), st.data())
+def test_any_rollout_keeps_the_rules(any_strategy, data):
+    rollout = begin(any_strategy, dict.fromkeys(NAMES, Facts()))
+    submitted = {phase: [] for phase in Phase}
+    tasks = []
+    while (task := next_task(rollout)) is not None:
+        parents = any_strategy.group(task.group).depends_on
+        assert all(rollout.courses[parent].verdict is SUCCESS for parent in parents)
+        assert all(rollout.hosts[host] is not HostState.FAILURE for host in task.hosts)
+        submitted[task.phase] += task.hosts
+        tasks.append(task)
+        succeeded = data.draw(st.sets(st.sampled_from(task.hosts))) if task.hosts else set()
+        rollout = record(rollout, task, succeeded, timed_out=data.draw(st.booleans()))
+    begun = [task.group for task in tasks]
+    assert list(dict.fromkeys(begun)) == list(rollout.order)
+    assert all(later not in begun[:place] or begun[place - 1] == later for place, later in enumerate(begun))
+    for hosts in submitted.values():
+        assert len(hosts) == len(set(hosts))
+    assert None not in verdicts(rollout).values()
+    for one in any_strategy.groups:
+        if any(rollout.courses[parent].verdict is FAILED for parent in one.depends_on):
+            assert rollout.courses[one.name].verdict is FAILED
+            assert one.name not in rollout.order

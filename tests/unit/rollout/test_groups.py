@@ -1,0 +1,79 @@
+"""Selection and criteria, statement by statement."""
+
+import pytest
+
+from support.strategies import EXAMPLE_HOSTS, example
+from zkdeployment.model.strategy import Criteria, Facts, Group, Selector
+from zkdeployment.rollout.groups import members, misses
+
+HOSTS = {
+    "a": Facts("r1", frozenset({"control", "ssd"}), {"tier": "web"}),
+    "b": Facts("r1", frozenset({"compute"}), {"tier": "db"}),
+    "c": Facts("r2", frozenset({"compute"})),
+    "d": Facts(),
+}
+
+
+def selector(names=(), tags=(), labels=(), racks=()):
+    return Selector(frozenset(names), frozenset(tags), frozenset(labels), frozenset(racks))
+
+
+@pytest.mark.parametrize(
+    ("selectors", "expected"),
+    [
+        pytest.param([], "abcd", id="no selectors: every host"),
+        pytest.param([selector()], "abcd", id="a selector with nothing in it: every host"),
+        pytest.param([selector(names="ac")], "ac", id="names: any of them"),
+        pytest.param([selector(tags=["ssd", "compute"])], "abc", id="tags: any of them"),
+        pytest.param([selector(labels=[("tier", "web"), ("tier", "db")])], "ab", id="labels: any of them"),
+        pytest.param([selector(racks=["r1", "r2"])], "abc", id="racks: any of them"),
+        pytest.param([selector(names="ab", tags=["compute"], racks=["r1"])], "b", id="within one: intersection"),
+        pytest.param([selector(names="a"), selector(racks=["r2"])], "ac", id="across selectors: union"),
+        pytest.param([selector(names="a"), selector()], "abcd", id="a narrow one and one of all hosts: all"),
+        pytest.param([selector(names="x")], "", id="nobody"),
+        pytest.param([selector(labels=[("tier", "cache")])], "", id="another value of a label"),
+    ],
+)
+def test_a_group_has_the_hosts_that_its_selectors_select(selectors, expected):
+    group = Group("g", critical=False, selectors=tuple(selectors))
+    assert members(group, HOSTS) == set(expected)
+
+
+def test_the_example_selects_by_name_tag_and_rack():
+    found = {group.name: sorted(members(group, EXAMPLE_HOSTS)) for group in example().groups}
+    assert found == {
+        "control-nodes": ["ctl1", "ctl2", "ctl3"],
+        "compute-nodes-1": ["one1", "one2"],
+        "compute-nodes-2": ["two1"],
+        "monitoring-nodes": ["mon1"],
+        "ntp-node": ["ntp01"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("criteria", "successful", "failed", "total", "expected"),
+    [
+        pytest.param(Criteria(), 0, 9, 9, 0, id="none: never missed"),
+        pytest.param(Criteria(percent_successful=75), 3, 1, 4, 0, id="3 of 4 are 75 percent"),
+        pytest.param(Criteria(percent_successful=76), 3, 1, 4, 1, id="a quotient, not rounded"),
+        pytest.param(Criteria(percent_successful=67), 2, 1, 3, 1, id="66.7 percent are not 67"),
+        pytest.param(Criteria(percent_successful=100), 0, 0, 0, 0, id="of no hosts all are successful"),
+        pytest.param(Criteria(minimum_successful=3), 3, 0, 3, 0, id="the minimum is enough"),
+        pytest.param(Criteria(minimum_successful=1), 0, 0, 0, 1, id="no hosts miss a minimum"),
+        pytest.param(Criteria(maximum_failed=1), 2, 1, 3, 0, id="the maximum is allowed"),
+        pytest.param(Criteria(maximum_failed=0), 2, 1, 3, 1, id="more than the maximum"),
+        pytest.param(Criteria(maximum_failed=0), 0, 0, 0, 0, id="no hosts fail"),
+        pytest.param(Criteria(90, 3, 1), 2, 2, 4, 3, id="each is judged alone"),
+    ],
+)
+def test_criteria_are_judged_each_alone(criteria, successful, failed, total, expected):
+    assert len(list(misses(criteria, successful=successful, failed=failed, total=total))) == expected
+
+
+def test_what_is_missed_says_what_was_expected_and_found():
+    words = list(misses(Criteria(90, 3, 0), successful=2, failed=1, total=3))
+    assert words == [
+        "2 of 3 hosts successful (66.67 %), expected at least 90 %",
+        "2 of 3 hosts successful, expected at least 3",
+        "1 of 3 hosts failed, expected at most 0",
+    ]
