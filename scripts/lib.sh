@@ -98,6 +98,7 @@ install_debian() {
     has ssh-keygen || wanted+=(openssh-client)
     [ "$1" != test ] || has shellcheck || wanted+=(shellcheck)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
+    [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     if ! has_zookeeper; then
         refresh_apt
         if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
@@ -118,6 +119,7 @@ install_fedora() {
     has ssh-keygen || wanted+=(openssh-clients)
     [ "$1" != test ] || has shellcheck || wanted+=(ShellCheck)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
+    [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper

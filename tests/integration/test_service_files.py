@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from zkdeployment.daemons.control import GRACE
+
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
@@ -35,3 +37,19 @@ def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "missing.cfg" in done.stderr
+
+
+@pytest.mark.parametrize("daemon", ["agent", "syncer"])
+def test_systemd_accepts_the_unit(daemon, tmp_path):
+    text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
+    unit = tmp_path / f"zkdeployment-{daemon}.service"
+    unit.write_text(text.replace("/opt/zkdeployment/bin", str(Path(sys.executable).parent)))
+    checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_stopping_the_agent_ends_what_is_its_own_and_leaves_it_time_to():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(ETC / "systemd" / "zkdeployment-agent.service")
+    assert unit["Service"]["KillMode"] == "mixed"
+    assert unit["Service"].getint("TimeoutStopSec") > GRACE

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import json
 import os
 import re
+import shutil
 import signal
 import time
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
-from zkdeployment.adapters import durable, process
+from zkdeployment.adapters import process
+from zkdeployment.adapters.scopes import new_scope
 from zkdeployment.adapters.script_output import ScriptOutput
+from zkdeployment.adapters.script_record import ScriptRecord
 from zkdeployment.errors import ProgramError, ScriptError, ShutdownError
 from zkdeployment.log import get_logger
 
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.adapters.process import Child
+    from zkdeployment.adapters.scopes import Scope
     from zkdeployment.model.cluster import Revision
 
 _KEPT_LOGS = 200
 _TAIL = 4096
+_BEGINNING = 256  # bytes of a program; the kernel looks at no more of its first line
 _LOOK = 0.2  # seconds between two looks at a running script
 _MERCY = 5.0  # seconds between SIGTERM and SIGKILL
-_SAME_START = 2.0  # the kernel's clock and ours may differ by a little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +54,18 @@ class ScriptRunner:
     def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
         """Run ``argv`` to its end, in ``directory``; raises ``ScriptError`` unless it exits with status 0."""
         log = get_logger().bind(script=argv[0], run=name)
+        environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision)}
+        _check_program(argv[0], environment.get("PATH", ""))
+        scope = new_scope(name)
         with self._output(name) as output:
             started = time.monotonic()
-            child = self._start(argv, output.file, revision, directory)
+            child = self._start(argv, scope, output.file, environment, directory)
             try:
-                self._note(child, argv)
-                status = self._wait(child, output, name)
+                status = self._wait(child, scope, output, name)
             finally:
                 child.abandon()
             output.finish()
-            self._forget()
+            self._record.forget()
             seconds = round(time.monotonic() - started, 3)
             if status:
                 tail = output.tail(_TAIL)
@@ -73,18 +75,22 @@ class ScriptRunner:
 
     def wait_for_predecessor(self) -> None:
         """Wait for a script that a killed agent left running: there is one actor on a host at most."""
-        found = self._left_running()
-        if found is not None:
-            log = get_logger().bind(pid=found.pid)
+        left = self._record.left()
+        if left is not None:
+            log = get_logger().bind(pid=left.pid)
             log.warning("waiting-for-script-of-killed-agent", record=str(self.record))
-            while _runs(found):
+            while left.runs:
                 self.tick()
-                psutil.wait_procs([found], timeout=_LOOK)
-                if self.timeout and time.time() - found.create_time() > self.timeout:
+                time.sleep(_LOOK)
+                if self.timeout and left.age > self.timeout:
                     log.error("script-timeout", seconds=self.timeout)
-                    _end(found.pid, lambda seconds: psutil.wait_procs([found], timeout=seconds))
+                    _end(left.scope, left.pid, left.wait)
             log.info("script-of-killed-agent-ended")
-        self._forget()
+        self._record.forget()
+
+    @property
+    def _record(self) -> ScriptRecord:
+        return ScriptRecord(self.record)
 
     def _output(self, name: str) -> ScriptOutput:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -101,21 +107,38 @@ class ScriptRunner:
         except OSError as error:
             raise ScriptError(f"cannot write the output of scripts to {self.logs}: {error.strerror}") from error
 
-    def _start(self, argv: Sequence[str], output: Path, revision: Revision, directory: str | None) -> Child:
-        environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision)}
+    def _start(
+        self,
+        argv: Sequence[str],
+        scope: Scope,
+        output: Path,
+        environment: Mapping[str, str],
+        directory: str | None,
+    ) -> Child:
         try:
-            return process.spawn(argv, output=output, env=environment, cwd=directory)
+            self._record.begin(argv, scope)
+        except OSError as error:
+            raise ScriptError(f"cannot write {self.record}, which says what runs: {error.strerror}") from error
+        try:
+            child = process.spawn(scope.wrap(argv), output=output, env=environment, cwd=directory)
         except ProgramError as error:
-            raise ScriptError(_why_not_started(argv[0], error)) from error
+            self._record.forget()
+            raise ScriptError(str(error)) from error
+        try:
+            self._record.started(argv, scope, child.pid)
+        except OSError as error:
+            # It runs, and can be found without: that is less harm than killing it.
+            get_logger().error("script-not-recorded", file=str(self.record), reason=error.strerror)
+        return child
 
-    def _wait(self, child: Child, output: ScriptOutput, name: str) -> int:
+    def _wait(self, child: Child, scope: Scope, output: ScriptOutput, name: str) -> int:
         deadline = time.monotonic() + self.timeout if self.timeout else None
         while (status := child.wait(_LOOK)) is None:
             output.follow()
             if deadline is not None and time.monotonic() > deadline:
-                _end(child.pid, child.wait)
+                _end(scope, child.pid, child.wait)
                 output.finish()
-                self._forget()
+                self._record.forget()
                 raise ScriptError(
                     f"{name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
                 )
@@ -123,48 +146,16 @@ class ScriptRunner:
                 self.tick()
             except ShutdownError:
                 get_logger().warning("script-ended", run=name, reason="the agent was asked to end")
-                _end(child.pid, child.wait)
-                self._forget()
+                _end(scope, child.pid, child.wait)
+                self._record.forget()
                 raise
         return status
 
-    def _note(self, child: Child, argv: Sequence[str]) -> None:
-        try:
-            started = psutil.Process(child.pid).create_time()
-        except psutil.NoSuchProcess:
-            return  # it has ended already
-        note = {"pid": child.pid, "started": started, "argv": list(argv)}
-        try:
-            durable.replace(self.record, json.dumps(note).encode())
-        except OSError as error:
-            # The script runs: going on without the record is less harm than killing it.
-            get_logger().error("script-not-recorded", file=str(self.record), reason=error.strerror)
 
-    def _forget(self) -> None:
-        with contextlib.suppress(OSError):
-            self.record.unlink(missing_ok=True)
-
-    def _left_running(self) -> psutil.Process | None:
-        try:
-            note = json.loads(durable.read(self.record, 1 << 20) or b"null")
-            found = psutil.Process(note["pid"])
-            return found if abs(found.create_time() - note["started"]) < _SAME_START else None
-        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
-            return None
-
-
-def _runs(found: psutil.Process) -> bool:
-    try:
-        return found.is_running() and found.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _end(pid: int, wait: Callable[[float], object]) -> None:
-    """End a script and all of its process group: SIGTERM, then SIGKILL."""
+def _end(scope: Scope, pid: int, wait: Callable[[float], object]) -> None:
+    """End a script and all that it started: SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, number)
+        scope.signal(pid, number)
         wait(_MERCY)
 
 
@@ -176,18 +167,28 @@ def _outcome(status: int) -> str:
     return f"was ended by signal {-status}"
 
 
-def _why_not_started(script: str, error: ProgramError) -> str:
-    """Say why a script could not be started, better than the system's error number does."""
-    code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
-    file = Path(script)
-    if code == errno.ENOENT and file.exists():
+def _check_program(program: str, search: str) -> None:
+    """Raise ``ScriptError`` if a program cannot be run, saying why; ``search`` is a ``PATH``.
+
+    What starts it in a scope would tell less than the system's error number, or give it to a shell.
+    """
+    found = program if "/" in program else shutil.which(program, path=search)
+    file = Path(found or program)
+    if found is None or not file.exists():
+        raise ScriptError(f"cannot run {program}: there is no such file")
+    if not (file.is_file() and os.access(file, os.X_OK)):
+        raise ScriptError(f"cannot run {program}: it is not executable")
+    try:
         with file.open("rb") as opened:
-            first = opened.readline(200).decode("utf-8", errors="replace").strip()
-        return f"cannot run {script}: the interpreter of its first line ({first!a}) does not exist"
-    if code == errno.ENOEXEC:
-        return f"cannot run {script}: it is neither a program nor a script that starts with #! and an interpreter"
-    if code == errno.ENOENT:
-        return f"cannot run {script}: there is no such file"
-    if code == errno.EACCES:
-        return f"cannot run {script}: it is not executable"
-    return str(error)
+            beginning = opened.read(_BEGINNING)
+    except OSError as error:
+        raise ScriptError(f"cannot run {program}: {error.strerror}") from error
+    if beginning.startswith(b"#!"):
+        line = beginning.splitlines()[0].decode("utf-8", errors="replace").strip()
+        interpreter = line.removeprefix("#!").split()[:1]
+        if not Path(*interpreter).is_file():
+            raise ScriptError(f"cannot run {program}: the interpreter of its first line ({line!a}) does not exist")
+    elif b"\0" not in beginning:  # text; every format of programs has some of those
+        raise ScriptError(
+            f"cannot run {program}: it is neither a program nor a script that starts with #! and an interpreter"
+        )

@@ -13,6 +13,8 @@ import pytest
 
 from support.waiting import wait_until
 from zkdeployment.adapters import script_output
+from zkdeployment.adapters.scopes import Scope
+from zkdeployment.adapters.script_record import ScriptRecord
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.errors import ScriptError, ShutdownError
 
@@ -82,6 +84,7 @@ def test_a_script_ended_by_a_signal_is_a_failure(tmp_path, make):
     [
         ("#!/no/such/interpreter -x\n", 0o755, "the interpreter of its first line ('#!/no/such/interpreter -x')"),
         ("", 0o755, "neither a program nor a script"),
+        ("#!", 0o755, "the interpreter of its first line ('#!') does not exist"),
         ("#!/bin/sh\n", 0o644, "it is not executable"),
     ],
 )
@@ -92,8 +95,9 @@ def test_a_script_that_cannot_be_started_says_why(tmp_path, make, text, mode, pr
 
 
 def test_a_missing_script_and_an_unwritable_log_directory_say_so(tmp_path, make):
-    with pytest.raises(ScriptError, match="there is no such file"):
-        make().run([str(tmp_path / "nothing")], name="x", revision="r")
+    for program in (str(tmp_path / "nothing"), "no-such-program"):
+        with pytest.raises(ScriptError, match=f"cannot run {program}: there is no such file"):
+            make().run([program], name="x", revision="r")
     (tmp_path / "file").touch()
     with pytest.raises(ScriptError, match="cannot write the output of scripts"):
         make(logs=tmp_path / "file" / "log").run(["/bin/true"], name="x", revision="r")
@@ -157,15 +161,70 @@ def test_the_running_script_is_recorded_and_a_successor_waits_for_it(tmp_path, m
 
 def test_a_script_left_by_a_killed_agent_has_its_time_limit_too(tmp_path, make):
     left = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
-    started = psutil.Process(left.pid).create_time()
-    (tmp_path / "script").write_text(json.dumps({"pid": left.pid, "started": started, "argv": ["sleep"]}))
+    ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), left.pid)
     make(timeout=0.1).wait_for_predecessor()
-    assert not psutil.pid_exists(left.pid)
     assert not (tmp_path / "script").exists()
-    left.wait()
+    assert left.wait(30) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize("record", ["", "nonsense", "[]", '{"pid": 1, "started": 5}', '{"pid": "x"}'])
+#: An agent that is killed right after it has started its script: DIRECTORY ARGV….
+_KILLED_AGENT = """\
+import os, pathlib, signal, sys
+from zkdeployment.adapters import script_record, scripts
+script_record.ScriptRecord.started = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+here = pathlib.Path(sys.argv[1])
+environment = {"PATH": os.environ["PATH"], "HERE": sys.argv[1]}
+runner = scripts.ScriptRunner(environment=environment, logs=here / "log", record=here / "script")
+runner.run(sys.argv[2:], name="x", revision="r")
+"""
+
+
+def test_a_script_whose_agent_was_killed_before_it_knew_the_process_is_waited_for_too(tmp_path, make):
+    text = "#!/bin/sh\n(sleep 60) &\necho $! > $HERE/left\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+    path = script(tmp_path, text)
+    agent = subprocess.run([sys.executable, "-c", _KILLED_AGENT, str(tmp_path), path, "/a", "0"], check=False)
+    assert agent.returncode == -signal.SIGKILL
+    assert "pid" not in json.loads((tmp_path / "script").read_text())
+    wait_until((tmp_path / "left").exists, "the script runs")
+    seen = []
+
+    def release() -> None:
+        seen.append(the_log(tmp_path))
+        (tmp_path / "go").touch()
+
+    make(tick=release).wait_for_predecessor()
+    assert seen, "the successor waited"
+    assert not (tmp_path / "script").exists()
+    left = psutil.Process(int((tmp_path / "left").read_text()))
+    assert left.is_running(), "what the script left running on purpose is not waited for"
+    left.kill()
+
+
+def test_a_script_that_was_never_started_is_not_waited_for(tmp_path, make):
+    argv = ["/bin/sleep", "60"]
+    older = subprocess.Popen(argv, start_new_session=True)
+    other = ScriptRecord(tmp_path / "other")
+    other.started(argv, Scope(), older.pid)
+    wait_until(lambda: other.left().age > 0.1, "it is older than the record")
+    ScriptRecord(tmp_path / "script").begin(argv, Scope())
+    try:
+        make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
+    finally:
+        older.kill()
+        older.wait()
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_is_not_started_unless_that_can_be_recorded(tmp_path, make):
+    text = "#!/bin/sh\ntouch $HERE/ran\n"
+    with pytest.raises(ScriptError, match=r"cannot write .*/nowhere/script, which says what runs: No such file"):
+        make(record=tmp_path / "nowhere/script").run([script(tmp_path, text)], name="x", revision="r")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
+)
 def test_a_record_of_somebody_elses_process_or_a_damaged_one_is_not_waited_for(tmp_path, make, record):
     (tmp_path / "script").write_text(record)
     make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()

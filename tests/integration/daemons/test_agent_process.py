@@ -423,8 +423,9 @@ def test_mistakes_are_one_line_without_a_stack_trace(host):
 
 
 def wait_for_script(host: AgentHost) -> psutil.Process:
-    wait_until((host.run / "script").exists, "the record of the script")
-    found = psutil.Process(json.loads((host.run / "script").read_text())["pid"])
+    record = host.run / "script"
+    wait_until(lambda: record.exists() and "pid" in json.loads(record.read_text()), "the record of the script")
+    found = psutil.Process(json.loads(record.read_text())["pid"])
     assert os.getsid(found.pid) == found.pid
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.packages import failures
+from zkdeployment.adapters.scopes import new_scope
 from zkdeployment.errors import PackageError, ProgramError
 
 if TYPE_CHECKING:
@@ -74,11 +75,12 @@ class DnfCommand:
     def run_apart(self, *words: str, output: Path) -> str:
         """Call dnf for a change; return what it printed.
 
-        It runs in a session of its own, its output going to a file, so that neither a signal to this process
-        nor its death cuts a transaction short. Raises ``PackageError`` as ``failures.explain`` has it.
+        It runs in a session and a scope of its own, its output going to a file, so that neither a signal to this
+        process nor its death cuts a transaction short. Raises ``PackageError`` as ``failures.explain`` has it.
         """
         try:
-            status = process.run_apart(self._argv(*words), output=output, env=self.env)
+            argv = new_scope("packages").wrap(self._argv(*words))
+            status = process.run_apart(argv, output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
         printed = output.read_text(encoding="utf-8", errors="replace")
