@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.model.publication import LiveTree, Publication, PublicationRequest, SourceFile
+    from zkdeployment.model.publication import (
+        LiveNode,
+        LiveTree,
+        Publication,
+        PublicationRequest,
+        Published,
+        SourceFile,
+    )
     from zkdeployment.model.stop import Stop
 
 
@@ -248,14 +255,17 @@ class PublicationStore(Protocol):
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
 
-    def published_revision(self) -> Revision | None:
-        """Return the revision whose tree and targets are wholly published, if any is."""
+    def published(self) -> Published:
+        """Read what the last publication left behind."""
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
 
     def live_tree(self) -> LiveTree:
         """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
+
+    def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
+        """Read these nodes, pipelined; those that do not exist are left out."""
 
     def lock(self) -> NodeLock:
         """Return a fresh ``/hosts-lock``."""

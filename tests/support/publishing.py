@@ -80,6 +80,11 @@ class Publishing:
         return (self.get("/hosts") or {}).get("version", "none")
 
     @property
+    def published(self) -> Value:
+        """The revision whose targets are published."""
+        return (self.get("/zkdeployment/targets") or {}).get("version", "none")
+
+    @property
     def targets(self) -> dict[str, list[str]]:
         """The paths of the services that each published target is to run."""
         if not self.client.exists("/zkdeployment/targets"):

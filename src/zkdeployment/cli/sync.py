@@ -34,7 +34,15 @@ _CONFIGURED = "as configured"
 )
 @click.option("-b", "--branch", metavar="BRANCH", help="The branch, instead of the configuration's.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print what would be published and change nothing.")
-@click.option("-f", "--force", is_flag=True, help="Publish also when all is stopped, or some host is behind.")
+@click.option(
+    "-f",
+    "--force",
+    is_flag=True,
+    help="Publish also when all is stopped, or some host is behind; read the whole live tree and put it right.",
+)
+@click.option(
+    "--prune", is_flag=True, help="Remove top-level nodes that once were in a .zk file, but are in none any more."
+)
 @click.option(
     "--interval",
     metavar="[SECONDS]",
@@ -51,6 +59,7 @@ def command(
     branch: str | None,
     dry_run: bool,
     force: bool,
+    prune: bool,
     interval: str | None,
     verbose: bool,
 ) -> None:
@@ -59,6 +68,9 @@ def command(
     Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
     3), or if the tree has errors (1). With --interval it follows the branch until SIGTERM, looks at once at SIGHUP
     and publishes at once for 'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
+
+    Usually only the nodes that differ from the last published text are looked at. What was changed by hand
+    elsewhere stays until --force reads everything.
 
     \b
     Example:
@@ -73,10 +85,12 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
-    if interval is not None and (dry_run or force):
-        raise ConfigurationError("--interval follows the branch for good; use --dry-run and --force without it")
+    if interval is not None and (dry_run or force or prune):
+        raise ConfigurationError(
+            "--interval follows the branch for good; use --dry-run, --force and --prune without it"
+        )
     if dry_run:
-        _preview(settings, force=force)
+        _preview(settings, force=force, prune=prune)
         return
     directory = settings.require_sync().tree_directory
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
@@ -84,16 +98,16 @@ def command(
             click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
         elif interval is None:
             with build_syncer(settings) as syncer:
-                click.echo(syncer.sync(force=force).sentence)
+                click.echo(syncer.sync(force=force, prune=prune).sentence)
         else:
             _follow(settings)
 
 
-def _preview(settings: Settings, *, force: bool) -> None:
+def _preview(settings: Settings, *, force: bool, prune: bool) -> None:
     """Use a mirror that is thrown away: the one in use belongs to whoever runs just now."""
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
         with build_syncer(settings, mirror=Path(scratch) / "tree") as syncer:
-            report = syncer.preview(force=force)
+            report = syncer.preview(force=force, prune=prune)
         if report.draft is None:
             click.echo(report.sentence, err=True)
             return

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import tenacity
 
+from zkdeployment.daemons.drafter import Drafter
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.planning.publishing import Draft, Verdict, draft, is_stopped, judge, refusal
-from zkdeployment.planning.review import Review, review
+from zkdeployment.planning.publishing import (
+    Draft,
+    Standing,
+    Verdict,
+    is_stopped,
+    is_up_to_date,
+    judge,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
@@ -36,38 +44,51 @@ class Report:
         return f"published {self.revision} ({self.draft.sentence})"
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is asked for; with ``whole`` the whole live tree is read in any case."""
+
+    force: bool
+    prune: bool
+    whole: bool
+
+
 class Syncer:
     """Publishes the tip of ``source`` to ``store``."""
 
     def __init__(self, source: TreeSource, store: PublicationStore) -> None:
         self._source = source
         self._store = store
-        self._reviewed: tuple[Revision, Review] | None = None
+        self._drafter = Drafter(source, store)
 
-    def sync(self, *, force: bool = False) -> Report:
+    def sync(self, *, force: bool = False, prune: bool = False) -> Report:
         """Publish the tip if it may be and is not yet; ``force`` publishes it in any case.
 
-        Raises ``AllStopError``, ``NotConvergedError``, ``RefusedError`` when somebody else holds the lock,
-        ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the
-        time, ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the
-        next call finishes.
+        ``prune`` removes top-level nodes whose file is gone. Raises ``AllStopError``, ``NotConvergedError``,
+        ``RefusedError`` when somebody else holds the lock, ``SourceError``, ``TreeError`` with all errors of the
+        tree, ``ConflictError`` when others write all the time, ``UnreachableError``. Then nothing was published,
+        or the beginning of a large publication that the next call finishes.
         """
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             retry=tenacity.retry_if_exception_type(ConflictError),
             reraise=True,
         )
-        return retrying(self._sync, force=force)
+        try:
+            return self._sync(_Order(force, prune, whole=force or prune))
+        except ConflictError:
+            return retrying(self._sync, _Order(force, prune, whole=True))
 
-    def preview(self, *, force: bool = False) -> Report:
+    def preview(self, *, force: bool = False, prune: bool = False) -> Report:
         """Return what ``sync`` would publish, or raise what it would raise; takes no lock and writes nothing."""
-        cluster, tip, verdict = self._judge(force=force)
+        order = _Order(force, prune, whole=force or prune)
+        standing, tip, verdict = self._judge(order)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
-        return Report(tip, self._draft(cluster, tip))
+        return Report(tip, self._draft(standing, tip, order))
 
-    def _sync(self, *, force: bool) -> Report:
-        cluster, tip, verdict = self._judge(force=force)
+    def _sync(self, order: _Order) -> Report:
+        standing, tip, verdict = self._judge(order)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
         lock = self._store.lock()
@@ -76,44 +97,38 @@ class Syncer:
                 f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
             )
         try:
-            if self._store.cluster() != cluster:
+            if self._store.cluster() != standing.cluster:
                 raise ConflictError("the cluster version changed while the tree was read")
-            drafted = self._draft(cluster, tip)
+            drafted = self._draft(standing, tip, order)
+            if drafted is None:
+                return Report(tip)
             self._store.publish(drafted.publication)
         finally:
             lock.release()
-        get_logger().info("published", revision=tip, forced=force, changes=drafted.sentence)
+        get_logger().info("published", revision=tip, forced=order.force, changes=drafted.sentence)
         for problem in drafted.warnings:
             get_logger().warning("tree-warning", revision=tip, problem=str(problem))
         return Report(tip, drafted)
 
-    def _judge(self, *, force: bool) -> tuple[Cluster | None, Revision, Verdict]:
+    def _draft(self, standing: Standing, tip: Revision, order: _Order) -> Draft | None:
+        """Work out the publication; ``None`` if the tip is published and there was nothing to prune."""
+        drafted = self._drafter.draft(standing, tip, whole=order.whole, prune=order.prune)
+        done = is_up_to_date(standing, tip) and not order.force
+        return None if done and not drafted.publication.change else drafted
+
+    def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
         cluster = self._store.cluster()
-        if is_stopped(cluster, force=force):
+        if is_stopped(cluster, force=order.force):
             raise AllStopError(
                 "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
             )
         tip = self._source.fetch()
-        hosts = self._store.hosts()
-        verdict = judge(
-            cluster,
-            hosts,
-            tip=tip,
-            published=self._store.published_revision(),
-            force=force,
-            firm=cluster == Cluster(False) and self._store.is_held_by_operator(),
-        )
+        standing = Standing(cluster, self._store.published())
+        if order.whole or not is_up_to_date(standing, tip):
+            standing = replace(standing, hosts=self._store.hosts())
+        firm = cluster == Cluster(False) and self._store.is_held_by_operator()
+        verdict = judge(standing, tip=tip, force=order.force, prune=order.prune, firm=firm)
         if cluster is not None and verdict is Verdict.NOT_CONVERGED:
-            raise NotConvergedError(refusal(cluster, hosts, tip))
-        return cluster, tip, verdict
-
-    def _draft(self, cluster: Cluster | None, tip: Revision) -> Draft:
-        live = self._store.live_tree()
-        return draft(self._review(tip), live, self._store.hosts(), revision=tip, expected=cluster)
-
-    def _review(self, tip: Revision) -> Review:
-        """Review a revision's tree, once: a refused one comes back every time until it is mended."""
-        if self._reviewed is None or self._reviewed[0] != tip:
-            self._reviewed = tip, review(self._source.files(tip))
-        return self._reviewed[1]
+            raise NotConvergedError(refusal(cluster, standing.hosts, tip))
+        return standing, tip, verdict

@@ -35,6 +35,11 @@ class TreeChange:
     def __bool__(self) -> bool:
         return bool(self.create or self.update or self.delete)
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """The nodes that it touches."""
+        return frozenset({*self.create, *self.update, *self.delete})
+
 
 #: What each target name (host id, host name or role) is to run, sorted by path.
 Targets: TypeAlias = "Mapping[str, tuple[Assignment, ...]]"
@@ -54,12 +59,39 @@ class LiveTree:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveNode:
+    """One node as it stands in ZooKeeper; ``children`` is how many it has, ephemeral ones included."""
+
+    properties: Properties
+    version: int
+    children: int = 0
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the last publication left behind.
+
+    ``revision`` is whose tree and targets are wholly published, if any are. ``exact`` is the fingerprint of its
+    text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
+    are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
+    data version of the node that says all that: it changes when anybody publishes, or imports by hand.
+    """
+
+    revision: Revision | None = None
+    exact: str | None = None
+    managed: frozenset[str] = frozenset()
+    stamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """One revision to be published whole: the tree's changes, all targets, the roles that need a lock node.
 
-    ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``) and ``versions`` are the
-    data versions of the nodes to be updated or deleted: if somebody changed one of them meanwhile, nothing is
-    published.
+    ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``), ``published`` what was
+    published before, and ``versions`` are the data versions of the nodes to be updated or deleted: if somebody
+    changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
+    from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``.
     """
 
     revision: Revision
@@ -67,7 +99,11 @@ class Publication:
     targets: Targets
     roles: frozenset[str] = frozenset()
     expected: Cluster | None = None
+    published: Published | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
+    touched: frozenset[str] | None = None
+    exact: str | None = None
+    managed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import LiveTree, Publication
+from zkdeployment.model.publication import LiveTree, Publication, Published
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets import compile_targets, host_problems
 from zkdeployment.tree.diff import describe, diff
-from zkdeployment.tree.layers import desired, lock_roles
+from zkdeployment.tree.layers import below, desired, lock_roles, tops, without_reserved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publication import LiveNode, Targets
     from zkdeployment.model.tree import Tree
 
 
@@ -33,36 +33,46 @@ class Verdict(Enum):
     NOT_CONVERGED = "not converged"
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster."""
+
+    cluster: Cluster | None
+    published: Published = Published()  # noqa: RUF009  it cannot be changed
+    hosts: Sequence[Host] = ()
+
+
 def judge(
-    cluster: Cluster | None,
-    hosts: Iterable[Host],
-    *,
-    tip: Revision,
-    published: Revision | None,
-    force: bool = False,
-    firm: bool = False,
+    standing: Standing, *, tip: Revision, force: bool = False, prune: bool = False, firm: bool = False
 ) -> Verdict:
     """Say what is to become of the branch's ``tip``.
 
-    ``cluster`` is ``None`` where there is no ``/hosts`` yet; ``published`` is the revision whose tree and targets
-    are wholly published. A publication that was interrupted is finished whatever the hosts have: they wait for it.
-    A held cluster gets the tip in any case, which ends the hold; one that is ``firm`` because an operator recorded
-    the hold is left alone until there is a new tip.
+    A publication that was interrupted is finished whatever the hosts have: they wait for it. A held cluster gets
+    the tip in any case, which ends the hold; one that is ``firm`` because an operator recorded the hold is left
+    alone until there is a new tip. With ``prune`` there may be something to do at the published tip, too.
     """
+    cluster, published = standing.cluster, standing.published.revision
     if is_stopped(cluster, force=force):
         return Verdict.ALL_STOP
     if firm and not force and published == tip and cluster == Cluster(False):
         return Verdict.UP_TO_DATE
     if cluster is None or force or cluster.state in (ClusterState.HELD, ClusterState.IMPORTING):
         return Verdict.PUBLISH
-    if cluster.version == tip:
-        return Verdict.UP_TO_DATE if published == tip else Verdict.PUBLISH
-    return Verdict.NOT_CONVERGED if behind(cluster, hosts) else Verdict.PUBLISH
+    if is_up_to_date(standing, tip) and not prune:
+        return Verdict.UP_TO_DATE
+    if cluster.version == tip != published:
+        return Verdict.PUBLISH
+    return Verdict.NOT_CONVERGED if behind(cluster, standing.hosts) else Verdict.PUBLISH
 
 
 def is_stopped(cluster: Cluster | None, *, force: bool = False) -> bool:
     """Whether nothing may be published, so that the repository need not be asked."""
     return cluster is not None and cluster.state is ClusterState.STOPPED and not force
+
+
+def is_up_to_date(standing: Standing, tip: Revision) -> bool:
+    """Whether the tip is what is published, so that the hosts need not be asked."""
+    return standing.cluster == Cluster(tip) and standing.published.revision == tip
 
 
 def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
@@ -82,10 +92,14 @@ def refusal(cluster: Cluster, hosts: Iterable[Host], tip: Revision) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A publication that is ready, the live tree it changes, and what is dubious about it."""
+    """A publication that is ready, the live tree it changes, and what is dubious about it.
+
+    ``affected`` are the names of the targets that are to run something else than the live tree says.
+    """
 
     publication: Publication
     live: LiveTree
+    affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
 
     @property
@@ -96,51 +110,98 @@ class Draft:
         nodes = ", ".join(f"{number} {what}" for number, what in counts if number)
         return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed"
 
-    @property
-    def affected(self) -> tuple[str, ...]:
-        """The names of the targets that are to run something else than the live tree says."""
-        before, _ = compile_targets(self.live.tree)
-        after = self.publication.targets
-        return tuple(sorted(name for name in {*before, *after} if before.get(name) != after.get(name)))
-
     def describe(self) -> Iterator[str]:
         """Say line by line what it changes."""
         yield from describe(self.publication.change, self.live.tree)
         for name in self.affected:
             yield f"target {name}"
 
+    def over(self, found: Mapping[str, LiveNode]) -> Draft:
+        """Return the same for when only the nodes that it touches, and nothing else, were looked at."""
+        change = self.publication.change
+        versions = {path: found[path].version for path in (*change.update, *change.delete)}
+        return replace(
+            self, publication=replace(self.publication, versions=versions, touched=frozenset(self.affected))
+        )
+
 
 def draft(
-    reviewed: Review, live: LiveTree, hosts: Sequence[Host], *, revision: Revision, expected: Cluster | None
+    reviewed: Review, live: LiveTree, standing: Standing, *, revision: Revision, prune: bool = False
 ) -> Draft:
     """Work out the publication of a reviewed tree over the live one.
 
     Targets are compiled from the whole tree as it will be live, and judged for every registered host. Nodes that
-    cannot be deleted because of ephemeral ones below stay. Raises ``TreeError`` with all errors.
+    cannot be deleted because of ephemeral ones below stay. With ``prune`` the managed top-level nodes go that are
+    in no file any more. Raises ``TreeError`` with all errors.
     """
+    before, _ = compile_targets(live.tree)
+    return _draft(reviewed, live, before, standing, revision, prune=prune)
+
+
+def draft_over_text(reviewed: Review, last: Review, standing: Standing, *, revision: Revision) -> Draft:
+    """Work out the same for a live tree that is what the ``last`` reviewed text says, as far as that goes.
+
+    What it touches is to be looked at before it is published; see ``Draft.over``.
+    """
+    live = LiveTree(without_reserved(last.linted.tree))
+    return _draft(reviewed, live, last.targets, standing, revision)
+
+
+def _draft(
+    reviewed: Review,
+    live: LiveTree,
+    before: Targets,
+    standing: Standing,
+    revision: Revision,
+    *,
+    prune: bool = False,
+) -> Draft:
     check(reviewed.problems, revision)
-    tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned)
-    change = diff(live.tree, tree)
-    targets, conflicts = compile_targets(tree)
-    found = (*conflicts, *host_problems(targets, (host.identity for host in hosts)))
+    text = without_reserved(reviewed.linted.tree)
+    known = standing.published.managed
+    forsaken = known - text.nodes.keys()
+    tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=forsaken if prune else ())
+    targets, conflicts = reviewed.targets, reviewed.conflicts
+    if tree != text:
+        targets, conflicts = compile_targets(tree)
+    found = (*conflicts, *host_problems(targets, (host.identity for host in standing.hosts)))
     check([place(problem, reviewed.linted) for problem in dict.fromkeys(found)], revision)
+    change = diff(live.tree, tree)
+    left = forsaken - change.delete
     publication = Publication(
         revision=revision,
         change=change,
         targets=targets,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
-        expected=expected,
-        versions={path: live.versions[path] for path in (*change.update, *change.delete)},
+        expected=standing.cluster,
+        published=standing.published,
+        versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
+        exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
+        managed=frozenset(tops(without_reserved(reviewed.linted.merged.base))) | known - change.delete,
     )
+    affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))
     warnings = [problem for problem in reviewed.problems if problem.severity is Severity.WARNING]
-    return Draft(publication, live, (*warnings, *_forsaken(reviewed.linted.tree, targets)))
+    warnings += _forsaken(text, targets, left)
+    if affected and standing.cluster == Cluster(revision):
+        words = f"{revision} is what hosts have already: they take up what changes for them with the next revision"
+        warnings.append(Problem(words, severity=Severity.WARNING))
+    return Draft(publication, live, tuple(affected), tuple(warnings))
 
 
-def _forsaken(text: Tree, targets: Targets) -> Iterator[Problem]:
-    """Warn of top-level nodes that deploy something, but are in no file: their file may have been removed."""
+def _is_exact(tree: Tree, text: Tree) -> bool:
+    """Whether a tree has in the text's top-level nodes just what the text has."""
+    return tree == text or below(tree, tops(text)) == text
+
+
+def _forsaken(text: Tree, targets: Targets, left: Collection[str]) -> Iterator[Problem]:
+    """Warn of top-level nodes that are in no file: those whose file is gone, and those that deploy something."""
     deploying = {f"/{one.path.split('/')[1]}" for assignments in targets.values() for one in assignments}
-    for top in sorted(deploying - text.nodes.keys()):
-        words = f"{top} is in no file and stays as it is, with all it deploys; to end that, put it into one, empty"
+    for top in sorted({*left, *deploying} - text.nodes.keys()):
+        words = f"{top} is in no file{' any more' if top in left else ''} and stays as it is"
+        if top in deploying:
+            words += ", with all it deploys; to end that, put it into one, empty"
+        if top in left:
+            words += "; 'zkdeployment sync --prune' removes it"
         yield Problem(words, path=top, severity=Severity.WARNING)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,20 +10,29 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets import compile_targets
-from zkdeployment.tree.lint import Linted, lint, sort_problems
+from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from zkdeployment.model.publication import SourceFile, Targets
+
+#: To be counted up whenever the same text comes to mean another tree or other targets: what an older program
+#: published is not taken for granted then.
+RULES = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Tree files, read, checked and compiled; ``problems`` are all there are, sorted by their places."""
+    """Tree files, read, checked and compiled; ``problems`` are all there are, sorted by their places.
 
+    ``targets`` and ``conflicts`` are what compiling the text alone gives. Equal fingerprints are equal texts.
+    """
+
+    fingerprint: str
     linted: Linted
     targets: Targets
+    conflicts: tuple[Problem, ...]
     problems: tuple[Problem, ...]
 
     @property
@@ -31,9 +41,25 @@ class Review:
         return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
 
 
-def review(files: Sequence[SourceFile]) -> Review:
-    """Check tree files as lint, plan and the syncer do before anything is published."""
-    linted = lint(files)
+def fingerprint(files: Iterable[SourceFile]) -> str:
+    """Return a text that tells these tree files, by the rules of this program, from all others."""
+    digest = hashlib.sha256(f"{RULES}\n".encode())
+    for file in tree_files(files):
+        digest.update(f"{file.name}\n{len(file.content)}\n".encode())
+        digest.update(file.content)
+    return digest.hexdigest()
+
+
+def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
+    """Check tree files as lint, plan and the syncer do before anything is published.
+
+    What did not change since the ``last`` review is not read again.
+    """
+    files = tuple(files)
+    found = fingerprint(files)
+    if last is not None and last.fingerprint == found:
+        return last
+    linted = lint(files, None if last is None else last.linted)
     targets, conflicts = compile_targets(linted.tree)
     damaged = _paths(linted, Severity.ERROR)
     near = damaged.union(*(_above(path) for path in damaged))
@@ -47,7 +73,7 @@ def review(files: Sequence[SourceFile]) -> Review:
         severity = Severity.WARNING if problem.path in dubious else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
-    return Review(linted, targets, tuple(sort_problems([*linted.problems, *placed])))
+    return Review(found, linted, targets, conflicts, tuple(sort_problems([*linted.problems, *placed])))
 
 
 def _linked_targets(linted: Linted) -> Iterator[Problem]:

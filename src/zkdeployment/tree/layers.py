@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, parent_path
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, node_name, parent_path
 from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
 
 if TYPE_CHECKING:
@@ -77,14 +77,16 @@ def overlay(tree: Tree, layer: Tree) -> Tree:
     return Tree(nodes)
 
 
-def desired(live: Tree, merged: Merged, *, pinned: Collection[str] = frozenset()) -> Tree:
+def desired(
+    live: Tree, merged: Merged, *, pinned: Collection[str] = frozenset(), pruned: Collection[str] = frozenset()
+) -> Tree:
     """Return what the live tree is to become.
 
     Top-level nodes of ``.zk`` files become what the files say; those of ``.zkx`` files alone are layered over
-    what is live; all others stay. ``pinned`` nodes (with ephemeral ones below) cannot be deleted: they stay
-    with the properties they have. Reserved top-level nodes are left out.
+    what is live; all others stay but for the ``pruned``. ``pinned`` nodes (with ephemeral ones below) cannot be
+    deleted: they stay with the properties they have. Reserved top-level nodes are left out.
     """
-    managed = {path[1:] for path in tops(merged.base)} | RESERVED
+    managed = {path[1:] for path in (*tops(merged.base), *pruned)} | RESERVED
     keep = {path for path in pinned if path in live.nodes and _top(path) not in RESERVED}
     for path in list(keep):
         above = parent_path(path)
@@ -94,8 +96,18 @@ def desired(live: Tree, merged: Merged, *, pinned: Collection[str] = frozenset()
     nodes = {
         path: properties for path, properties in live.nodes.items() if path in keep or _top(path) not in managed
     }
-    nodes.update(_without_reserved(merged.base))
-    return overlay(Tree(nodes), Tree(_without_reserved(merged.layer)))
+    nodes.update(without_reserved(merged.base).nodes)
+    return overlay(Tree(nodes), without_reserved(merged.layer))
+
+
+def without_reserved(tree: Tree) -> Tree:
+    """Return a tree without the reserved top-level nodes."""
+    return Tree(_without(tree.nodes, {f"/{name}" for name in RESERVED}))
+
+
+def below(tree: Tree, tops: Collection[str]) -> Tree:
+    """Return what a tree has in these top-level nodes."""
+    return Tree({path: found for path, found in tree.nodes.items() if f"/{_top(path)}" in tops})
 
 
 def tops(tree: Tree) -> list[str]:
@@ -105,7 +117,11 @@ def tops(tree: Tree) -> list[str]:
 
 def lock_roles(tree: Tree) -> frozenset[str]:
     """Return the roles that need a node under ``/role-locks``: those with a controller, or with a bare node."""
-    return frozenset(tree.children("/roles")) | frozenset(tree.children("/role-locks"))
+    return frozenset(
+        node_name(path)
+        for path in tree.nodes
+        if path.startswith(("/roles/", "/role-locks/")) and path.count("/") == 2
+    )
 
 
 class _Part(NamedTuple):
@@ -146,13 +162,9 @@ def _twice(file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[
 
 
 def _without(nodes: Mapping[str, Properties], tops: set[str]) -> Mapping[str, Properties]:
-    if not tops:
+    if nodes.keys().isdisjoint(tops):
         return nodes
     return {path: properties for path, properties in nodes.items() if f"/{_top(path)}" not in tops}
-
-
-def _without_reserved(tree: Tree) -> Mapping[str, Properties]:
-    return _without(tree.nodes, {f"/{name}" for name in RESERVED})
 
 
 def _overlay_properties(under: Properties, over: Properties) -> Properties:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import LinkError
@@ -14,7 +14,7 @@ from zkdeployment.tree.links import MissingError, property_value, resolve
 from zkdeployment.tree.parse import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.model.publication import SourceFile
     from zkdeployment.tree.parse import ParsedFile
@@ -28,11 +28,12 @@ class Linted:
 
     ``tree`` is the text of the ``.zkx`` files over that of the ``.zk`` files; with errors among ``problems`` it
     is what could be understood of them. ``positions`` maps each node's path to file, line and column.
-    ``problems`` are sorted by file, line and column.
+    ``problems`` are sorted by file, line and column. ``parsed`` is what each file says by itself.
     """
 
     merged: Merged
     problems: tuple[Problem, ...]
+    parsed: Mapping[SourceFile, ParsedFile] = field(default_factory=dict)
 
     @property
     def tree(self) -> Tree:
@@ -45,13 +46,14 @@ class Linted:
         return self.merged.positions
 
 
-def lint(files: Sequence[SourceFile]) -> Linted:
-    """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored."""
-    parsed = [
-        parse_bytes(file.name, file.content)
-        for file in sorted(files, key=lambda file: file.name)
-        if file.name.endswith(_SUFFIXES)
-    ]
+def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
+    """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored.
+
+    A file that is among the ``known`` ones is not read again.
+    """
+    before = {} if known is None else known.parsed
+    read = {file: before.get(file) or parse_bytes(file.name, file.content) for file in tree_files(files)}
+    parsed = list(read.values())
     merged = merge(parsed)
     problems = [problem for file in parsed for problem in file.problems]
     problems += merged.problems
@@ -61,7 +63,12 @@ def lint(files: Sequence[SourceFile]) -> Linted:
         problems += _reserved_problems(file)
     damaged = frozenset(problem.path for problem in problems if problem.path is not None)
     problems += _link_problems(merged, damaged)
-    return Linted(merged, tuple(sort_problems(problems)))
+    return Linted(merged, tuple(sort_problems(problems)), read)
+
+
+def tree_files(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Return the files that are tree files, sorted by name."""
+    return sorted((file for file in files if file.name.endswith(_SUFFIXES)), key=lambda file: file.name)
 
 
 def sort_problems(problems: Sequence[Problem]) -> list[Problem]:

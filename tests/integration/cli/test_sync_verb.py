@@ -86,11 +86,20 @@ def test_what_lost_its_file_but_is_still_deployed_is_warned_of(sync, publishing:
     publishing.push(TREE)
     sync()
     revision = publishing.push("/other\n")
-    assert "warning: /who is in no file and stays as it is" in sync("--dry-run")[2]
+    assert "warning: /who is in no file any more and stays as it is" in sync("--dry-run")[2]
     code, out, err = sync()
     assert (code, out) == (0, f"published {revision} (nodes: 1 added; targets: 0 changed)\n")
     assert '"event": "tree-warning"' in err
     assert publishing.client.exists("/who/web/deploy/h1")
+    code, out, err = sync("--prune", "--dry-run")
+    assert (code, out.splitlines()) == (
+        0,
+        ["delete /who", "delete /who/web", "delete /who/web/deploy", "delete /who/web/deploy/h1", "target h1"],
+    )
+    assert publishing.client.exists("/who/web/deploy/h1")
+    assert sync("--prune")[1] == f"published {revision} (nodes: 4 deleted; targets: 1 changed)\n"
+    assert not publishing.client.exists("/who")
+    assert sync("--prune")[:2] == (0, f"nothing to do: {revision} is published\n")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +142,8 @@ def test_a_repository_that_is_not_there_is_refused(sync, tmp_path: Path):
     [
         (("--interval", "soon"), "interval: expected a positive number of seconds, found 'soon'"),
         (("--interval",), "interval not specified in [sync]"),
-        (("--interval", "1", "--force"), "use --dry-run and --force without it"),
+        (("--interval", "1", "--force"), "use --dry-run, --force and --prune without it"),
+        (("--interval", "1", "--prune"), "use --dry-run, --force and --prune without it"),
         (("-b", "a b"), "branch: 'a b' cannot be the name of a branch"),
     ],
 )

@@ -62,7 +62,7 @@ class TestPublishing:
             "/x": {"y": [1, {"z": None}]},
         }
         assert publishing.targets == {"h1": ["/who/web"], "h2": ["/who/web"]}
-        assert publishing.get("/zkdeployment/targets") == {"version": revision}
+        assert publishing.published == revision
 
     def test_a_published_tip_is_left_alone_and_the_lock_is_not_taken(self, publishing: Publishing):
         revision = publishing.push(TREE)
@@ -149,13 +149,13 @@ class TestPublishing:
         assert [entry["event"] for entry in logs] == ["published", "tree-warning"]
         assert "/elsewhere" in logs[1]["problem"]
 
-    def test_hand_made_changes_are_put_right_with_the_next_publication(self, publishing: Publishing):
+    def test_hand_made_changes_are_put_right_by_force(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.put("/who/web", {"type": "shop", "version": "9.9"})
         publishing.put("/who/web/deploy/h9", {})
         publishing.push(TREE, README_md="hello")
-        publishing.sync()
+        publishing.sync(force=True)
         assert publishing.get("/who/web") == SERVICE
         assert publishing.get("/who/web/deploy/h9") is None
 
@@ -455,11 +455,11 @@ class TestLargeTrees:
             with pytest.raises(Killed):
                 publishing.sync()
         assert publishing.get("/hosts") == {"version": first, "importing": revision}
-        assert publishing.get("/zkdeployment/targets") == {"version": None}
+        assert publishing.published is None
         publishing.register("h1", "what it had before a restart")
         publishing.sync()
         assert publishing.get("/hosts") == {"version": revision}
-        assert publishing.get("/zkdeployment/targets") == {"version": revision}
+        assert publishing.published == revision
         assert len(publishing.client.get_children("/who")) == 1000
         assert publishing.targets["h6"] == sorted(f"/who/s{number}" for number in range(6, 1000, 7))
 
@@ -471,4 +471,4 @@ class TestLargeTrees:
         revision = publishing.push(TREE.replace("1.0", "1.1"))
         publishing.sync()
         assert publishing.get("/hosts") == {"version": revision}
-        assert publishing.get("/zkdeployment/targets") == {"version": revision}
+        assert publishing.published == revision

@@ -3,11 +3,20 @@ from __future__ import annotations
 import pytest
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.model.cluster import INITIAL, Cluster, Revision
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
+from zkdeployment.model.publication import LiveNode, LiveTree, Published, SourceFile, TreeChange
 from zkdeployment.model.tree import Tree
-from zkdeployment.planning.publishing import Verdict, behind, draft, is_stopped, judge, refusal
+from zkdeployment.planning import publishing
+from zkdeployment.planning.publishing import (
+    Standing,
+    Verdict,
+    behind,
+    draft,
+    draft_over_text,
+    is_stopped,
+    refusal,
+)
 from zkdeployment.planning.review import review
 
 TREE = """\
@@ -21,6 +30,10 @@ TREE = """\
 
 def host(host_id: str, version: str | None, role: str | None = None) -> Host:
     return Host(Identity(host_id, f"{host_id}.example.com", role), version=version)
+
+
+def decide(cluster: Cluster | None, hosts: list[Host], *, published: Revision | None, **how) -> Verdict:
+    return publishing.judge(Standing(cluster, Published(published), hosts), **how)
 
 
 AT_R1, AT_R0, NEW = host("a", "r1"), host("b", "r0"), host("c", None)
@@ -53,21 +66,27 @@ AT_R1, AT_R0, NEW = host("a", "r1"), host("b", "r0"), host("c", None)
 def test_whether_the_tip_r2_is_published(
     cluster: Cluster | None, hosts: list[Host], published: str | None, force: bool, verdict: Verdict
 ):
-    assert judge(cluster, hosts, tip="r2", published=published, force=force) is verdict
+    assert decide(cluster, hosts, tip="r2", published=published, force=force) is verdict
 
 
 def test_a_hold_on_record_lasts_until_there_is_something_new():
-    assert judge(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True) is Verdict.UP_TO_DATE
-    assert judge(Cluster(False), [AT_R0], tip="r2", published="r1", firm=True) is Verdict.PUBLISH
-    assert judge(Cluster(False), [AT_R0], tip="r1", published=None, firm=True) is Verdict.PUBLISH
-    assert judge(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True, force=True) is Verdict.PUBLISH
+    assert decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True) is Verdict.UP_TO_DATE
+    assert decide(Cluster(False), [AT_R0], tip="r2", published="r1", firm=True) is Verdict.PUBLISH
+    assert decide(Cluster(False), [AT_R0], tip="r1", published=None, firm=True) is Verdict.PUBLISH
+    assert decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True, force=True) is Verdict.PUBLISH
     interrupted = Cluster(False, importing="r1")
-    assert judge(interrupted, [AT_R0], tip="r1", published="r1", firm=True) is Verdict.PUBLISH
+    assert decide(interrupted, [AT_R0], tip="r1", published="r1", firm=True) is Verdict.PUBLISH
 
 
 def test_revisions_may_be_numbers():
-    assert judge(Cluster(7), [], tip=7, published=7) is Verdict.UP_TO_DATE
-    assert judge(Cluster(7), [], tip=8, published=7) is Verdict.PUBLISH
+    assert decide(Cluster(7), [], tip=7, published=7) is Verdict.UP_TO_DATE
+    assert decide(Cluster(7), [], tip=8, published=7) is Verdict.PUBLISH
+
+
+def test_pruning_is_looked_into_at_the_published_tip_too():
+    assert decide(Cluster("r2"), [], tip="r2", published="r2", prune=True) is Verdict.PUBLISH
+    assert decide(Cluster("r2"), [AT_R1], tip="r2", published="r2", prune=True) is Verdict.NOT_CONVERGED
+    assert decide(Cluster(None), [], tip="r2", published="r2", prune=True) is Verdict.ALL_STOP
 
 
 def test_all_stop_is_known_before_there_is_a_tip():
@@ -86,9 +105,16 @@ def test_every_host_in_the_way_is_named_with_its_version():
     )
 
 
-def drafted(text: str, live: LiveTree, hosts: tuple[Host, ...] = ()):
-    reviewed = review([SourceFile("a.zk", text.encode())])
-    return draft(reviewed, live, hosts, revision="r2", expected=Cluster("r1"))
+def reviewed(text: str, layer: str | None = None):
+    layers = [] if layer is None else [SourceFile("b.zkx", layer.encode())]
+    return review([SourceFile("a.zk", text.encode()), *layers])
+
+
+def drafted(
+    text: str, live: LiveTree, hosts: tuple[Host, ...] = (), *, managed: tuple[str, ...] = (), **more: bool
+):
+    standing = Standing(Cluster("r1"), Published("r1", managed=frozenset(managed)), hosts)
+    return draft(reviewed(text), live, standing, revision="r2", **more)
 
 
 EMPTY = LiveTree(Tree({}))
@@ -198,3 +224,106 @@ def test_a_top_level_node_that_deploys_and_has_no_file_any_more_is_warned_of():
     emptied = drafted("/who\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
     assert emptied.warnings == ()
     assert emptied.affected == ("h1",)
+
+
+def live_of(text: str, **more: dict[str, object]) -> LiveTree:
+    nodes = {**drafted(text, EMPTY).publication.change.create, **more}
+    return LiveTree(Tree(nodes), dict.fromkeys(nodes, 0))
+
+
+class TestWhatLostItsFile:
+    live = live_of(TREE + "/data\n  x = 1\n")
+
+    def test_it_is_reported_and_stays(self):
+        made = drafted("/new\n", self.live, managed=("/who", "/data"))
+        assert made.publication.change.delete == frozenset()
+        data, who = map(str, made.warnings)
+        stays = "is in no file any more and stays as it is"
+        ending = ", with all it deploys; to end that, put it into one, empty"
+        assert data == f"warning: /data {stays}; 'zkdeployment sync --prune' removes it"
+        assert who == f"warning: /who {stays}{ending}; 'zkdeployment sync --prune' removes it"
+        assert made.publication.managed == {"/new", "/who", "/data"}
+
+    def test_pruning_removes_it_with_all_below(self):
+        made = drafted("/new\n", self.live, managed=("/who", "/data"), prune=True)
+        assert made.publication.change.delete == self.live.tree.nodes.keys()
+        assert made.publication.managed == {"/new"}
+        assert made.affected == ("h1",)
+        assert made.warnings == ()
+
+    def test_what_no_publication_managed_is_never_pruned(self):
+        made = drafted("/new\n", self.live, managed=("/data",), prune=True)
+        assert made.publication.change.delete == {"/data"}
+        assert made.publication.managed == {"/new"}
+
+    def test_what_is_above_ephemeral_nodes_is_not_pruned(self):
+        live = LiveTree(self.live.tree, self.live.versions, frozenset({"/who", "/who/web"}))
+        made = drafted("/new\n", live, managed=("/who", "/data"), prune=True)
+        assert made.publication.change.delete == {"/data", "/who/web/deploy", "/who/web/deploy/h1"}
+        assert made.publication.managed == {"/new", "/who"}
+
+    def test_what_a_layer_still_names_is_not_pruned(self):
+        standing = Standing(Cluster("r1"), Published("r1", managed=frozenset({"/data"})))
+        made = draft(reviewed("/new\n", "/data\n"), self.live, standing, revision="r2", prune=True)
+        assert made.publication.change.delete == frozenset()
+        assert made.publication.managed == {"/new", "/data"}
+
+    def test_pruning_at_the_revision_that_hosts_have_says_that_they_take_it_up_later(self):
+        standing = Standing(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
+        made = draft(reviewed("/new\n"), self.live, standing, revision="r2", prune=True)
+        assert "r2 is what hosts have already" in str(made.warnings[0])
+
+
+class TestWhetherTheLiveTreeIsTheText:
+    def test_it_is_after_a_first_publication(self):
+        assert drafted(TREE, EMPTY).publication.exact == reviewed(TREE).fingerprint
+
+    def test_nodes_of_others_that_deploy_nothing_do_not_count(self):
+        assert drafted(TREE, LiveTree(Tree({"/foreign": {"x": 1}}), {"/foreign": 0})).publication.exact is not None
+
+    def test_nodes_of_others_that_deploy_something_count(self):
+        nodes = {"/foreign": {"type": "tool-2"}, "/foreign/deploy": {}, "/foreign/deploy/h7": {}}
+        assert drafted(TREE, LiveTree(Tree(nodes), dict.fromkeys(nodes, 0))).publication.exact is None
+
+    def test_links_that_lead_out_of_the_text_count(self):
+        live = LiveTree(Tree({"/versions": {"shop": "1.0"}}), {"/versions": 0})
+        made = drafted(TREE.replace("version = '1.0'", "version => /versions shop"), live)
+        assert made.publication.targets["h1"][0].version == "1.0"
+        assert made.publication.exact is None
+
+    def test_what_ephemeral_nodes_keep_counts(self):
+        live = live_of(TREE)
+        made = drafted("/who\n", LiveTree(live.tree, live.versions, frozenset({"/who/web"})))
+        assert made.publication.exact is None
+
+    def test_what_a_layer_left_counts(self):
+        standing = Standing(Cluster("r1"))
+        live = LiveTree(Tree({"/extra": {"a": 1}}), {"/extra": 0})
+        assert draft(reviewed(TREE, "/extra\n  b = 2\n"), live, standing, revision="r2").publication.exact is None
+        made = draft(reviewed(TREE, "/extra\n  a = 2\n"), live, standing, revision="r2")
+        assert made.publication.exact is not None
+
+
+class TestOverText:
+    standing = Standing(Cluster("r1"), Published("r1"))
+
+    def test_it_is_the_same_as_over_the_live_tree(self):
+        last, new = reviewed(TREE), reviewed(TREE.replace("1.0", "1.1") + "/role-locks\n  /web\n")
+        made = draft_over_text(new, last, self.standing, revision="r2")
+        whole = draft(new, live_of(TREE), self.standing, revision="r2")
+        assert made.publication.change == whole.publication.change
+        assert made.publication.targets == whole.publication.targets
+        assert made.publication.roles == whole.publication.roles
+        assert made.publication.exact == whole.publication.exact == new.fingerprint
+        assert (made.affected, made.sentence) == (whole.affected, whole.sentence)
+
+    def test_it_depends_on_the_versions_that_were_found_and_on_its_own_targets_alone(self):
+        new = reviewed(TREE.replace("1.0", "1.1"))
+        made = draft_over_text(new, reviewed(TREE), self.standing, revision="r2")
+        publication = made.over({"/who/web": LiveNode({}, 7), "/who": LiveNode({}, 3)}).publication
+        assert publication.versions == {"/who/web": 7}
+        assert publication.touched == {"h1"}
+
+    def test_errors_of_the_text_are_errors(self):
+        with pytest.raises(TreeError, match="for 1 error"):
+            draft_over_text(reviewed("/who\n  x = \n"), reviewed(TREE), self.standing, revision="r2")

@@ -2,7 +2,8 @@ import pytest
 
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import SourceFile
-from zkdeployment.planning.review import place, review
+from zkdeployment.planning.review import RULES, fingerprint, place, review
+from zkdeployment.tree.parse import parse_bytes
 
 GOOD = """\
 /who
@@ -87,3 +88,50 @@ def test_a_link_where_a_target_belongs_is_an_error_as_nobody_would_run_the_servi
 def test_links_called_deploy_elsewhere_are_links():
     text = "/tools\n  deploy -> /x\n/x\n  /deploy\n    y -> /tools\n"
     assert review([SourceFile("a.zk", text.encode())]).problems == ()
+
+
+def files(**texts):
+    return [SourceFile(name.replace("_", "."), text.encode()) for name, text in texts.items()]
+
+
+def test_equal_texts_have_one_fingerprint_whatever_else_is_beside_them():
+    one = fingerprint(files(a_zk=GOOD, b_zkx="/x\n"))
+    assert fingerprint(files(b_zkx="/x\n", README="hello", a_zk=GOOD)) == one
+    others = [
+        files(a_zk=GOOD),
+        files(a_zk=GOOD, b_zk="/x\n"),
+        files(a_zk=GOOD, b_zkx="/x\n\n"),
+        files(a_zk=GOOD + "/x\n", b_zkx=""),
+    ]
+    assert one not in {fingerprint(other) for other in others}
+
+
+def test_other_rules_give_other_fingerprints(monkeypatch):
+    one = fingerprint(files(a_zk=GOOD))
+    monkeypatch.setattr("zkdeployment.planning.review.RULES", RULES + 1)
+    assert fingerprint(files(a_zk=GOOD)) != one
+
+
+def test_a_text_that_was_reviewed_is_not_reviewed_again():
+    last = review(files(a_zk=GOOD, README="hello"))
+    assert review(files(a_zk=GOOD), last) is last
+
+
+def test_a_file_that_was_read_is_not_read_again(monkeypatch):
+    last = review(files(a_zk=GOOD, b_zk="/bad : a b c\n  /deploy\n    /h\n"))
+    read = []
+
+    def note(name: str, content: bytes):
+        read.append(name)
+        return parse_bytes(name, content)
+
+    monkeypatch.setattr("zkdeployment.tree.lint.parse_bytes", note)
+    assert review(files(a_zk=GOOD, b_zk="/better\n"), last).problems == ()
+    assert read == ["b.zk"]
+
+
+def test_a_review_that_builds_on_another_finds_the_same():
+    last = review(files(a_zk=GOOD, b_zk="/bad : a b c\n  /deploy\n    /h\n"))
+    new = files(a_zk=GOOD, b_zk="/bad : a-1\n  /deploy\n    /h\n", c_zkx="/who\n  x = 1\n  y = \n")
+    found, alone = review(new, last), review(new)
+    assert (found.problems, found.targets, found.linted.tree) == (alone.problems, alone.targets, alone.linted.tree)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.nodes import Node, check_path
 from zkdeployment.adapters.zookeeper.session import Read
 from zkdeployment.model.names import RESERVED
-from zkdeployment.model.publication import LiveTree
+from zkdeployment.model.publication import LiveNode, LiveTree
 from zkdeployment.model.tree import Tree, parent_path
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.tree import Properties
 
@@ -31,6 +33,15 @@ def read_live_tree(session: Session) -> LiveTree:
         versions={path: node.version for path, node in kept.items()},
         pinned=frozenset(pinned),
     )
+
+
+def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveNode]:
+    """Read these nodes; those that do not exist are left out."""
+    return {
+        path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
+        for path, node in zip(paths, session.get_many(paths), strict=True)
+        if node is not None
+    }
 
 
 def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:

@@ -10,6 +10,7 @@ AGENT_LOCKS = "/agent-locks"
 ROLE_LOCKS = "/role-locks"
 OURS = "/zkdeployment"
 TARGETS = f"{OURS}/targets"
+MANAGED = f"{OURS}/managed"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 INVENTORY = f"{OURS}/inventory"
@@ -17,7 +18,7 @@ REQUEST = f"{OURS}/request"
 AUDIT = f"{OURS}/audit"
 
 #: The nodes that every publication and every agent find or make.
-SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, STOPS, BUSY, INVENTORY)
+SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, MANAGED, STOPS, BUSY, INVENTORY)
 
 
 def target_path(name: str) -> str:

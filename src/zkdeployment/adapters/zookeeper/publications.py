@@ -7,22 +7,27 @@ import socket
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.live_tree import read_live_tree
+from zkdeployment.adapters.zookeeper.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
-from zkdeployment.adapters.zookeeper.publishing import read_situation, transactions_for
+from zkdeployment.adapters.zookeeper.publishing import published, read_situation, transactions_for
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.cluster import INITIAL, Cluster, is_revision
+from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
-    from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import LiveTree, Publication, PublicationRequest
+    from zkdeployment.model.publication import (
+        LiveNode,
+        LiveTree,
+        Publication,
+        PublicationRequest,
+        Published,
+    )
 
 
 class ZooKeeperPublications:
@@ -41,11 +46,10 @@ class ZooKeeperPublications:
         """Read every host's node."""
         return read_hosts(self._session)
 
-    def published_revision(self) -> Revision | None:
-        """Return the revision whose tree and targets are wholly published, if any is."""
-        node = self._session.get(paths.TARGETS)
-        version = None if node is None else node.properties.get("version")
-        return version if is_revision(version) else None
+    def published(self) -> Published:
+        """Read what the last publication left behind."""
+        targets, managed = self._session.get_many([paths.TARGETS, paths.MANAGED])
+        return published(targets, managed, self._session.children("/") or ())
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
@@ -54,6 +58,10 @@ class ZooKeeperPublications:
     def live_tree(self) -> LiveTree:
         """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
         return read_live_tree(self._session)
+
+    def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
+        """Read these nodes, pipelined; those that do not exist are left out."""
+        return read_live_nodes(self._session, paths)
 
     def lock(self) -> ContenderLock:
         """Return a fresh ``/hosts-lock``."""
@@ -67,11 +75,13 @@ class ZooKeeperPublications:
         """
         make_skeleton(self._session)
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
-        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        found = None if hosts is None else Cluster.from_properties(hosts.properties)
-        if hosts is None or targets is None or found != expected:
+        situation = read_situation(self._session, publication.touched)
+        found = Cluster.from_properties(situation.hosts.properties)
+        if found != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
-        for operations in transactions_for(publication, read_situation(self._session, hosts, targets)):
+        if publication.published is not None and publication.published.stamp != situation.targets.version:
+            raise ConflictError("somebody else published, or imported by hand, in the meantime")
+        for operations in transactions_for(publication, situation):
             self._session.commit(*operations)
 
     def watch_requests(self, changed: Callable[[], None]) -> None:

@@ -19,9 +19,12 @@ from zkdeployment.adapters.zookeeper.transactions import (
     check_sizes,
     size,
 )
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.deployment import Assignment
@@ -40,18 +43,40 @@ class Situation:
 
     hosts: Node
     targets: Node
+    managed: Node
     compiled: Mapping[str, Node]
     role_locks: frozenset[str]
     stops: tuple[str, ...]
 
 
-def read_situation(session: Session, hosts: Node, targets: Node) -> Situation:
-    """Read the rest of it; the skeleton is there."""
-    names = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
+def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
+    """Return what two nodes say that the last publication left; ``tops`` are the names of top-level nodes."""
+    if targets is None:
+        return Published()
+    version, exact = targets.properties.get("version"), targets.properties.get("exact")
+    names = None if managed is None else managed.properties.get("names")
+    return Published(
+        revision=version if is_revision(version) else None,
+        exact=exact if isinstance(exact, str) else None,
+        managed=frozenset(f"/{name}" for name in tops if isinstance(names, list) and name in names),
+        stamp=targets.version,
+    )
+
+
+def read_situation(session: Session, touched: Collection[str] | None) -> Situation:
+    """Read it, with these targets (``None``: all); raises ``ConflictError`` unless the skeleton is there."""
+    hosts, targets, managed = session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
+    if hosts is None or targets is None or managed is None:
+        raise ConflictError("somebody deletes the nodes that zkdeployment needs")
+    if touched is None:
+        names = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
+    else:
+        names = sorted(map(paths.target_path, touched))
     nodes = session.get_many(names)
     return Situation(
         hosts=hosts,
         targets=targets,
+        managed=managed,
         compiled={name: node for name, node in zip(names, nodes, strict=True) if node is not None},
         role_locks=frozenset(session.children(paths.ROLE_LOCKS) or ()),
         stops=tuple(session.children(paths.STOPS) or ()),
@@ -115,9 +140,11 @@ def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterato
 
 
 def _target_operations(publication: Publication, situation: Situation) -> Iterator[Operation]:
+    touched = publication.targets.keys() if publication.touched is None else publication.touched
     wanted = {
-        paths.target_path(name): encode_assignments(assignments)
-        for name, assignments in publication.targets.items()
+        paths.target_path(name): encode_assignments(publication.targets[name])
+        for name in touched
+        if name in publication.targets
     }
     for path, data in sorted(wanted.items()):
         node = situation.compiled.get(path)
@@ -132,8 +159,11 @@ def _target_operations(publication: Publication, situation: Situation) -> Iterat
 def _closing(publication: Publication, situation: Situation, hosts: int, targets: int) -> list[Operation]:
     """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on."""
     kept = {name: value for name, value in situation.hosts.properties.items() if name != "importing"}
+    exact = {} if publication.exact is None else {"exact": publication.exact}
+    managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
     return [
-        Set(paths.TARGETS, encode({"version": publication.revision}), targets),
+        *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),
+        Set(paths.TARGETS, encode({"version": publication.revision, **exact}), targets),
         Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
         *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
     ]

@@ -82,11 +82,11 @@ def writes(session):
 
 def test_the_first_publication_makes_everything(store, session):
     assert store.cluster() is None
-    assert store.published_revision() is None
+    assert store.published().revision is None
     tree = shop(3)
     store.publish(publication(store, tree, "r1", roles=frozenset({"web"})))
     assert store.cluster() == Cluster("r1")
-    assert store.published_revision() == "r1"
+    assert store.published().revision == "r1"
     assert store.live_tree().tree == tree
     assert session.children("/role-locks") == ["web"]
     assignments = ZooKeeperFleet(session).wanted(Identity("1", "web1"), "r1").assignments
@@ -167,7 +167,7 @@ def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client,
     with pytest.raises(ConflictError):
         store.publish(prepared)
     assert (store.live_tree(), store.cluster()) == before
-    assert store.published_revision() == "r1"
+    assert store.published().revision == "r1"
 
 
 def test_a_node_too_large_is_refused_before_anything_is_written(store):
@@ -231,7 +231,7 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
             assert agent.wanted(identity, cluster.version).assignments == wanted[cluster.version]
         else:
             assert cluster == Cluster("one", importing="two")
-            assert store.published_revision() is None
+            assert store.published().revision is None
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
             with pytest.raises(RefusedError):
@@ -239,7 +239,7 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
         store.publish(publication(store, two, "three"))
         assert store.cluster() == Cluster("three")
         assert store.live_tree().tree == two
-        assert store.published_revision() == "three"
+        assert store.published().revision == "three"
         store.publish(publication(store, one, "one"))
     assert number >= 6
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from zkdeployment.model.publication import LiveNode, TreeChange
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.drift import drift, has_others_below
+
+PUBLISHED = Tree({"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}, "/a/d": {"y": "old"}})
+CHANGE = TreeChange(create={"/a/new": {}}, update={"/a": {"x": 2}}, delete=frozenset({"/a/b", "/a/b/c"}))
+FOUND = {
+    "/a": LiveNode({"x": 1}, 4, children=2),
+    "/a/b": LiveNode({}, 0, children=1),
+    "/a/b/c": LiveNode({}, 0),
+}
+
+
+def test_what_is_as_it_was_published_has_not_drifted():
+    assert list(drift(CHANGE, PUBLISHED, FOUND)) == []
+    assert not has_others_below(CHANGE, PUBLISHED, FOUND)
+
+
+def test_each_node_that_is_not_as_published_is_named_with_what_was_found():
+    found = {
+        "/a": LiveNode({"x": 1.0, "z": "by hand"}, 5),
+        "/a/b": LiveNode({}, 0, ephemeral=True),
+        "/a/new": LiveNode({}, 0),
+    }
+    assert list(drift(CHANGE, PUBLISHED, found)) == [
+        "/a change property x from 1 to 1.0",
+        "/a add property z = 'by hand'",
+        "/a/b has become an ephemeral node",
+        "/a/b/c is gone",
+        "/a/new is there already",
+    ]
+
+
+def test_nodes_that_are_not_touched_do_not_count():
+    assert list(drift(TreeChange(), PUBLISHED, {})) == []
+
+
+def test_nodes_below_a_deleted_one_that_nobody_published_are_noticed():
+    found = FOUND | {"/a/b/c": LiveNode({}, 0, children=1)}
+    assert has_others_below(CHANGE, PUBLISHED, found)
+    assert list(drift(CHANGE, PUBLISHED, found)) == []
