@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Deployment, Wanted
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Packages
+    from zkdeployment.model.origin import Origin
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.model.publication import (
         LiveNode,
@@ -294,7 +295,16 @@ class TreeSource(Protocol):
         """Bring the mirror up to date and return the branch's tip."""
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
-        """Read the tree files (``*.zk``, ``*.zkx``) of a revision, sorted by name."""
+        """Read the tree files (``*.zk``, ``*.zkx``) of a revision, sorted by name.
+
+        Where signatures are asked for, only those of a revision that is signed as it has to be.
+        """
+
+    def origin(self, revision: Revision) -> Origin:
+        """Say who committed a revision, what for and when, and whose signature was verified."""
+
+    def descends(self, revision: Revision, ancestor: Revision) -> bool:
+        """Whether ``revision`` is ``ancestor`` or comes after it; what is not known is nobody's ancestor."""
 
 
 class Clock(Protocol):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.mail import Mailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
+from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import Notifier
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.plan import Plan
     from zkdeployment.model.publication import SourceFile
-    from zkdeployment.ports import PackageManager
+    from zkdeployment.ports import PackageManager, TreeSource
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
@@ -163,9 +163,9 @@ def read_tip(settings: Settings) -> Sequence[SourceFile]:
         return source.files(source.fetch())
 
 
-def _source(settings: Settings, mirror: Path | None = None) -> GitSource:
+def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
     sync = settings.require_sync()
-    return GitSource(
+    return open_source(
         sync.url, mirror or sync.tree_directory, branch=sync.branch, allowed_signers=sync.allowed_signers
     )
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from support.repository import Repository
 from support.rpm_hosts import FakeHost, RpmHost
+from support.subversion import Subversion
 
 
 @pytest.fixture(params=["fake", "dnf"])
@@ -11,3 +13,9 @@ def host(request, tmp_path):
     if request.param == "fake":
         return FakeHost()
     return RpmHost(tmp_path, request.getfixturevalue("rpm_repository"))
+
+
+@pytest.fixture(params=["git", "svn"])
+def repository(request, tmp_path):
+    """A repository for trees, once of each system."""
+    return {"git": Repository, "svn": Subversion}[request.param](tmp_path / "repository")

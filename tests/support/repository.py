@@ -53,6 +53,7 @@ class Repository:
         self,
         files: dict[str, str | bytes | None],
         *options: str,
+        message: str = "a change",
         config: tuple[str, ...] = (),
         date: int | None = None,
     ) -> str:
@@ -60,7 +61,7 @@ class Repository:
         self.write(files)
         self.git("add", "--all")
         flags = [flag for setting in config for flag in ("-c", setting)]
-        self.git(*flags, "commit", "--quiet", "--allow-empty", "-m", "a change", *options, date=date)
+        self.git(*flags, "commit", "--quiet", "--allow-empty", "-m", message, *options, date=date)
         return self.git("rev-parse", "HEAD")
 
     def break_objects(self) -> None:

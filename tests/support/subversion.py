@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,41 @@ class Subversion:
     """A repository at ``directory`` with a working copy beside it; it is reached as ``file://``."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.url = f"file://{directory}"
-        self._copy = directory.with_name(f"{directory.name}-copy")
+        self.copy = directory.with_name(f"{directory.name}-copy")
         subprocess.run(["svnadmin", "create", str(directory)], check=True)
-        self._svn("checkout", "--quiet", self.url, str(self._copy))
+        self.svn("checkout", "--quiet", self.url, str(self.copy))
 
-    def commit(self, files: dict[str, str], *, executable: tuple[str, ...] = ()) -> int:
-        """Commit files and return the revision; ``executable`` are those that get the mode for it."""
+    def commit(
+        self,
+        files: dict[str, str | bytes | None],
+        *,
+        message: str = "a change",
+        executable: tuple[str, ...] = (),
+    ) -> int:
+        """Commit files (``None``: removed) and return the revision; ``executable`` files get the mode for it."""
         for name, content in files.items():
-            file = self._copy / name
+            file = self.copy / name
+            if content is None:
+                self.svn("delete", "--quiet", str(file))
+                continue
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content)
-        self._svn("add", "--quiet", "--force", str(self._copy))
+            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self.svn("add", "--quiet", "--force", str(self.copy))
         for name in executable:
-            self._svn("propset", "--quiet", "svn:executable", "yes", str(self._copy / name))
-        self._svn("commit", "--quiet", "-m", "a change", str(self._copy))
-        self._svn("update", "--quiet", str(self._copy))
-        return int(self._svn("info", "--show-item", "revision", str(self._copy)))
+            self.svn("propset", "--quiet", "svn:executable", "yes", str(self.copy / name))
+        self.svn("commit", "--quiet", "-m", message, str(self.copy))
+        self.svn("update", "--quiet", str(self.copy))
+        return int(self.svn("info", "--show-item", "revision", str(self.copy)))
 
-    def _svn(self, *words: str) -> str:
-        done = subprocess.run(["svn", *words, "--non-interactive"], check=True, capture_output=True, text=True)
+    def svn(self, *words: str) -> str:
+        """Run svn and return what it says."""
+        done = subprocess.run(
+            ["svn", *words, "--non-interactive"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"LANG": "C.UTF-8"},
+        )
         return done.stdout.strip()

@@ -1,7 +1,8 @@
-"""A web server for tests that answers what it is told to."""
+"""Servers for tests: one that answers what it is told to, one that never says a word."""
 
 from __future__ import annotations
 
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,3 +46,10 @@ def web_server(answers: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """Take connections, and leave it at that; yield the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tenacity
-
 from zkdeployment.adapters.git_command import (
     DENIED,
     NOT_THERE,
@@ -23,7 +21,11 @@ from zkdeployment.adapters.git_command import (
 )
 from zkdeployment.adapters.git_files import read_files, revision_files
 from zkdeployment.adapters.git_signatures import check_signature
+from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.tree_files import ATTEMPTS, shorten
 from zkdeployment.errors import SourceError, without_passwords
+from zkdeployment.model.cluster import is_commit
+from zkdeployment.model.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,15 +40,14 @@ _TIP = "refs/zkdeployment/tip"
 #: The file in a mirror that says that it is one, and of what.
 _MARK = "zkdeployment-mirror"
 
-_ATTEMPTS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
     """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
 
-    ``allowed_signers`` is a file of SSH keys; with it only commits signed by one of them are read. Each run of git
-    may take ``timeout`` seconds; a remote that cannot be reached is tried three times more after ``gap`` seconds.
+    ``allowed_signers`` is a file of SSH or OpenPGP keys; with it only commits signed by one of them are read.
+    Each run of git may take ``timeout`` seconds; a remote that cannot be reached is tried three times more, after
+    ``gap`` seconds.
     """
 
     url: str
@@ -59,25 +60,12 @@ class GitSource:
 
     def fetch(self) -> Revision:
         """Bring the mirror up to date and return the branch's tip."""
-        if self.url.startswith("svn"):
-            raise SourceError(f"{self._shown}: Subversion is not supported yet; give the url of a git repository")
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_ATTEMPTS),
-            wait=tenacity.wait_fixed(self.gap),
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, SourceError) and error.retry_helps),
-            reraise=True,
-        )
-        return retrying(self._fetch)
+        return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
         """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
-        git = self._mirror(self._directory, alone=True)
-        commit = str(revision)
-        known = git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}")
-        if known.status:
-            raise SourceError(f"{self._shown} has no revision {commit}, as far as it was fetched")
-        if self.allowed_signers is not None:
-            check_signature(git, commit, self.allowed_signers, now=self.now())
+        git, commit = self._find(revision)
+        self._verify(git, commit)
         try:
             return read_files(git, f"{commit}^{{tree}}", commit)
         except GitTimeoutError:
@@ -85,6 +73,42 @@ class GitSource:
         except GitError:
             self._remake()
             return read_files(git, f"{commit}^{{tree}}", commit)
+
+    def origin(self, revision: Revision) -> Origin:
+        """Say who committed a revision that was fetched, what for and when, and who signed it."""
+        git, commit = self._find(revision)
+        form = "--format=%an <%ae>%n%ct%n%s"
+        log = ("log", "-1", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", form)
+        told = git.run(*log, "--end-of-options", commit).check().output.decode("utf-8", "replace")
+        author, date, subject = told.split("\n", 2)
+        return Origin(shorten(author), shorten(subject.strip()), float(date), self._verify(git, commit))
+
+    def descends(self, revision: Revision, ancestor: Revision) -> bool:
+        """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
+
+        A commit that the repository does not know (any more) is nobody's ancestor.
+        """
+        git, commit = self._find(revision)
+        if not is_commit(str(ancestor)) or not self._knows(git, str(ancestor)):
+            return False
+        answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit)
+        return answer.status != 1 and bool(answer.check())
+
+    def _find(self, revision: Revision) -> tuple[Git, str]:
+        """Return the mirror and a commit that it has."""
+        git, commit = self._mirror(self._directory, alone=True), str(revision)
+        if not self._knows(git, commit):
+            raise SourceError(f"{self._shown} has no revision {commit}, as far as it was fetched")
+        return git, commit
+
+    def _knows(self, git: Git, commit: str) -> bool:
+        return not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status
+
+    def _verify(self, git: Git, commit: str) -> str | None:
+        """Return who signed a commit, if that matters; raises ``SourceError`` unless it is somebody allowed."""
+        if self.allowed_signers is None:
+            return None
+        return check_signature(git, commit, self.allowed_signers, now=self.now())
 
     @property
     def _shown(self) -> str:

@@ -99,14 +99,16 @@ class Answer:
 class Git:
     """How to run git: where, with which options, for how many seconds at most.
 
-    ``settings`` are git configuration that nobody sees in the list of processes. ``alone``: the system's and the
-    user's configuration do not count. ``inherit``: the environment of a hook does.
+    ``settings`` are git configuration that nobody sees in the list of processes, ``variables`` are added to the
+    environment. ``alone``: the system's and the user's configuration do not count. ``inherit``: the environment of
+    a hook does.
     """
 
     directory: Path = Path("/")
     options: tuple[str, ...] = ()
     timeout: float = 60
     settings: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
     inherit: bool = False
 
@@ -138,7 +140,7 @@ class Git:
         return ["env", *(word for name in _OF_ANOTHER_REPOSITORY for word in ("-u", name))]
 
     def _environment(self) -> dict[str, str]:
-        environment = dict(_ENVIRONMENT)
+        environment = _ENVIRONMENT | dict(self.variables)
         if self.alone:
             environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         environment["GIT_CONFIG_COUNT"] = str(len(self.settings))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git_command import Git, GitError
+from zkdeployment.adapters.tree_files import SUFFIXES, check_limits
 from zkdeployment.errors import SourceError
 from zkdeployment.model.publication import SourceFile
 
@@ -14,12 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-#: Trees are text that people write; whatever is larger is there by mistake, or to harm.
-MOST_BYTES_OF_A_FILE = 32 << 20
-MOST_BYTES = 128 << 20
-MOST_FILES = 10_000
-
-_SUFFIXES = (".zk", ".zkx")
 _NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a directory"}
 
 
@@ -46,17 +41,7 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
     """
     listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
     entries = [entry for line in listing.split(b"\0") if line for entry in _tree_file(line, revision)]
-    if not entries:
-        raise SourceError(f"revision {revision} has no tree files (*.zk) at its top")
-    if len(entries) > MOST_FILES:
-        raise SourceError(f"revision {revision} has {len(entries)} tree files; {MOST_FILES} are allowed")
-    for entry in entries:
-        if entry.size > MOST_BYTES_OF_A_FILE:
-            raise SourceError(
-                f"{entry.name} of revision {revision} has {entry.size} bytes; {MOST_BYTES_OF_A_FILE} are allowed"
-            )
-    if sum(entry.size for entry in entries) > MOST_BYTES:
-        raise SourceError(f"the tree files of revision {revision} have more than {MOST_BYTES} bytes")
+    check_limits({entry.name: entry.size for entry in entries}, revision)
     entries.sort(key=lambda entry: entry.name)
     contents = _contents(git, [entry.blob for entry in entries])
     return tuple(SourceFile(entry.name, content) for entry, content in zip(entries, contents, strict=True))
@@ -72,7 +57,7 @@ class _Entry:
 def _tree_file(line: bytes, revision: str) -> Iterator[_Entry]:
     """Read a line of ``ls-tree --long``: mode, type, object, size, tab, name."""
     facts, _, raw_name = line.partition(b"\t")
-    if not raw_name.endswith(tuple(suffix.encode() for suffix in _SUFFIXES)):
+    if not raw_name.endswith(tuple(suffix.encode() for suffix in SUFFIXES)):
         return
     mode, _, blob, size = facts.decode("ascii").split()
     try:

@@ -6,6 +6,7 @@ Scripts of packages, whose output is streamed and capped, are run by ``adapters.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -40,23 +41,32 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    apart: bool = False,
 ) -> Completed:
     """Run a program to its end and return what it printed, whatever its exit status.
 
     ``env`` replaces the environment. Raises ``ProgramError`` if it cannot be started or runs over ``timeout``
-    seconds (it is killed then).
+    seconds: it is killed then, and, if it runs ``apart`` (in a session of its own), all that it started with it.
     """
     try:
-        done = subprocess.run(  # noqa: PLW1510  the caller asks with check()
+        with subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=None if env is None else dict(env),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-        )
+            start_new_session=apart,
+        ) as child:
+            try:
+                stdout, stderr = child.communicate(timeout=timeout)
+            except BaseException:
+                child.kill()
+                if apart:
+                    os.killpg(child.pid, signal.SIGKILL)
+                raise
     except FileNotFoundError as error:
         missing = error.filename if cwd is not None and error.filename == str(cwd) else argv[0]
         raise ProgramError(f"cannot run {argv[0]}: {missing} does not exist or is not on the PATH") from error
@@ -64,7 +74,7 @@ def run(
         raise ProgramError(f"cannot run {argv[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"{' '.join(argv)} did not end within {timeout:g} s and was killed") from error
-    return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+    return Completed(tuple(argv), child.returncode, stdout, stderr)
 
 
 def start(

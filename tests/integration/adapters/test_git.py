@@ -2,25 +2,21 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.repository import Repository, break_objects, make_key, public
-from support.web import web_server
-from zkdeployment.adapters import git_files
+from support.repository import Repository, break_objects
+from support.web import silent_server, web_server
+from zkdeployment.adapters import tree_files
 from zkdeployment.adapters.git import GitSource, revision_files
 from zkdeployment.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from zkdeployment.model.publication import SourceFile
@@ -311,12 +307,6 @@ class TestRemotesThatCannotBeRead:
         assert refused(replace(git, timeout=0.5).fetch) == "git fetch did not end within 0.5 s and was stopped"
         assert contents(git.files(revision)) == {"a.zk": b"/a\n"}
 
-    @pytest.mark.parametrize("url", ["svn://svn.example.com/tree", "svn+ssh://svn.example.com/tree"])
-    def test_subversion(self, url: str, mirror: Path):
-        assert refused(GitSource(url, mirror).fetch) == (
-            f"{url}: Subversion is not supported yet; give the url of a git repository"
-        )
-
     @pytest.mark.parametrize("url", ["ext::sh -c touch% {}", "--upload-pack=touch {}", "foo::bar"])
     def test_a_url_runs_no_program(self, url: str, mirror: Path, tmp_path: Path):
         assert "there is no git repository at" in refused(
@@ -430,7 +420,7 @@ class TestFiles:
         revision = repository.commit({"a.zk": "/long\n", "b.zk": "/b\n"})
         git = source(repository, mirror)
         git.fetch()
-        monkeypatch.setattr(git_files, limit, most)
+        monkeypatch.setattr(tree_files, limit, most)
         assert refused(git.files, revision) == problem.format(revision)
 
 
@@ -471,103 +461,3 @@ class TestAnyRevisionOfALocalRepository:
     def test_a_directory_without_a_repository_is_an_error(self, tmp_path: Path):
         assert "not a git repository" in refused(revision_files, tmp_path, "HEAD")
         assert refused(revision_files, tmp_path / "x", "HEAD") == f"there is no directory {tmp_path}/x"
-
-
-class TestSignatures:
-    @pytest.fixture(autouse=True)
-    def _keys(self, repository: Repository, mirror: Path, tmp_path: Path) -> None:
-        self.key = make_key(tmp_path, "allowed")
-        self.signers = tmp_path / "allowed_signers"
-        self.signers.write_text(f'tester@example.com namespaces="git" {public(self.key)}\n')
-        self.repository = repository
-        self.git = source(repository, mirror, allowed_signers=self.signers)
-
-    def signed(self, key: Path, *options: str, date: int | None = None) -> str:
-        config = ("gpg.format=ssh", f"user.signingkey={key}.pub")
-        return self.repository.commit({"a.zk": "/a\n"}, "-S", *options, config=config, date=date)
-
-    def read(self, revision: str) -> dict[str, bytes]:
-        assert self.git.fetch() == revision
-        return contents(self.git.files(revision))
-
-    def refusal(self, revision: str) -> str:
-        assert self.git.fetch() == revision
-        problem = refused(self.git.files, revision)
-        assert problem.startswith(f"revision {revision} is not published: ")
-        return problem.removeprefix(f"revision {revision} is not published: ")
-
-    def test_a_commit_signed_with_an_allowed_key_is_read(self):
-        assert self.read(self.signed(self.key)) == {"a.zk": b"/a\n"}
-
-    def test_an_unsigned_commit_is_refused(self):
-        assert self.refusal(self.repository.commit({"a.zk": "/a\n"})) == (
-            f"it has no SSH signature (allowed-signers is {self.signers})"
-        )
-
-    def test_an_unknown_key_is_refused(self, tmp_path: Path):
-        assert "not allowed" in self.refusal(self.signed(make_key(tmp_path, "unknown")))
-
-    def test_a_key_of_another_namespace_is_refused(self):
-        self.signers.write_text(f'tester@example.com namespaces="file" {public(self.key)}\n')
-        assert self.refusal(self.signed(self.key))
-
-    def test_a_key_that_is_no_longer_valid_is_refused(self):
-        self.signers.write_text(f'tester@example.com valid-before="20200101" {public(self.key)}\n')
-        assert self.refusal(self.signed(self.key))
-
-    def test_a_changed_commit_is_refused(self):
-        commit = self.repository.git("cat-file", "commit", self.signed(self.key))
-        forged = self.repository.directory / "forged"
-        forged.write_text(commit.replace("a change", "another change") + "\n")
-        revision = self.repository.git("hash-object", "-t", "commit", "-w", "forged")
-        self.repository.git("update-ref", "refs/heads/main", revision)
-        assert "its signature" in self.refusal(revision)
-
-    def test_a_commit_from_the_future_is_refused(self):
-        soon, later = int(time.time()) + 300, int(time.time()) + 3600
-        assert self.read(self.signed(self.key, date=soon)) == {"a.zk": b"/a\n"}
-        assert "s in the future" in self.refusal(self.signed(self.key, "--amend", date=later))
-
-    def test_configuration_names_no_verifying_program(
-        self, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        yes = tmp_path / "yes"
-        yes.write_text('#!/bin/sh\necho "Good \\"git\\" signature for me with ED25519 key SHA256:x"\nexit 0\n')
-        yes.chmod(0o755)
-        for name in ("global", "mirror"):
-            (tmp_path / name).write_text(f'[gpg "ssh"]\n  program = {yes}\n[gpg]\n  program = {yes}\n')
-        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "global"))
-        revision = self.signed(make_key(tmp_path, "unknown"))
-        self.git.fetch()
-        with (mirror / "config").open("a") as config:
-            config.write((tmp_path / "mirror").read_text())
-        assert "not allowed" in self.refusal(revision)
-
-    def test_a_gpg_signature_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        home = tmp_path / "gpg"
-        home.mkdir(mode=0o700)
-        monkeypatch.setenv("GNUPGHOME", str(home))
-        key = ["--quick-generate-key", "tester@example.com", "ed25519", "sign", "never"]
-        subprocess.run(["gpg", "--batch", "--quiet", "--passphrase", "", *key], check=True, capture_output=True)
-        revision = self.repository.commit({"a.zk": "/a\n"}, "-Stester@example.com", config=("gpg.format=openpgp",))
-        subprocess.run(["gpgconf", "--kill", "all"], check=True)
-        assert "it has no SSH signature" in self.refusal(revision)
-
-    def test_a_missing_file_of_signers_is_an_error(self):
-        revision = self.signed(self.key)
-        self.git.fetch()
-        self.signers.unlink()
-        assert refused(self.git.files, revision) == (
-            f"cannot read allowed-signers {self.signers}: No such file or directory"
-        )
-
-
-@contextmanager
-def silent_server() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        accepted: list[socket.socket] = []
-        thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
-        thread.start()
-        yield listener.getsockname()[1]
-        thread.join()
-        accepted[0].close()

@@ -19,6 +19,7 @@ import tenacity
 
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.checkouts.systems import SYSTEMS
+from zkdeployment.adapters.retrying import persist
 from zkdeployment.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
 from zkdeployment.log import get_logger
 from zkdeployment.model.checkout import parse_checkout
@@ -150,14 +151,7 @@ class CheckoutPlaces:
             _delete(new)
             system.check_out(checkout, new)
 
-        tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_ATTEMPTS),
-            wait=tenacity.wait_fixed(self.gap),
-            retry=tenacity.retry_if_exception(
-                lambda error: isinstance(error, CheckoutError) and error.retry_helps
-            ),
-            reraise=True,
-        )(attempt)
+        persist(attempt, attempts=_ATTEMPTS, gap=self.gap)
 
     # In place
 

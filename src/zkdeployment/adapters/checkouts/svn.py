@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import CheckoutError, ProgramError, without_passwords
+from zkdeployment.adapters.svn_command import Svn, SvnError
+from zkdeployment.errors import CheckoutError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.model.checkout import Checkout
-
-#: What says that the repository was reached, so that asking again is of no use.
-_ANSWERED = ("E160006", "E160013", "E170000", "E180001", "E215004")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +35,9 @@ class SvnCheckouts:
 
     def _run(self, verb: str, *words: str) -> None:
         quiet = () if verb == "cleanup" else ("--quiet",)
-        argv = ["svn", verb, "--non-interactive", *quiet, *words]
-        # Nothing of ours but where svn finds itself, its user's keys and its settings; ssh must not ask either.
-        inherited = {name: os.environ[name] for name in ("HOME", "PATH", "SSH_AUTH_SOCK") if name in os.environ}
-        environment = {**inherited, "LANG": "C.UTF-8", "SVN_SSH": "ssh -o BatchMode=yes"}
         try:
-            done = process.run(argv, env=environment, timeout=self.timeout)
-        except ProgramError as error:
-            raise CheckoutError(str(error)) from error
-        if done.status:
-            failure = CheckoutError(f"svn {verb} failed: {_last_words(done.stderr)}")
-            failure.retry_helps = not any(code in done.stderr for code in _ANSWERED)
-            raise failure
-
-
-def _last_words(said: str) -> str:
-    """Return svn's first complaint without its prefix and number: ``svn: E170000: URL '…' doesn't exist``."""
-    lines = [line.removeprefix("svn: ") for line in said.splitlines() if line.startswith("svn: ")]
-    words = [line.partition(": ")[2] or line for line in lines if line.startswith(("E", "W"))]
-    return without_passwords("; ".join(words or lines) or "it said nothing")
+            Svn(self.timeout).run(verb, *quiet, *words)
+        except SvnError as error:
+            failure = CheckoutError(str(error))
+            failure.retry_helps = error.retry_helps
+            raise failure from error

@@ -167,6 +167,6 @@ def test_an_svn_that_was_killed_does_not_hinder_the_next(tmp_path):
 def test_svn_takes_a_directory_as_it_was_at_a_revision(tmp_path):
     repository = Subversion(tmp_path / "repository")
     first = repository.commit({"trunk/file@odd": "one"})
-    repository._svn("delete", "--quiet", "-m", "gone", f"{repository.url}/trunk")
+    repository.svn("delete", "--quiet", "-m", "gone", f"{repository.url}/trunk")
     found = check_out(f"svn:{repository.url}/trunk#{first}", tmp_path / "found@1")
     assert (found / "file@odd").read_text() == "one"

@@ -1,0 +1,53 @@
+"""Runs svn: without questions, with no more of our environment than it needs, and never for longer than it may."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from zkdeployment.adapters import process
+from zkdeployment.errors import ProgramError, SourceError, without_passwords
+
+#: What says that the repository was reached, so that asking again is of no use.
+_ANSWERED = ("E160006", "E160013", "E170000", "E170001", "E180001", "E200009", "E205000", "E215004")
+
+_INHERITED = ("HOME", "PATH", "SSH_AUTH_SOCK")
+
+#: ssh must not ask, and gives up on a server that is silent.
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+
+
+class SvnError(SourceError):
+    """Svn failed: its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Svn:
+    """How to run svn: for how many seconds at most."""
+
+    timeout: float = 60
+
+    def run(self, verb: str, *words: str) -> str:
+        """Run svn to its end and return what it printed; raises ``SvnError``."""
+        # Nothing of ours but where svn finds itself, its user's keys and its settings.
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**inherited, "LANG": "C.UTF-8", "SVN_SSH": os.environ.get("SVN_SSH", _SSH)}
+        try:
+            done = process.run(
+                ["svn", verb, "--non-interactive", *words], env=environment, timeout=self.timeout, apart=True
+            )
+        except ProgramError as error:
+            raise SvnError(without_passwords(str(error))) from error
+        if done.status:
+            failure = SvnError(f"svn {verb} failed: {_last_words(done.stderr)}")
+            failure.retry_helps = not any(code in done.stderr for code in _ANSWERED)
+            raise failure
+        return done.stdout
+
+
+def _last_words(said: str) -> str:
+    """Return svn's complaints without their prefix and number: ``svn: E170000: URL '…' doesn't exist``."""
+    complaints = [line.removeprefix("svn: ") for line in said.splitlines() if line.startswith("svn: ")]
+    lines = [line.removeprefix("warning: ") for line in complaints]
+    words = [line.partition(": ")[2] or line for line in lines if line.startswith(("E", "W"))]
+    return without_passwords("; ".join(words or lines) or "it said nothing")

@@ -1,0 +1,47 @@
+"""Which files of a repository are the tree's, how large they may be, and how often a repository is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Trees are text that people write; whatever is larger is there by mistake, or to harm.
+MOST_BYTES_OF_A_FILE = 32 << 20
+MOST_BYTES = 128 << 20
+MOST_FILES = 10_000
+
+SUFFIXES = (".zk", ".zkx")
+
+#: Once, and three times more.
+ATTEMPTS = 4
+
+_LONGEST = 300
+
+
+def is_tree_file(name: str) -> bool:
+    """Whether a file at the top of a repository is one of the tree's."""
+    return name.endswith(SUFFIXES)
+
+
+def check_limits(sizes: Mapping[str, int], revision: str) -> None:
+    """Raise ``SourceError`` unless files of these sizes (bytes, by name) can be the tree files of a revision."""
+    if not sizes:
+        raise SourceError(f"revision {revision} has no tree files (*.zk) at its top")
+    if len(sizes) > MOST_FILES:
+        raise SourceError(f"revision {revision} has {len(sizes)} tree files; {MOST_FILES} are allowed")
+    for name, size in sizes.items():
+        if size > MOST_BYTES_OF_A_FILE:
+            raise SourceError(
+                f"{name} of revision {revision} has {size} bytes; {MOST_BYTES_OF_A_FILE} are allowed"
+            )
+    if sum(sizes.values()) > MOST_BYTES:
+        raise SourceError(f"the tree files of revision {revision} have more than {MOST_BYTES} bytes")
+
+
+def shorten(text: str) -> str:
+    """Return somebody's name or subject line, without what is more of it than anybody reads."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,120 @@
+"""What every repository of a tree does, whatever system it is of."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from zkdeployment.adapters.sources import open_source
+from zkdeployment.errors import SourceError
+from zkdeployment.model.cluster import is_revision
+
+
+@pytest.fixture
+def source(repository, tmp_path: Path):
+    return open_source(repository.url, tmp_path / "var" / "tree")
+
+
+def contents(source, revision):
+    return {file.name: file.content for file in source.files(revision)}
+
+
+def test_the_newest_revision_is_fetched_and_older_ones_stay_readable(repository, source):
+    first = repository.commit({"a.zk": "/a\n"})
+    assert source.fetch() == first
+    second = repository.commit({"a.zk": "/a\n  x = 1\n"})
+    assert source.fetch() == second
+    assert is_revision(second)
+    assert contents(source, first) == {"a.zk": b"/a\n"}
+    assert contents(source, second) == {"a.zk": b"/a\n  x = 1\n"}
+
+
+def test_nothing_new_is_the_same_revision(repository, source):
+    revision = repository.commit({"a.zk": "/a\n"})
+    assert source.fetch() == source.fetch() == revision
+
+
+def test_tree_files_at_the_top_are_read_in_order_and_unchanged(repository, source):
+    files = {
+        "b.zkx": "/b\n",
+        "a.zk": b"\xef\xbb\xbf/a\r\n\xff\x00",
+        "Z.zk": "",
+        "README.rst": "no",
+        "old.zk.bak": "no",
+        "sub/c.zk": "/c\n",
+        "\u00e9 \u00fc@1.zk": "/e",
+    }
+    repository.commit(files)
+    found = source.files(source.fetch())
+    assert [(file.name, file.content) for file in found] == [
+        ("Z.zk", b""),
+        ("a.zk", b"\xef\xbb\xbf/a\r\n\xff\x00"),
+        ("b.zkx", b"/b\n"),
+        ("\u00e9 \u00fc@1.zk", b"/e"),
+    ]
+
+
+def test_a_revision_says_where_it_comes_from(repository, source):
+    before = time.time()
+    repository.commit({"a.zk": "/a\n"}, message="Add \u00e9\n\nat length")
+    origin = source.origin(source.fetch())
+    assert origin.author
+    assert origin.subject == "Add \u00e9"
+    assert before - 2 <= origin.time <= time.time() + 2
+    assert origin.signer is None
+
+
+def test_endless_subjects_are_cut(repository, source):
+    repository.commit({"a.zk": "/a\n"}, message="long " * 1000)
+    assert len(source.origin(source.fetch()).subject) == 300
+
+
+def test_later_revisions_descend_from_earlier_ones_and_not_the_other_way_round(repository, source):
+    first = repository.commit({"a.zk": "/a\n"})
+    second = repository.commit({"a.zk": "/b\n"})
+    source.fetch()
+    assert source.descends(second, first)
+    assert source.descends(second, second)
+    assert not source.descends(first, second)
+
+
+@pytest.mark.parametrize("unknown", ["0" * 40, "initial", "--all"])
+def test_nothing_descends_from_what_the_repository_does_not_know(repository, source, unknown):
+    repository.commit({"a.zk": "/a\n"})
+    assert not source.descends(source.fetch(), unknown)
+
+
+@pytest.mark.parametrize("unknown", ["0" * 40, "--all", 99])
+def test_an_unknown_revision_is_an_error(repository, source, unknown):
+    repository.commit({"a.zk": "/a\n"})
+    source.fetch()
+    for ask in (source.files, source.origin):
+        with pytest.raises(SourceError, match="revision") as error:
+            ask(unknown)
+        assert "\n" not in str(error.value)
+
+
+def test_a_revision_without_tree_files_is_refused(repository, source):
+    revision = repository.commit({"README.rst": "nothing else"})
+    source.fetch()
+    with pytest.raises(SourceError, match=f"revision {revision} has no tree files"):
+        source.files(revision)
+
+
+def test_a_symbolic_link_is_refused(repository, source):
+    top = getattr(repository, "copy", None) or repository.directory
+    (top / "a.zk").symlink_to("/etc/passwd")
+    repository.commit({"b.zk": "/b\n"})
+    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a symbolic link"):
+        source.files(source.fetch())
+
+
+def test_a_directory_is_refused(repository, source):
+    repository.commit({"a.zk/b": "", "b.zk": "/b\n"})
+    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a directory"):
+        source.files(source.fetch())
+
+
+def test_a_repository_that_is_not_there_is_an_error(repository, tmp_path: Path):
+    with pytest.raises(SourceError, match="nowhere"):
+        open_source(f"{repository.url}/nowhere", tmp_path / "tree").fetch()
