@@ -55,10 +55,11 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
     with _openpgp(git, allowed_signers) if openpgp else _ssh(git, allowed_signers) as verifying:
         form = "--format=%G?%n%ct%n%GF%n%GS"
         log = ("log", "-1", "--no-show-signature", form, "--end-of-options", revision)
-        told = verifying.run(*log).check().output.decode("utf-8", "replace")
-        verdict, date, fingerprint, name = told.split("\n", 3)
+        told = verifying.run(*log)
         verified = verifying.run("verify-commit", "--end-of-options", revision)
     refusal = f"revision {revision} is not published"
+    # Where the signature is of the other kind, the program that is not there may take git with it (SIGPIPE).
+    verdict, date, fingerprint, name = ("N", "", "", "") if told.status else _fields(told.output)
     if verdict != "G" or verified.status:
         reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {last_words(verified.words)}")
         if verdict == "N":
@@ -67,6 +68,11 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
     if int(date) > now + _TOLERANCE:
         raise SourceError(f"{refusal}: its date is {int(date) - now:.0f} s in the future")
     return f"{shorten(name.strip())} {fingerprint}"
+
+
+def _fields(told: bytes) -> tuple[str, str, str, str]:
+    verdict, date, fingerprint, name = told.decode("utf-8", "replace").split("\n", 3)
+    return verdict, date, fingerprint, name
 
 
 def _is_openpgp(keys: bytes) -> bool:

@@ -197,11 +197,19 @@ class _Reader:
         return self.error(node, f"expected {_ALLOWED}, found {words}{hint}")
 
     def error(self, node: ast.expr, message: str) -> LiteralError:
-        # The syntax tree counts bytes, people count characters.
-        return LiteralError(message, len(self.text.encode()[: node.col_offset].decode()))
+        # The syntax tree counts bytes of a line, people count characters.
+        start = self.offset(node.lineno, node.col_offset)
+        return LiteralError(message, len(self.text.encode()[:start].decode()))
 
     def source(self, node: ast.expr) -> str:
-        return self.text.encode()[node.col_offset : node.end_col_offset].decode()
+        start = self.offset(node.lineno, node.col_offset)
+        end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        return self.text.encode()[start:end].decode()
+
+    def offset(self, line: int, column: int) -> int:
+        """Return a place of the syntax tree in bytes from the beginning."""
+        before = self.text.encode().splitlines(keepends=True)[: line - 1]
+        return sum(map(len, before)) + column
 
 
 def _divide(left: float, right: float) -> int | float:

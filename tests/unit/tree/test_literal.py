@@ -135,6 +135,7 @@ def test_brackets_may_nest_up_to_the_limit():
 
 @given(st.text())
 @example("{1:{2:{}}}")
+@example("\n\xc0")
 @example("\\")
 @example("'a'\n")
 def test_any_text_is_a_json_value_or_a_literal_error(text):
