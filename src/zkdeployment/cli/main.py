@@ -20,6 +20,7 @@ VERBS = {
     "forget": ("forget", "Forget hosts that are gone for good."),
     "hold": ("hold", "Hold all hosts until the next push."),
     "lint": ("lint", "Check tree files."),
+    "locks": ("locks", "Show who has and who waits for locks; free one."),
     "monitor": ("monitor", "Nagios check of this host."),
     "provide": ("provide", "Register an instance of a service while a command runs."),
     "resume": ("resume", "End a stop or a hold."),
@@ -30,6 +31,7 @@ VERBS = {
     "sync": ("sync", "Publish the tree from git to ZooKeeper."),
     "tree": ("tree", "Show, read, compare, import and export the tree."),
     "version": ("version", "Print the version of this program."),
+    "why": ("why", "Say why a host is not at the cluster version."),
 }
 
 

@@ -27,7 +27,10 @@ _DEFAULT_CONNECTION = "zookeeper:2181"
 
 
 def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add ``-z/--zookeeper`` and ``--config``; the verb is passed ``connection``, where ZooKeeper is."""
+    """Add ``-z/--zookeeper`` and ``--config``; the verb is passed ``connection``, where ZooKeeper is.
+
+    A verb below another one takes what was given there, unless it is given its own.
+    """
 
     @click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, as HOST:PORT[,…][/CHROOT].")
     @click.option(
@@ -39,6 +42,9 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
     )
     @functools.wraps(function)
     def wrapped(*args: object, zookeeper: str | None, config: Path | None, **options: object) -> R:
+        above = click.get_current_context().parent
+        if zookeeper is None and above is not None:
+            zookeeper = above.params.get("zookeeper")
         return function(*args, connection=find_connection(zookeeper, config), **options)
 
     return wrapped
@@ -74,8 +80,13 @@ def output_option(function: Callable[..., R]) -> Callable[..., R]:
     )(function)
 
 
-def emit(value: object, output: str) -> None:
-    """Print plain data as ``json`` or ``yaml`` on standard output."""
+def emit(value: object, output: str, *, schema: str | None = None) -> None:
+    """Print plain data as ``json`` or ``yaml`` on standard output.
+
+    ``schema`` names the shape of an object; it is printed in it as ``zkdeployment/SCHEMA/v1``.
+    """
+    if schema is not None and isinstance(value, dict):
+        value = {"schema": f"zkdeployment/{schema}/v1", **value}
     if output == "yaml":
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
     else:

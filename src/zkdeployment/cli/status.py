@@ -93,6 +93,6 @@ def _follow(
 
 def _show(status: FleetStatus, output: str) -> None:
     if output != "table":
-        emit(status.to_json(), output)
+        emit(status.to_json(), output, schema="status")
         return
     console_for(stderr=False).print(render(status), soft_wrap=True)

@@ -159,7 +159,11 @@ def diff_(connection: str, files: tuple[str, ...], output: str) -> None:
         for line in describe(change, live.tree):
             click.echo(line)
     else:
-        emit({"create": change.create, "update": change.update, "delete": sorted(change.delete)}, output)
+        emit(
+            {"create": change.create, "update": change.update, "delete": sorted(change.delete)},
+            output,
+            schema="tree-diff",
+        )
     if change:
         raise click.exceptions.Exit(_DIFFERENT)
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 class Snapshot:
     """Cluster, hosts and stops, both sorted by host id; ``published`` is the revision wholly published, if any.
 
-    ``cluster`` is ``None`` where there is no ``/hosts``. ``absent`` are hosts that are known but not registered,
+    ``cluster`` is ``None`` where there is no ``/hosts``, ``changed`` when that was last written (seconds since the
+    epoch). ``absent`` are hosts that are known but not registered,
     ``targets`` the names that are published as targets.
     """
 
     cluster: Cluster | None = None
     published: Revision | None = None
+    changed: float | None = None
     hosts: tuple[Host, ...] = ()
     stops: tuple[Stop, ...] = ()
     request: PublicationRequest | None = None

@@ -207,7 +207,12 @@ def test_differences_are_said_and_counted_in_the_exit_code(run, files):
     assert out.splitlines() == ["delete /databases/main", "add /databases/other"]
     code, out, _ = run("diff", files, "-o", "json")
     assert code == 4
-    assert json.loads(out) == {"create": {"/databases/other": {}}, "update": {}, "delete": ["/databases/main"]}
+    assert json.loads(out) == {
+        "schema": "zkdeployment/tree-diff/v1",
+        "create": {"/databases/other": {}},
+        "update": {},
+        "delete": ["/databases/main"],
+    }
 
 
 @pytest.mark.usefixtures("imported")

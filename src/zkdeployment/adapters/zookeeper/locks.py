@@ -12,44 +12,45 @@ import re
 import threading
 import time
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
 from zkdeployment.errors import LockLostError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.model.lock import Contender
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
 
 _MARK = "__lock__"
 _CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})$")
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One who holds or waits: the text it gave itself and since when (seconds since the epoch)."""
-
-    identity: str
-    since: float
+_HOST = re.compile(r"\(([^()\s]+)\)$")  # NAME (HOST-ID)
 
 
 def contenders(session: Session, directory: str) -> tuple[Contender, ...]:
     """Return who contends for a lock: the holder first, then who waits, in order."""
-    names = _queue(session, directory)
-    nodes = session.get_many(f"{directory}/{name}" for name in names)
-    return tuple(
-        Contender(node.data.decode("utf-8", errors="replace"), node.created) for node in nodes if node is not None
-    )
+    paths = [f"{directory}/{name}" for name in _queue(session, directory)]
+    nodes = session.get_many(paths)
+    return tuple(contender(path, node) for path, node in zip(paths, nodes, strict=True) if node is not None)
+
+
+def contender(path: str, node: Node) -> Contender:
+    """Read a contender's node."""
+    identity = node.data.decode("utf-8", errors="replace")
+    host = _HOST.search(identity)
+    return Contender(identity, node.created, path, None if host is None else host[1])
+
+
+def queued(names: Iterable[str]) -> list[str]:
+    """Return those of a lock's children that are contenders, the lowest number first."""
+    numbered = [(int(match[1]), name) for name in names if (match := _CONTENDER.search(name)) is not None]
+    return [name for _, name in sorted(numbered)]
 
 
 def _queue(session: Session, directory: str) -> list[str]:
-    """Return the names of a lock's contenders, lowest number first."""
-    numbered = [
-        (int(match[1]), name)
-        for name in session.children(directory) or ()
-        if (match := _CONTENDER.search(name)) is not None
-    ]
-    return [name for _, name in sorted(numbered)]
+    return queued(session.children(directory) or ())
 
 
 class ContenderLock:

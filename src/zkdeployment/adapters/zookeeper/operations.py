@@ -45,6 +45,7 @@ class Operations:
         return Snapshot(
             cluster=None if cluster is None else Cluster.from_properties(cluster.properties),
             published=published_revision(targets),
+            changed=None if cluster is None else cluster.modified,
             hosts=tuple(
                 Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
                 for path, node in zip(hosts, rest, strict=True)

@@ -21,6 +21,8 @@ from zkdeployment.errors import LockLostError, RestartError, TreeError, Unreacha
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.host import Identity
@@ -54,14 +56,15 @@ class Request:
 def requests(session: Session, role: str) -> tuple[Request, ...]:
     """Return who asks for a role's lock: the holder first, then who waits, in order."""
     directory = f"{paths.ROLE_LOCKS}/{role}"
-    numbered = sorted(
-        (int(match[1]), f"{directory}/{name}")
-        for name in session.children(directory) or ()
-        if (match := _REQUEST.fullmatch(name)) is not None
-    )
-    found = [path for _, path in numbered]
+    found = [f"{directory}/{name}" for name in queued(session.children(directory) or ())]
     nodes = session.get_many(found)
     return tuple(Request.read(path, node) for path, node in zip(found, nodes, strict=True) if node is not None)
+
+
+def queued(names: Iterable[str]) -> list[str]:
+    """Return those of a role lock's children that are requests, the lowest number first."""
+    numbered = [(int(match[1]), name) for name in names if (match := _REQUEST.fullmatch(name)) is not None]
+    return [name for _, name in sorted(numbered)]
 
 
 class RoleRequestLock:

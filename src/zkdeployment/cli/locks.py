@@ -1,0 +1,130 @@
+"""``zkdeployment locks``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zkdeployment.adapters.zookeeper.contention import read_locks, release_lock
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.acting import act, reason_option
+from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.errors import ConfigurationError, RefusedError
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
+from zkdeployment.model.lock import LockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.lock import Lock
+
+_SESSION = 10.0
+
+#: How many of those who wait are named.
+_NAMED = 3
+
+
+@click.group(name="locks", invoke_without_command=True)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: str, output: str) -> None:
+    """Show the locks that somebody has: of services, of roles with a controller, and the syncer's.
+
+    Those that nobody will give back soon come first, then the oldest.
+
+    \b
+    Example:
+      zkdeployment locks
+      zkdeployment locks release web-server --reason 'app7 burnt down'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with Session(connection, session_timeout=_SESSION) as session:
+        hosts = Operations(session).snapshot().hosts
+        locks = by_urgency(read_locks(session), hosts)
+    if output != "table":
+        emit({"locks": to_json(locks, hosts)}, output, schema="locks")
+    elif locks:
+        console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
+    else:
+        click.echo("nobody has a lock")
+
+
+@command.command()
+@click.argument("name", metavar="PATH|ROLE")
+@reason_option(required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Also when the holder is at work under it.")
+@zookeeper_options
+def release(connection: str, name: str, reason: str, yes: bool, force: bool) -> None:
+    """Free the lock of a service (its path) or of a role, so that the next host in the queue gets it.
+
+    Mostly for the lock of a role whose host never comes back: first make sure that it does nothing any more.
+    Whoever has a service's lock notices before its next step that it lost it. Refused (3) while the holder is at
+    work under the lock, unless --force is given: its script goes on, and the next host leaves it the lock delay.
+
+    \b
+    Example:
+      zkdeployment locks release web-server --reason 'app7 burnt down'
+      zkdeployment locks release /shop/web --reason 'the script ended, the agent hangs' --yes
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        lock = find_lock(read_locks(session), name)
+        planned = plan_release(lock, Operations(session).snapshot().hosts, now=time.time())
+        if planned.objection is not None and not force:
+            raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
+        if not yes:
+            _confirm(planned)
+        release_lock(session, planned.node, act(f"release {lock}, from {planned.whose}", reason))
+    click.echo(f"released {lock}, from {planned.whose}")
+
+
+def _confirm(planned: Release) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigurationError("expected somebody who confirms, at a terminal; --yes goes ahead without")
+    click.echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
+    if planned.objection is not None:
+        click.echo(f"Mind: {planned.objection}.", err=True)
+    typed = click.prompt(f"Type {planned.lock.name} to go ahead", err=True, default="", show_default=False)
+    if typed.strip() != planned.lock.name:
+        raise click.Abort
+
+
+def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Table:
+    registered = {host.identity.id for host in hosts}
+    table = Table("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING", box=box.SIMPLE_HEAD)
+    for lock in locks:
+        holder = lock.holder
+        who = Text("-" if holder is None else holder.identity)
+        if is_orphaned(lock, registered):
+            who.append(" not registered", style="red")
+        work = Text("" if lock.work is None else f"{lock.work.step} ({age(now - lock.work.since)})")
+        if lock.left is not None:
+            work = Text(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
+        table.add_row(
+            Text(f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name),
+            who,
+            Text("" if holder is None else age(now - holder.since)),
+            work,
+            Text(_waiting(lock, now)),
+        )
+    return table
+
+
+def _waiting(lock: Lock, now: float) -> str:
+    waiting = lock.contenders[1:]
+    named = [f"{one.identity} {age(now - one.since)}" for one in waiting[:_NAMED]]
+    if len(waiting) > _NAMED:
+        named.append(f"and {len(waiting) - _NAMED} more")
+    return ", ".join(named)

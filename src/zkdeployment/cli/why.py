@@ -1,0 +1,39 @@
+"""``zkdeployment why``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from zkdeployment.adapters.zookeeper.contention import read_locks
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.fleet.why import why
+
+
+@click.command(name="why")
+@click.argument("host")
+@output_option
+@zookeeper_options
+def command(connection: str, host: str, output: str) -> None:
+    """Say why HOST (id or name) is not, or not yet, at the cluster version.
+
+    The first line is the answer; what supports it and what to do follow.
+
+    \b
+    Example:
+      zkdeployment why app1.example.com
+    """
+    with Session(connection, session_timeout=10) as session:
+        locks = read_locks(session)
+        answer = why(Operations(session).snapshot(), locks, host, now=time.time())
+    if output != "table":
+        emit(answer.to_json(), output, schema="why")
+        return
+    click.echo(answer.sentence)
+    for fact in answer.facts:
+        click.echo(f"  {fact}")
+    for number, advice in enumerate(answer.advice):
+        click.echo(("To do: " if number == 0 else "       ") + advice)

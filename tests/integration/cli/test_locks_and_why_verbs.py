@@ -1,0 +1,174 @@
+"""The verbs locks and why on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from zkdeployment.adapters.zookeeper.audit import read_acts
+from zkdeployment.adapters.zookeeper.locks import ContenderLock
+from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
+from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.main import main
+from zkdeployment.errors import LockLostError
+from zkdeployment.model.host import Identity
+
+H1, H2 = Identity("h1", "h1.example.com"), Identity("h2", "h2.example.com")
+
+
+@pytest.fixture
+def run(zookeeper, capsys):
+    def call(*argv: str):
+        with pytest.raises(SystemExit) as end:
+            main([*argv, "-z", zookeeper])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def hosts(zookeeper, client):
+    """Sessions of two hosts that deploy r2; each has a node, and the role web has a place for its lock."""
+    client.create("/hosts", b'{"version": "r2"}')
+    client.create("/role-locks/web", makepath=True)
+    client.create("/zkdeployment/busy", makepath=True)
+    client.create("/agent-locks")
+    with Session(zookeeper) as one, Session(zookeeper) as two:
+        for host in (H1, H2):
+            properties = {"name": host.name, "version": "r1", "deploying": "r2"}
+            client.create(f"/hosts/{host.id}", json.dumps(properties).encode(), ephemeral=True)
+        yield one, two
+
+
+def lock_of(session, identity):
+    return ServiceLock(session, "shop,web", identity, LockDelay(60))
+
+
+def test_without_locks_it_says_so(run):
+    assert run("locks") == (0, "nobody has a lock\n", "")
+    assert json.loads(run("locks", "-o", "json")[1]) == {"schema": "zkdeployment/locks/v1", "locks": []}
+
+
+def test_who_has_who_waits_and_what_is_done_under_it(run, hosts, client):
+    mine, other = lock_of(hosts[0], H1), lock_of(hosts[1], H2)
+    assert mine.try_acquire()
+    mine.begin("deploy /shop/web 0")
+    assert not other.acquire(0)
+    assert RoleRequestLock(hosts[0], "web", Identity("h9", "h9.example.com")).acquire(0)
+    syncer = ContenderLock(hosts[0], "/hosts-lock", "syncer on s1 (process 7)")
+    assert syncer.try_acquire()
+    client.create("/agent-locks/empty")
+
+    code, out, _ = run("locks")
+    assert code == 0
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert lines[0].split() == ["LOCK", "HOLDER", "FOR", "AT", "WORK", "WAITING"]
+    assert "role web" in lines[2]
+    assert "h9.example.com (h9) not registered" in lines[2]
+    assert "deploy /shop/web 0 (" in out
+    assert "h2.example.com (h2) " in out
+    assert "syncer on s1 (process 7)" in out
+    assert "empty" not in out
+
+    found = {one["name"]: one for one in yaml.safe_load(run("locks", "-o", "yaml")[1])["locks"]}
+    assert found.keys() == {"/shop/web", "web", "/hosts-lock"}
+    assert found["/shop/web"]["work"]["step"] == "deploy /shop/web 0"
+    assert [one["host"] for one in found["/shop/web"]["waiting"]] == ["h2"]
+    assert found["web"]["holder"]["registered"] is False
+
+
+def test_the_lock_of_a_role_whose_host_is_gone_is_released_and_that_is_written_down(run, hosts, zookeeper):
+    assert RoleRequestLock(hosts[0], "web", Identity("h9", "h9.example.com")).acquire(0)
+    waiting = RoleRequestLock(hosts[1], "web", H2)
+    assert not waiting.acquire(0)
+    code, out, _ = run("locks", "release", "web", "--reason", "it burnt down", "--yes")
+    assert (code, out) == (0, "released the lock of role web, from h9.example.com (h9)\n")
+    assert waiting.acquire(5)
+    with Session(zookeeper) as session:
+        (act,) = read_acts(session)
+    assert act.what == "release the lock of role web, from h9.example.com (h9)"
+    assert act.reason == "it burnt down"
+
+
+def test_a_holder_at_work_keeps_its_lock_unless_forced_and_then_notices(run, hosts):
+    mine = lock_of(hosts[0], H1)
+    assert mine.try_acquire()
+    mine.begin("deploy /shop/web 0")
+    code, _, err = run("locks", "release", "/shop/web", "--reason", "x", "--yes")
+    assert code == 3
+    assert "h1.example.com (h1) is at work under it: deploy /shop/web 0" in err
+    mine.check()
+    assert run("locks", "release", "/shop/web", "--reason", "x", "--yes", "--force")[0] == 0
+    with pytest.raises(LockLostError):
+        mine.check()
+    # Its script may still run: the next host waits for it.
+    assert not lock_of(hosts[1], H2).try_acquire()
+    mine.release()
+    assert lock_of(hosts[1], H2).try_acquire()
+
+
+def test_the_record_of_a_host_that_is_gone_is_released_before_the_lock_delay_is_over(
+    run, hosts, zookeeper, client
+):
+    with Session(zookeeper) as dying:
+        mine = lock_of(dying, H1)
+        assert mine.try_acquire()
+        mine.begin("deploy /shop/web 0")
+    client.delete("/hosts/h1")
+    waiting = lock_of(hosts[1], H2)
+    assert not waiting.acquire(0)
+    assert "lost the lock of /shop/web in the middle of a script" in run("why", "h2")[1]
+    code, out, _ = run("locks", "release", "/shop/web", "--reason", "looked: no script runs", "--yes")
+    assert code == 0
+    assert "the record of h1.example.com (h1) at deploy /shop/web 0" in out
+    assert waiting.acquire(5)
+
+
+def test_without_a_terminal_nothing_is_released_unless_told_to_go_ahead(run, hosts, monkeypatch):
+    mine = lock_of(hosts[0], H1)
+    assert mine.try_acquire()
+    code, _, err = run("locks", "release", "/shop/web", "--reason", "x")
+    assert code == 2
+    assert "--yes" in err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.prompt", lambda *_, **__: "web")
+    assert run("locks", "release", "/shop/web", "--reason", "x")[0] == 130
+    mine.check()
+    monkeypatch.setattr("click.prompt", lambda *_, **__: "/shop/web")
+    assert run("locks", "release", "/shop/web", "--reason", "x")[0] == 0
+    with pytest.raises(LockLostError):
+        mine.check()
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_lock_that_nobody_has_is_refused(run):
+    code, _, err = run("locks", "release", "/nothing", "--reason", "x", "--yes")
+    assert code == 3
+    assert "nobody has a lock '/nothing'" in err
+
+
+def test_why_names_the_holder_its_step_and_what_to_do(run, hosts):
+    mine, other = lock_of(hosts[0], H1), lock_of(hosts[1], H2)
+    assert mine.try_acquire()
+    mine.begin("deploy /shop/web 0")
+    assert not other.acquire(0)
+    code, out, err = run("why", "h2.example.com")
+    assert (code, err) == (0, "")
+    first, *rest = out.splitlines()
+    assert first.startswith(
+        "h2.example.com (h2) waits for the lock of /shop/web, which h1.example.com (h1) has for "
+    )
+    assert any("the holder is at deploy /shop/web 0" in line for line in rest)
+    assert rest[-1] == "To do: 'zkdeployment why h1' says what the holder is doing"
+    found = json.loads(run("why", "h2", "-o", "json")[1])
+    assert (found["schema"], found["cause"], found["answer"]) == ("zkdeployment/why/v1", "lock", first)
+
+
+def test_why_of_a_host_that_nobody_knows(run):
+    code, out, _ = run("why", "nobody")
+    assert code == 0
+    assert "Nobody knows a host nobody" in out

@@ -1,0 +1,111 @@
+import pytest
+
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.locks import by_urgency, find_lock, plan_release, to_json
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.work import Work
+
+NOW = 1000.0
+SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", 990.0, "/hosts-lock/a"),))
+
+
+def who(host_id, since=900.0):
+    return Contender(f"{host_id}.example.com ({host_id})", since, f"/node/{host_id}", host_id)
+
+
+def host(host_id, **fields):
+    return Host(Identity(host_id, f"{host_id}.example.com"), **fields)
+
+
+def service(*contenders, work=None):
+    record = "/zkdeployment/busy/shop,web"
+    return Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, record)
+
+
+def role(*contenders):
+    return Lock(LockKind.ROLE, "web", "/role-locks/web", contenders)
+
+
+def at_work(host_id):
+    return Work(host_id, f"{host_id}.example.com", "deploy /shop/web 0", 940.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("/shop/web", LockKind.SERVICE),
+        ("/agent-locks/shop,web", LockKind.SERVICE),
+        ("web", LockKind.ROLE),
+        ("/roles/web", LockKind.ROLE),
+        ("/role-locks/web", LockKind.ROLE),
+        ("/hosts-lock", LockKind.SYNCER),
+    ],
+)
+def test_a_lock_is_found_by_what_people_call_it(name, kind):
+    assert find_lock([service(who("h1")), role(who("h1")), SYNCER], name).kind is kind
+
+
+@pytest.mark.parametrize("name", ["", "/", "shop/web", "/web", "h1"])
+def test_a_lock_that_nobody_has_is_not_found(name):
+    with pytest.raises(RefusedError, match="nobody has a lock"):
+        find_lock([service(who("h1")), role(who("h1")), SYNCER], name)
+
+
+@pytest.mark.parametrize(
+    ("lock", "hosts", "node", "objection"),
+    [
+        (service(who("h1"), who("h2")), [host("h1", deploying="r2")], "/node/h1", None),
+        (
+            service(who("h1"), work=at_work("h1")),
+            [],
+            "/node/h1",
+            "h1.example.com (h1) is at work under it: deploy /shop/web 0, since 1 min",
+        ),
+        (service(who("h2"), work=at_work("h1")), [host("h2")], "/zkdeployment/busy/shop,web", None),
+        (service(work=at_work("h1")), [host("h1")], "/zkdeployment/busy/shop,web", None),
+        (
+            service(who("h2"), work=at_work("h1")),
+            [host("h1", deploying="r2")],
+            "/zkdeployment/busy/shop,web",
+            "h1.example.com is registered and deploying: its script may still run",
+        ),
+        (role(who("h1"), who("h2")), [host("h2", deploying="r2")], "/node/h1", None),
+        (role(who("h1")), [host("h1", error="broke")], "/node/h1", None),
+        (
+            role(who("h1")),
+            [host("h1", deploying="r2")],
+            "/node/h1",
+            "h1.example.com (h1) is registered and deploying r2",
+        ),
+        (SYNCER, [], "/hosts-lock/a", "a syncer with a live session is publishing under it"),
+    ],
+)
+def test_what_frees_a_lock_and_what_speaks_against_it(lock, hosts, node, objection):
+    planned = plan_release(lock, hosts, now=NOW)
+    assert (planned.node, planned.objection) == (node, objection)
+
+
+def test_a_lock_that_nobody_has_cannot_be_freed():
+    with pytest.raises(RefusedError, match="nobody has the lock of role web"):
+        plan_release(role(), [], now=NOW)
+
+
+def test_what_nobody_will_give_back_soon_comes_first_then_the_oldest():
+    fine, older = service(who("h1", 800.0)), role(who("h1", 700.0))
+    orphaned, left = role(who("h9", 950.0)), service(who("h2"), work=at_work("h3"))
+    assert by_urgency([fine, orphaned, older, left], [host("h1"), host("h2")]) == [left, orphaned, older, fine]
+
+
+def test_locks_for_programs():
+    (found,) = to_json([service(who("h1"), who("h2"), work=at_work("h1"))], [host("h1")])
+    assert found == {
+        "kind": "service",
+        "name": "/shop/web",
+        "path": "/agent-locks/shop,web",
+        "holder": {"identity": "h1.example.com (h1)", "host": "h1", "since": 900.0, "registered": True},
+        "waiting": [{"identity": "h2.example.com (h2)", "host": "h2", "since": 900.0, "registered": False}],
+        "work": {"host": "h1", "name": "h1.example.com", "step": "deploy /shop/web 0", "since": 940.0},
+        "left": False,
+    }
+    assert to_json([SYNCER], [])[0]["holder"]["registered"] is None
