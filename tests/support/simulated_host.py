@@ -82,7 +82,7 @@ class SimulatedHost:
             managed=dict(self.managed),
             checkouts=dict(self.checkouts),
             applications=frozenset(self.etc & known),
-            controllers=frozenset(self.packages.keys() & CONTROLLERS),
+            controllers=frozenset((self.packages.keys() | self.checkouts.keys()) & CONTROLLERS),
         )
 
     def install(self, package: Package) -> None:
@@ -126,9 +126,7 @@ class SimulatedHost:
                 yield from self._change_controller(step)
             case StartDeployments() | EndDeployments():
                 one = step.controller
-                assert one.version is not None
-                (package,) = self.packages[one.package]
-                assert has_version(package, one.version)
+                self._check_software(one.package, one.version)
                 yield
             case Undeploy():
                 yield from self._undeploy(step)
@@ -198,13 +196,8 @@ class SimulatedHost:
 
     def _deploy(self, step: Deploy) -> Iterator[None]:
         one = step.assignment
-        if is_checkout(one.version):
-            assert self.checkouts[one.package] == one.version
-            assert one.package not in self.packages
-        needs = {one.package: one.version, **one.patches}
-        for name, version in needs.items() if not is_checkout(one.version) else ():
-            (package,) = self.packages[name]
-            assert version is None or has_version(package, version)
+        for name, version in {one.package: one.version, **one.patches}.items():
+            self._check_software(name, version)
         assert one.package in self.scripts
         self.etc.add(one.application)
         yield
@@ -224,6 +217,15 @@ class SimulatedHost:
         yield
         self.markers[key] = replace(marker, files=(step.deployment.marker_name,))
         yield
+
+    def _check_software(self, name: str, version: str | None) -> None:
+        if version is not None and is_checkout(version):
+            assert self.checkouts[name] == version
+            assert name not in self.packages
+        else:
+            (package,) = self.packages[name]
+            assert version is None or has_version(package, version)
+            assert name not in self.checkouts
 
     def _remove(self, step: RemoveSoftware) -> Iterator[None]:
         for name in step.packages:

@@ -72,15 +72,17 @@ class Executor:
     def execute(self, plan: Plan) -> None:
         """Prepare packages and checkouts, then take the steps in order; of neighbouring deployments any order.
 
-        Only the role controller is brought up to date before that. Its scripts and what is between them hold the
-        role's lock, and no others.
+        Only the role controller's package is changed before packages are prepared. Its scripts and what is between
+        them hold the role's lock, and no others.
         """
         self._total = len(plan.steps)
         tenure = None if plan.controller is None else self._make_tenure(plan.controller.role)
-        self._take_all([step for step in plan.steps if isinstance(step, ChangeController)])
-        self._prepare([step for step in plan.steps if isinstance(step, ChangePackages)])
         self._fetch([step for step in plan.steps if isinstance(step, CheckOut)])
-        rest = [step for step in plan.steps if not isinstance(step, ChangeController)]
+        changes = (place for place, step in enumerate(plan.steps, 1) if isinstance(step, ChangeController))
+        first = next(changes, 0)
+        self._take_all(plan.steps[:first])
+        self._prepare([step for step in plan.steps if isinstance(step, ChangePackages)])
+        rest = plan.steps[first:]
         if tenure is None:
             self._take_all(rest)
             return

@@ -1,4 +1,4 @@
-"""Role controllers: the package that ``/roles/ROLE`` names, and what brings it up to date on a host."""
+"""Role controllers: the software that ``/roles/ROLE`` names, and what brings its package up to date on a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.plan import ChangeController, PackageChange
 from zkdeployment.planning.packages import has_version
-from zkdeployment.planning.services import check_path, check_type, check_version, has_property, shown
+from zkdeployment.planning.services import check_path, check_type, check_version, has_property
 from zkdeployment.planning.services import read_property as read
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def read_controller(tree: Tree, path: str) -> Assignment:
     """Read ``/roles/ROLE``, which has a ``type``; raises ``TreeError``.
 
-    The type is the package's name, without a subtype; the version is a package's version.
+    The type is the package's name, without a subtype; the version is a package's or a checkout's.
     """
     check_path(path)
     package, subtype = check_type(read(tree, path, "type"))
@@ -31,34 +31,23 @@ def read_controller(tree: Tree, path: str) -> Assignment:
     if not has_property(tree, path, "version"):
         raise TreeError(f"no version: expected the version of the role controller {package}")
     version = check_version(read(tree, path, "version"))
-    check_controller_version(version)
     return Assignment(path=path, n=1, package=package, application=package, version=version)
-
-
-def check_controller_version(version: str | None) -> None:
-    """Raise ``TreeError`` unless a version is a package's."""
-    if is_checkout(version):
-        raise TreeError(
-            f"version is {shown(version)}: a role controller cannot be a checkout in this version,"
-            " expected a package's version like 1.4"
-        )
 
 
 def change_controller(
     controller: Assignment | None, needed: Collection[str], inventory: Inventory
 ) -> ChangeController | None:
-    """Return the step that brings the role controller up to date, if one is needed.
+    """Return the step that brings the role controller's package up to date, if one is needed.
 
-    ``needed`` are the packages and checkouts of the wanted deployments, which stay whatever scripts they have.
-    Only what is a package, or was installed by us, is ever removed. Raises ``HostFilesError`` if two controllers
-    are installed, or a checkout, which never is a controller, has the place of the wanted one.
+    Where the controller is a checkout, that is the removal of what was a package. ``needed`` are the packages and
+    checkouts of the wanted deployments, which stay whatever scripts they have. Only what is a package, or was
+    installed by us, is ever removed. Raises ``HostFilesError`` if two packages of controllers are installed, or
+    the controller's place has deployments that need what is there now.
     """
     wanted = "" if controller is None else controller.package
-    if wanted in inventory.checkouts:
-        raise HostFilesError(
-            f"/opt/{wanted} is a checkout, expected room for the role controller {wanted}:"
-            " publish a revision without both first"
-        )
+    package = None if controller is None or is_checkout(controller.version) else controller
+    _check_place(controller, inventory)
+    # Of checkouts we know from what is wanted alone which ones may go; they are swept away with the others.
     installed = inventory.controllers - inventory.checkouts.keys() - (frozenset(needed) - {wanted})
     # Ours beside the wanted one: a switch between the two was interrupted.
     extra = installed - {wanted} - (inventory.managed.keys() if wanted in installed else frozenset())
@@ -67,10 +56,15 @@ def change_controller(
             f"two role controllers are installed, {' and '.join(sorted(installed))}, expected one at most:"
             " remove what does not belong there"
         )
-    removed = tuple(sorted(name for name in installed - {wanted} if _is_removable(name, inventory)))
+    if package is None and wanted in inventory.packages.keys() & (
+        inventory.managed.keys() | inventory.scripts.keys()
+    ):
+        installed |= {wanted}
+    unwanted = installed if package is None else installed - {wanted}
+    removed = tuple(sorted(name for name in unwanted if _is_removable(name, inventory)))
     want: dict[str, str | None] = {}
-    if controller is not None and not _is_there(controller, inventory):
-        want[controller.package] = controller.version
+    if package is not None and not _is_there(package, inventory):
+        want[package.package] = package.version
     if not want and not removed:
         return None
     names = frozenset({*want, *removed})
@@ -82,6 +76,23 @@ def change_controller(
         registered={name: inventory.managed.get(name, name) for name in sorted(names)},
         reason=_reason(controller, removed, inventory),
     )
+
+
+def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
+    """Raise ``HostFilesError`` if deployments would lose the script that undeploys them.
+
+    The controller comes first; a new version of a package or of a checkout may undeploy what the old one deployed,
+    but a checkout in the place of a package, or the other way round, is other software.
+    """
+    if controller is None:
+        return
+    name, had = controller.package, controller.package in inventory.checkouts
+    used = any(name == (one.package or one.application) for one in inventory.markers)
+    if used and had is not is_checkout(controller.version):
+        raise HostFilesError(
+            f"/opt/{name} is {'a checkout' if had else 'no checkout'} with deployments, expected room for the role"
+            f" controller {name} {controller.version}: publish a revision without both first"
+        )
 
 
 def _is_removable(name: str, inventory: Inventory) -> bool:

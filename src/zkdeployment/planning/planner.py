@@ -50,8 +50,8 @@ def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignm
     name that is no checkout's.
 
     ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
-    the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or a checkout in the
-    place of the wanted one.
+    the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or deployments in
+    the place of the wanted one.
     """
     return Plan(tuple(_Planner(wanted, inventory, controller).steps()))
 
@@ -62,12 +62,12 @@ class _Planner:
     def __init__(self, wanted: Sequence[Assignment], inventory: Inventory, controller: Assignment | None) -> None:
         self.inventory = inventory
         self.controller = controller
+        self.controllers_place = frozenset(() if controller is None else (controller.package,))
         self.wanted = sorted((one for one in wanted if one.n), key=lambda one: one.path)
         self.applications = {one.application for one in self.wanted}
         self.deployments = {(one.application, deployment) for one in self.wanted for deployment in one.deployments}
-        self.checkouts = {
-            one.package: one.version for one in self.wanted if one.version and is_checkout(one.version)
-        }
+        software = self.wanted if controller is None else [*self.wanted, controller]
+        self.checkouts = {one.package: one.version for one in software if one.version and is_checkout(one.version)}
         self.needs = _needs([one for one in self.wanted if one.package not in self.checkouts])
         self.controller_change = change_controller(controller, {*self.needs, *self.checkouts}, inventory)
         # What the step for the controller does is done when the others begin.
@@ -80,15 +80,14 @@ class _Planner:
         self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
         # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
         packaged = (inventory.scripts.keys() & inventory.packages.keys()) - inventory.checkouts.keys()
-        self.ours = inventory.managed.keys() | packaged
-        self.ours -= changed if controller is None else changed | {controller.package}
+        self.replaceable = inventory.managed.keys() | packaged | changed
+        self.ours = self.replaceable - changed - self.controllers_place
         self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
 
     def steps(self) -> Iterator[Step]:
-        if self.controller_change is not None:
-            yield self.controller_change
+        yield from self._controller()
         obsolete = sorted(
             (one for one in self.inventory.markers if (one.application, one.deployment) not in self.deployments),
             key=lambda one: (one.deployment, one.application),
@@ -96,11 +95,11 @@ class _Planner:
         yield from (self._undeploy(marker) for marker in obsolete)
         if self.controller is not None:
             yield StartDeployments(self.controller, "before the deployments")
-        had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys())
+        had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controllers_place)
         yield from (self._remove_checkout(name) for name in had if name in self.needs)
         if self.want or self.dropped_patches or self.displaced:
             yield self._change_packages()
-        yield from (self._check_out(name) for name in sorted(self.checkouts))
+        yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controllers_place))
         markers = {(one.application, one.deployment): one for one in self.inventory.markers}
         for one in self.wanted:
             for deployment in one.deployments:
@@ -115,6 +114,15 @@ class _Planner:
         yield from (self._remove_checkout(name) for name in gone)
         if self.controller is not None:
             yield EndDeployments(self.controller, "after the deployments")
+
+    def _controller(self) -> Iterator[Step]:
+        """Bring the controller up to date. A checkout that was one goes with the other unneeded ones, later."""
+        for name in self.controllers_place & self.inventory.checkouts.keys() - self.checkouts.keys():
+            yield self._remove_checkout(name)
+        if self.controller_change is not None:
+            yield self.controller_change
+        for name in self.controllers_place & self.checkouts.keys():
+            yield self._check_out(name)
 
     def _undeploy(self, marker: Marker) -> Undeploy:
         script = self._script_of(marker)
@@ -147,13 +155,13 @@ class _Planner:
         elif had is not None:
             reason = f"version changed from {had}"
         else:
-            reason = "was a package" if name in self.ours else "new"
-        return CheckOut(
-            package=name, version=version, replaces=had is not None or name in self.ours, reason=reason
-        )
+            reason = "was a package" if name in self.replaceable else "new"
+        replaces = had is not None or name in self.replaceable
+        return CheckOut(package=name, version=version, replaces=replaces, reason=reason)
 
     def _remove_checkout(self, name: str) -> RemoveCheckout:
-        reason = "it is a package now" if name in self.needs else "no deployment needs it any more"
+        now = name in self.needs or name in self.controllers_place
+        reason = "it is a package now" if now else "no deployment needs it any more"
         return RemoveCheckout(name, self.inventory.checkouts[name], reason)
 
     def _deploy(self, one: Assignment, deployment: Deployment, marker: Marker | None) -> Deploy:

@@ -14,7 +14,7 @@ from zkdeployment.model.deployment import Assignment, Wanted
 from zkdeployment.model.names import Kind
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import parent_path
-from zkdeployment.planning.controllers import check_controller_version, read_controller
+from zkdeployment.planning.controllers import read_controller
 from zkdeployment.planning.services import (
     Service,
     application_of,
@@ -99,11 +99,8 @@ def assignment_from_json(value: object) -> Assignment:
     patches = check_patches(fields["patches"])
     for problem in patch_problems(package, version, patches):
         raise TreeError(f"a published assignment {problem}; publish again")
-    path = check_path(fields["path"])
-    if path.startswith("/roles/"):
-        check_controller_version(version)
     return Assignment(
-        path=path,
+        path=check_path(fields["path"]),
         n=check_n(fields["n"]),
         package=package,
         application=application,

@@ -306,8 +306,3 @@ def test_a_role_controllers_scripts_bracket_the_checkout_and_its_build(fleet, re
         assert (first, last) == ("h1 end starting-deployments /roles/web", "h1 end ending-deployments /roles/web")
         assert between[:2] == DEPLOYED
         assert fleet.requests("web") == []
-        fleet.controller("web", "ctl", f"git:{repository.url}#1")
-        fleet.set_version("r2")
-        assert "a role controller cannot be a checkout in this version" in failed(host)
-    assert opt(host) == ["ctl", "foo"]
-    assert len(fleet.calls()) == 6

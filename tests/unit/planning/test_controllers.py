@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,8 +169,68 @@ def test_a_controllers_package_gives_way_to_a_checkout_that_deployments_need():
     assert finish(have([], controller()), wanted, None).managed == {}
 
 
+def test_a_controller_that_is_a_checkout_is_built_again_for_every_revision_before_anything_else():
+    asked = controller(version=CHECKOUT)
+    host = have([foo("/old", "bar")], asked)
+    found = plan([foo()], host.inventory(), asked)
+    assert kinds(found) == [
+        CheckOut,
+        Undeploy,
+        StartDeployments,
+        ChangePackages,
+        Deploy,
+        RemoveSoftware,
+        EndDeployments,
+    ]
+    assert found.steps[0] == CheckOut(
+        "ctl", CHECKOUT, replaces=True, reason="update and build again for this revision"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first", "last"),
+    [
+        (None, controller(version=CHECKOUT), [CheckOut], []),
+        (controller(), controller(version=CHECKOUT), [ChangeController, CheckOut], []),
+        (controller(version=CHECKOUT), controller(), [RemoveCheckout, ChangeController], []),
+        (controller(version=CHECKOUT), controller(version="svn:/srv/x"), [CheckOut], []),
+        (controller("ctl2"), controller(version=CHECKOUT), [ChangeController, CheckOut], []),
+        (controller(version=CHECKOUT), controller("ctl2"), [ChangeController], [RemoveSoftware, RemoveCheckout]),
+        (controller(version=CHECKOUT), controller("ctl2", CHECKOUT), [CheckOut], [RemoveSoftware, RemoveCheckout]),
+        (controller(version=CHECKOUT), None, [], [RemoveSoftware, RemoveCheckout]),
+    ],
+)
+def test_a_controller_changes_between_package_and_checkout_and_goes(before, after, first, last):
+    host = have([foo()], before)
+    bracket = ([], []) if after is None else ([StartDeployments], [EndDeployments])
+    assert kinds(plan([foo()], host.inventory(), after)) == [*first, *bracket[0], Deploy, *last, *bracket[1]]
+    finish(host, [foo()], after)
+    fresh = have([foo()], after)
+    assert (host.packages, host.checkouts, host.managed) == (fresh.packages, fresh.checkouts, fresh.managed)
+    assert host.directories == fresh.directories
+
+
+def test_a_controller_that_deployments_need_as_the_same_checkout_is_checked_out_once():
+    wanted = [foo(package="ctl", version=CHECKOUT)]
+    found = plan(wanted, Inventory(), controller(version=CHECKOUT))
+    assert kinds(found) == [CheckOut, StartDeployments, Deploy, EndDeployments]
+
+
+def test_a_checkout_that_replaces_somebody_elses_package_of_a_controller_removes_it_first():
+    host = SimulatedHost()
+    host.install(Package("ctl", 0, "1", "1", "noarch"))
+    change, check_out, *_ = plan([], host.inventory(), controller(version=CHECKOUT)).steps
+    assert (change.removed, check_out.replaces) == (("ctl",), True)
+
+
+def test_a_checkout_whose_place_holds_what_is_not_ours_replaces_nothing():
+    here = Inventory(controllers=frozenset({"ctl"}), directories=frozenset({"ctl"}))
+    (check_out, *_) = plan([], here, controller(version=CHECKOUT)).steps
+    assert not check_out.replaces
+
+
 @pytest.mark.parametrize("wanted", [[], [foo(version=CHECKOUT)]])
-def test_a_checkout_is_no_role_controller_whatever_scripts_it_has(wanted):
+def test_a_checkout_is_no_package_of_a_controller_whatever_scripts_it_has(wanted):
     here = Inventory(checkouts={"foo": CHECKOUT}, directories=frozenset({"foo"}), controllers=frozenset({"foo"}))
     assert ChangeController not in kinds(plan(wanted, here))
     change = plan(wanted, here, controller()).steps[0]
@@ -176,16 +238,28 @@ def test_a_checkout_is_no_role_controller_whatever_scripts_it_has(wanted):
     assert (change.change.want, change.removed) == ({"ctl": "1"}, ())
 
 
-def test_a_checkout_in_the_place_of_the_controller_is_an_error_that_says_what_to_do():
+@pytest.mark.parametrize(("version", "other"), [(CHECKOUT, "1"), ("1", CHECKOUT)])
+def test_deployments_in_the_place_of_the_controller_are_an_error_that_says_what_to_do(version, other):
     host = have([foo(package="ctl", version=CHECKOUT)])
-    with pytest.raises(
-        HostFilesError, match=r"/opt/ctl is a checkout, expected room .* publish a revision without"
-    ):
-        plan([], host.inventory(), controller())
-    assert finish(finish(host, [], None), [], controller()).packages.keys() == {"ctl"}
+    if version == "1":
+        host = have([foo()])
+        host.install(Package("ctl", 0, "1", "1", "noarch"))
+        host.markers = {key: replace(one, package="ctl") for key, one in host.markers.items()}
+    with pytest.raises(HostFilesError, match=r"/opt/ctl is (a|no) checkout with deployments, .* publish a revision"):
+        plan([], host.inventory(), controller(version=other))
 
 
-ASKED = st.sampled_from([None, controller(), controller(version="2"), controller("ctl2")])
+ASKED = st.sampled_from(
+    [
+        None,
+        controller(),
+        controller(version="2"),
+        controller("ctl2"),
+        controller(version=CHECKOUT),
+        controller(version="svn:/srv/x"),
+        controller("ctl2", CHECKOUT),
+    ]
+)
 WANTED = st.sampled_from(
     [
         [],
