@@ -245,7 +245,9 @@ def test_deployments_in_the_place_of_the_controller_are_an_error_that_says_what_
         host = have([foo()])
         host.install(Package("ctl", 0, "1", "1", "noarch"))
         host.markers = {key: replace(one, package="ctl") for key, one in host.markers.items()}
-    with pytest.raises(HostFilesError, match=r"/opt/ctl is (a|no) checkout with deployments, .* publish a revision"):
+    with pytest.raises(
+        HostFilesError, match=r"/opt/ctl is (a|no) checkout with deployments, .* publish a revision"
+    ):
         plan([], host.inventory(), controller(version=other))
 
 
