@@ -140,7 +140,7 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
     Raises ``UnreachableError``.
     """
     with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
-        yield Syncer(_source(settings, mirror), ZooKeeperPublications(session))
+        yield Syncer(_source(settings, mirror), ZooKeeperPublications(session), SystemClock())
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     try:
         store = ZooKeeperPublications(session)
         control = Control(SystemClock())
-        syncer = Syncer(_source(settings), store)
+        syncer = Syncer(_source(settings), store, SystemClock())
         yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
     finally:
         session.close()

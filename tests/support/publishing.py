@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kazoo.exceptions import NoNodeError
 
 from support.repository import Repository
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -41,7 +42,7 @@ class Publishing:
     def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
         """Give a syncer with a mirror and a session of its own."""
         with Session(self.zookeeper, session_timeout=6) as session:
-            yield Syncer(self.source(name), ZooKeeperPublications(session, identity=name))
+            yield Syncer(self.source(name), ZooKeeperPublications(session, identity=name), SystemClock())
 
     def source(self, name: str = "syncer") -> GitSource:
         """Return the repository as the syncer ``name`` sees it."""

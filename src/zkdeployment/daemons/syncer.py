@@ -11,6 +11,7 @@ from zkdeployment.daemons.drafter import Drafter
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.publication import next_sequence
 from zkdeployment.planning.publishing import (
     Draft,
     Standing,
@@ -23,7 +24,7 @@ from zkdeployment.planning.publishing import (
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.ports import PublicationStore, TreeSource
+    from zkdeployment.ports import Clock, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
 _ATTEMPTS = 4
@@ -56,9 +57,10 @@ class _Order:
 class Syncer:
     """Publishes the tip of ``source`` to ``store``."""
 
-    def __init__(self, source: TreeSource, store: PublicationStore) -> None:
+    def __init__(self, source: TreeSource, store: PublicationStore, clock: Clock) -> None:
         self._source = source
         self._store = store
+        self._clock = clock
         self._drafter = Drafter(source, store)
 
     def sync(self, *, force: bool = False, prune: bool = False) -> Report:
@@ -102,7 +104,8 @@ class Syncer:
             drafted = self._draft(standing, tip, order)
             if drafted is None:
                 return Report(tip)
-            self._store.publish(drafted.publication)
+            sequence = next_sequence(standing.published.sequence, self._clock.now())
+            self._store.publish(replace(drafted.publication, sequence=sequence))
         finally:
             lock.release()
         get_logger().info("published", revision=tip, forced=order.force, changes=drafted.sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,12 +76,14 @@ class Published:
     text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
     are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
     data version of the node that says all that: it changes when anybody publishes, or imports by hand.
+    ``sequence`` grows with every publication, of the same revision too; 0 where there was none.
     """
 
     revision: Revision | None = None
     exact: str | None = None
     managed: frozenset[str] = frozenset()
     stamp: int = 0
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Publication:
     ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``), ``published`` what was
     published before, and ``versions`` are the data versions of the nodes to be updated or deleted: if somebody
     changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
-    from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``.
+    from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``,
+    and so is ``sequence``, which is raised if it is not above that of the one before.
     """
 
     revision: Revision
@@ -104,6 +107,21 @@ class Publication:
     touched: frozenset[str] | None = None
     exact: str | None = None
     managed: frozenset[str] = frozenset()
+    sequence: int = 0
+
+
+def next_sequence(last: int, now: float) -> int:
+    """Return the sequence of a publication after ``last``, at ``now`` (seconds since the epoch).
+
+    Counting alone would begin anew where ZooKeeper and the syncer's memory were lost, and hosts would take what is
+    published then for something older than what they have. The time grows whatever was lost.
+    """
+    return max(last + 1, int(now))
+
+
+def is_sequence(value: object) -> TypeGuard[int]:
+    """Whether a property's value is a sequence; every reader of JSON keeps 53 bits of a number."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from kazoo.recipe.lock import Lock
 from structlog.testing import capture_logs
 
 from support.repository import break_objects
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -347,7 +348,7 @@ class Meddling(ZooKeeperPublications):
 class TestOthersWriteToo:
     def sync(self, publishing: Publishing, meddle, times: int = 1) -> str:
         with Session(publishing.zookeeper) as session:
-            return Syncer(publishing.source(), Meddling(session, meddle, times)).sync().sentence
+            return Syncer(publishing.source(), Meddling(session, meddle, times), SystemClock()).sync().sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
         publishing.push(TREE)
@@ -393,7 +394,7 @@ class TestOthersWriteToo:
 
             store.lock = stop_and_lock  # type: ignore[method-assign]
             with pytest.raises(AllStopError):
-                Syncer(publishing.source(), store).sync()
+                Syncer(publishing.source(), store, SystemClock()).sync()
         assert publishing.version is None
 
     def test_it_gives_up_when_others_write_all_the_time(self, publishing: Publishing):

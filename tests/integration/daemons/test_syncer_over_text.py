@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -53,7 +54,7 @@ class Follower:
 
     def __init__(self, publishing: Publishing, session: Session) -> None:
         self.store = Noting(session)
-        self.syncer = Syncer(publishing.source(), self.store)
+        self.syncer = Syncer(publishing.source(), self.store, SystemClock())
 
     def sync(self, **how: bool) -> list[object]:
         self.store.looks.clear()

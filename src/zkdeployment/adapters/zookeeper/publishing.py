@@ -21,7 +21,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
 )
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.publication import Published
+from zkdeployment.model.publication import Published, is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -54,12 +54,14 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
     if targets is None:
         return Published()
     version, exact = targets.properties.get("version"), targets.properties.get("exact")
+    sequence = targets.properties.get("sequence")
     names = None if managed is None else managed.properties.get("names")
     return Published(
         revision=version if is_revision(version) else None,
         exact=exact if isinstance(exact, str) else None,
         managed=frozenset(f"/{name}" for name in tops if isinstance(names, list) and name in names),
         stamp=targets.version,
+        sequence=sequence if is_sequence(sequence) else 0,
     )
 
 
@@ -106,7 +108,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
     kept = situation.hosts.properties | {"importing": publication.revision}
     yield [
         Set(paths.HOSTS, encode(kept), hosts),
-        Set(paths.TARGETS, encode({"version": None}), targets),
+        _invalidation(situation.targets),
     ]
     for chunk in _chunks(work):
         yield [Check(paths.HOSTS, hosts + 1), *chunk]
@@ -125,8 +127,16 @@ def import_transactions(
     for operation in work:
         check_sizes([operation])
     if targets is not None:
-        work.insert(0, Set(paths.TARGETS, encode({"version": None}), targets.version))
+        work.insert(0, _invalidation(targets))
     return _chunks(work)
+
+
+def _invalidation(targets: Node) -> Operation:
+    """Take the targets' version away; the sequence says which publication was the last, so it stays."""
+    sequence = published(targets, None, ()).sequence
+    return Set(
+        paths.TARGETS, encode({"version": None} | ({"sequence": sequence} if sequence else {})), targets.version
+    )
 
 
 def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator[Operation]:
@@ -160,10 +170,11 @@ def _closing(publication: Publication, situation: Situation, hosts: int, targets
     """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on."""
     kept = {name: value for name, value in situation.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
+    sequence = max(publication.sequence, published(situation.targets, None, ()).sequence + 1)
     managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
     return [
         *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),
-        Set(paths.TARGETS, encode({"version": publication.revision, **exact}), targets),
+        Set(paths.TARGETS, encode({"version": publication.revision, "sequence": sequence, **exact}), targets),
         Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
         *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
     ]

@@ -26,7 +26,7 @@ from zkdeployment.errors import (
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Publication, PublicationRequest
+from zkdeployment.model.publication import Publication, PublicationRequest, TreeChange
 from zkdeployment.model.stop import Stop
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.targets import compile_targets
@@ -203,6 +203,29 @@ def kill_at(session, number, *, after):
         send(*operations)
 
     session.commit = commit
+
+
+def test_every_publication_has_a_higher_sequence_than_the_one_before(store, client):
+    for given, expected in ((100, 100), (100, 101), (0, 102), (500, 500)):
+        store.publish(publication(store, shop(1), "r1", sequence=given))
+        assert store.published().sequence == expected
+        assert json.loads(client.get("/zkdeployment/targets")[0])["sequence"] == expected
+
+
+def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_version_away(
+    zookeeper, session, store, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", sequence=100))
+    with Session(zookeeper) as doomed:
+        kill_at(doomed, 1, after=False)
+        with pytest.raises(Killed):
+            ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", sequence=200))
+    assert (store.published().revision, store.published().sequence) == (None, 100)
+    store.publish(publication(store, shop(9), "two", sequence=200))
+    assert (store.published().revision, store.published().sequence) == ("two", 200)
+    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    assert (store.published().revision, store.published().sequence) == (None, 200)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
