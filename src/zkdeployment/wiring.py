@@ -34,6 +34,7 @@ from zkdeployment.daemons.presence import Presence
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
@@ -156,11 +157,19 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         session.close()
 
 
-def read_tip(settings: Settings) -> Sequence[SourceFile]:
-    """Read the tree files at the branch's tip, through a mirror for this once; raises ``SourceError``."""
+def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
+    """Return a revision and its tree files, read through a mirror for this once; raises ``SourceError``.
+
+    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without one it is
+    that branch's tip. Signatures are not asked for: nothing is published.
+    """
+    sync = settings.require_sync()
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
-        source = _source(settings, Path(place) / "mirror")
-        return source.files(source.fetch())
+        branch = name if isinstance(name, str) and not is_commit(name) else None
+        source = open_source(sync.url, Path(place) / "mirror", branch=branch or sync.branch)
+        tip = source.fetch()
+        revision = tip if name is None or branch is not None else name
+        return revision, source.files(revision)
 
 
 def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:

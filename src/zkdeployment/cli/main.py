@@ -22,6 +22,7 @@ VERBS = {
     "lint": ("lint", "Check tree files."),
     "locks": ("locks", "Show who has and who waits for locks; free one."),
     "monitor": ("monitor", "Nagios check of this host."),
+    "plan": ("plan", "Show what hosts would do, before anything is published."),
     "provide": ("provide", "Register an instance of a service while a command runs."),
     "resume": ("resume", "End a stop or a hold."),
     "rollout": ("rollout", "Try out rollout strategies."),

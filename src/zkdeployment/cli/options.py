@@ -16,7 +16,10 @@ from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import SourceFile
 
 R = TypeVar("R")
 
@@ -66,6 +69,20 @@ def find_connection(zookeeper: str | None, config: Path | None) -> str:
     if SYSTEM_CONFIGURATION.exists():
         return load(SYSTEM_CONFIGURATION, host=False).zookeeper
     return _DEFAULT_CONNECTION
+
+
+def configured_revision(
+    config: Path | None, name: Revision | None = None
+) -> tuple[Revision, Sequence[SourceFile]]:
+    """Read a revision of the configured repository (a branch or a commit; none: the branch's tip) and its files.
+
+    The configuration is the one given, or the system's. Raises ``ConfigurationError`` and ``SourceError``.
+    """
+    settings = load(config or SYSTEM_CONFIGURATION, host=False)
+    settings.require_sync()
+    from zkdeployment.wiring import read_revision  # noqa: PLC0415  the other verbs start faster without it
+
+    return read_revision(settings, name)
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:

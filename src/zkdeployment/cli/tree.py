@@ -9,9 +9,8 @@ import click
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.files import read_files
-from zkdeployment.cli.options import SYSTEM_CONFIGURATION, emit, output_option, zookeeper_options
-from zkdeployment.config.load import load
-from zkdeployment.errors import TreeError
+from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.diff import describe, diff
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
     from zkdeployment.model.tree import Properties
@@ -139,22 +139,32 @@ def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
 
 @command.command(name="diff")
 @click.argument("files", metavar="[FILE...]", nargs=-1)
+@click.option("--revision", metavar="REV", help="A branch or a commit of the configured repository.")
 @output_option
 @zookeeper_options
-def diff_(connection: str, files: tuple[str, ...], output: str) -> None:
-    """Say what would have to change in the live tree for it to be what FILEs (or directories) say.
+def diff_(connection: str, files: tuple[str, ...], revision: str | None, output: str) -> None:
+    """Say what would have to change in the live tree for it to be what git, or FILEs (or directories), say.
 
-    Without FILEs they are those at the tip of the branch that the configuration names. The exit code is 0 when
-    nothing would have to change, 4 when something would.
+    Without FILEs and REV it is held against the published revision, as the configured repository has it: what
+    differs then was changed by hand. Ephemeral nodes do not count, nor do top-level nodes that are in no file. The
+    exit code is 0 when nothing would have to change, 4 when something would.
 
     \b
     Example:
-      zkdeployment tree diff tree/
       zkdeployment tree diff --config /etc/zkdeployment/zkdeployment.cfg
+      zkdeployment tree diff --revision my-branch
+      zkdeployment tree diff tree/
     """
-    merged = _checked(read_files(files) if files else _tip(click.get_current_context().params["config"]))
+    if files and revision is not None:
+        raise click.UsageError("expected FILEs or --revision, not both")
+    config: Path | None = click.get_current_context().params["config"]
     with Session(connection, session_timeout=_SESSION) as session:
-        live, change = _compare(Operations(session), merged)
+        operations = Operations(session)
+        if files:
+            found: Sequence[SourceFile] = read_files(files)
+        else:
+            _, found = configured_revision(config, _published(operations) if revision is None else revision)
+        live, change = _compare(operations, _checked(found))
     if output == "table":
         for line in describe(change, live.tree):
             click.echo(line)
@@ -181,13 +191,14 @@ def _parsed(files: Iterable[str]) -> Tree:
     return merged.tree
 
 
-def _tip(config: Path | None) -> Sequence[SourceFile]:
-    """Read the files at the branch's tip; the configuration is the one given, or the system's."""
-    settings = load(config or SYSTEM_CONFIGURATION, host=False)
-    settings.require_sync()
-    from zkdeployment.wiring import read_tip  # noqa: PLC0415  the other verbs start faster without it
-
-    return read_tip(settings)
+def _published(operations: Operations) -> Revision:
+    """Return the revision that is wholly published; raises ``RefusedError`` if none is."""
+    published = operations.snapshot().published
+    if published is None:
+        raise RefusedError(
+            "no revision is wholly published, so there is none to compare with; give FILEs or --revision"
+        )
+    return published
 
 
 def _checked(files: Sequence[SourceFile]) -> Merged:

@@ -254,7 +254,7 @@ class Executor:
 
     def _undeploy(self, step: Undeploy) -> None:
         if step.script is not None:
-            self._run(step, [step.script, "-u"])
+            self._run(step, step.script)
         reach("before:unmark")
         self._doors.files.remove_marker(step.application, step.deployment, step.files)
 
@@ -286,7 +286,7 @@ class Executor:
         one = step.assignment
         self._doors.files.make_application_directory(one.application)
         script = self._doors.files.script(one.package)
-        self._run(step, [script, *(("-r", one.subtype) if one.subtype is not None else ())])
+        self._run(step, script)
         reach("before:marker")
         self._doors.files.write_marker(
             Marker(
@@ -312,6 +312,5 @@ class Executor:
         reach("before:drop")
         self._doors.files.drop_managed(step.packages)
 
-    def _run(self, step: Undeploy | Deploy, command: Sequence[str]) -> None:
-        argv = [*command, step.deployment.path, str(step.deployment.number)]
-        self._doors.scripts.run(argv, name=title(step), revision=self._revision)
+    def _run(self, step: Undeploy | Deploy, script: str) -> None:
+        self._doors.scripts.run([script, *step.arguments], name=title(step), revision=self._revision)

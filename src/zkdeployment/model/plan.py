@@ -45,6 +45,11 @@ class Undeploy:
     files: tuple[str, ...]
     reason: str
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the script is called with."""
+        return "-u", self.deployment.path, str(self.deployment.number)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeController:
@@ -126,6 +131,13 @@ class Deploy:
     deployment: Deployment
     reason: str
     stale_files: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the script is called with."""
+        subtype = self.assignment.subtype
+        options = () if subtype is None else ("-r", subtype)
+        return *options, self.deployment.path, str(self.deployment.number)
 
 
 @dataclass(frozen=True, slots=True)

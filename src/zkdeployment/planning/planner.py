@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Inventory, Marker, Package
     from zkdeployment.model.plan import Step
 
+_RUN_AGAIN = "run again for this revision"
+_BUILD_AGAIN = "update and build again for this revision"
+
 
 @dataclass(frozen=True, slots=True)
 class _Need:
@@ -54,6 +57,16 @@ def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignm
     the place of the wanted one.
     """
     return Plan(tuple(_Planner(wanted, inventory, controller).steps()))
+
+
+def is_repetition(step: Step) -> bool:
+    """Whether a step only does again what was done for the revision before, as every revision does."""
+    match step:
+        case Deploy(reason=reason):
+            return reason == _RUN_AGAIN
+        case CheckOut(reason=reason):
+            return reason == _BUILD_AGAIN
+    return isinstance(step, StartDeployments | EndDeployments)
 
 
 class _Planner:
@@ -151,7 +164,7 @@ class _Planner:
     def _check_out(self, name: str) -> CheckOut:
         version, had = self.checkouts[name], self.inventory.checkouts.get(name)
         if had == version:
-            reason = "update and build again for this revision"
+            reason = _BUILD_AGAIN
         elif had is not None:
             reason = f"version changed from {had}"
         else:
@@ -244,7 +257,7 @@ class _Planner:
             return f"package changed: {', '.join(changed)}"
         if marker.package is not None and marker.subtype != one.subtype:
             return f"subtype changed from {marker.subtype or 'none'} to {one.subtype or 'none'}"
-        return "run again for this revision"
+        return _RUN_AGAIN
 
     def _change_of(self, name: str) -> str:
         installed = self.inventory.packages.get(name, ())

@@ -49,6 +49,19 @@ def sentence(step: Step) -> str:
     return f"{title(step)}{_detail(step)}: {step.reason}"
 
 
+def action(step: Step, controller: Assignment | None) -> str:
+    """Say which script a step runs, and under which lock; empty for a step without a script."""
+    match step:
+        case Undeploy(script=str(script)):
+            return f"runs {' '.join((script, *step.arguments))}"
+        case Deploy():
+            lock = step.deployment.path if controller is None else f"role {controller.role}"
+            return f"runs {' '.join(('zookeeper-deploy', *step.arguments))} under the lock of {lock}"
+        case StartDeployments(controller=one) | EndDeployments(controller=one):
+            return f"runs {title(step)} under the lock of role {one.role}"
+    return ""
+
+
 def describe(plan: Plan) -> list[Value]:
     """Return a plan as JSON values, a record for each step; ``step`` and ``reason`` are in all of them."""
     return [_record(step, plan.controller) for step in plan.steps]
@@ -63,15 +76,8 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "remove": [*step.removed],
                 "reason": step.reason,
             }
-        case StartDeployments(controller=one) | EndDeployments(controller=one):
-            return {
-                "step": title(step).partition(" ")[0],
-                "path": one.path,
-                "package": one.package,
-                "version": one.version,
-                "lock": one.role,
-                "reason": step.reason,
-            }
+        case StartDeployments() | EndDeployments():
+            return _bracket_record(step)
         case Undeploy():
             return {
                 "step": "undeploy",
@@ -79,6 +85,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "number": step.deployment.number,
                 "application": step.application,
                 "script": step.script,
+                "arguments": [*step.arguments],
                 "reason": step.reason,
             }
         case ChangePackages():
@@ -104,6 +111,8 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "package": one.package,
                 "subtype": one.subtype,
                 "version": one.version,
+                "script": "zookeeper-deploy",
+                "arguments": [*step.arguments],
                 "lock": step.deployment.lock_name if controller is None else None,
                 "reason": step.reason,
             }
@@ -112,6 +121,20 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
         "remove": [*sorted(step.change.remove)],
         "packages": [*step.packages],
         "applications": [*step.applications],
+        "reason": step.reason,
+    }
+
+
+def _bracket_record(step: StartDeployments | EndDeployments) -> dict[str, Value]:
+    script, one = title(step).partition(" ")[0], step.controller
+    return {
+        "step": script,
+        "path": one.path,
+        "package": one.package,
+        "version": one.version,
+        "script": script,
+        "arguments": [one.path],
+        "lock": one.role,
         "reason": step.reason,
     }
 

@@ -231,27 +231,73 @@ def test_no_zookeeper_is_exit_code_7(capsys):
     assert "127.0.0.1:1: Connection refused" in capsys.readouterr().err
 
 
-def test_the_tip_of_the_branch_is_compared_when_no_files_are_given(zookeeper, tmp_path, capsys, client):
+@pytest.fixture
+def published(zookeeper, tmp_path, client):
+    """A repository whose first revision is published, a second one that is not, and a branch."""
     repository = Repository(tmp_path / "repository")
-    (repository.directory / "databases.zk").write_text(DATABASES)
-    repository.git("add", ".")
-    repository.git("commit", "-m", "databases")
+    revision = repository.commit({"databases.zk": DATABASES})
+    repository.commit({"databases.zk": "/databases\n  /main\n    size = 8\n"})
+    repository.git("checkout", "-q", "-b", "more", revision)
+    repository.commit({"more.zk": "/more\n"})
+    repository.git("checkout", "-q", "main")
     config = tmp_path / "zkdeployment.cfg"
     config.write_text(
         f"[zkdeployment]\nzookeeper = {zookeeper}\n"
         f"[sync]\nurl = {repository.url}\ntree-directory = {tmp_path}/mirror\n"
     )
-    for code in (4, 0):
-        with pytest.raises(SystemExit) as end:
-            main(["tree", "diff", "--config", str(config)])
-        assert end.value.code == code
-        client.ensure_path("/databases/main")
-        client.set("/databases/main", b'{"size": 7}')
-    assert capsys.readouterr().out.splitlines()[0] == "add /databases"
+    client.create("/zkdeployment/targets", json.dumps({"version": revision}).encode(), makepath=True)
+    client.create("/databases/main", b'{"size": 7}', makepath=True)
+    return revision
+
+
+@pytest.mark.usefixtures("published")
+def test_the_published_revision_is_compared_when_nothing_else_is_asked_for(run, tmp_path, client):
+    config = ("--config", tmp_path / "zkdeployment.cfg")
+    client.create("/foreign")
+    client.create("/databases/main/a:1", ephemeral=True)
+    assert run("diff", *config)[:2] == (0, "")
     assert not (tmp_path / "mirror").exists()
+    client.set("/databases/main", b'{"size": 9}')
+    client.create("/databases/stray")
+    code, out, _ = run("diff", *config)
+    assert code == 4
+    assert out.splitlines() == [
+        "/databases/main change property size from 9 to 7",
+        "delete /databases/stray",
+    ]
+    code, out, _ = run("diff", *config, "-o", "json")
+    assert code == 4
+    assert json.loads(out) == {
+        "schema": "zkdeployment/tree-diff/v1",
+        "create": {},
+        "update": {"/databases/main": {"size": 7}},
+        "delete": ["/databases/stray"],
+    }
 
 
-def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper, tmp_path, capsys):
+def test_any_branch_or_commit_is_compared(run, published, tmp_path):
+    config = ("--config", tmp_path / "zkdeployment.cfg")
+    assert run("diff", *config, "--revision", published)[:2] == (0, "")
+    assert run("diff", *config, "--revision", "main")[:2] == (
+        4,
+        "/databases/main change property size from 7 to 8\n",
+    )
+    assert run("diff", *config, "--revision", "more")[:2] == (4, "add /more\n")
+    code, _, err = run("diff", *config, "--revision", "moer")
+    assert code == 1
+    assert "no branch moer; did you mean more?" in err
+    assert run("diff", *config, "--revision", "main", tmp_path)[0] == 2
+
+
+@pytest.mark.usefixtures("published")
+def test_there_is_no_drift_from_what_was_never_published(run, tmp_path, client):
+    client.set("/zkdeployment/targets", b"")
+    code, _, err = run("diff", "--config", tmp_path / "zkdeployment.cfg")
+    assert (code, "no revision is wholly published" in err) == (3, True)
+
+
+def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper, tmp_path, capsys, client):
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     config = tmp_path / "zkdeployment.cfg"
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n")
     with pytest.raises(SystemExit) as end:

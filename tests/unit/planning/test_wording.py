@@ -16,7 +16,7 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.wording import describe, sentence, title
+from zkdeployment.planning.wording import action, describe, sentence, title
 
 MYFOO = Deployment("/who/myfoo", 0)
 UNDEPLOY = Undeploy(
@@ -68,6 +68,7 @@ def test_a_plan_is_a_list_of_records():
             "number": 0,
             "application": "foo",
             "script": "/opt/foo/bin/zookeeper-deploy",
+            "arguments": ["-u", "/who/myfoo", "0"],
             "reason": "not wanted any more",
         },
         {
@@ -84,6 +85,8 @@ def test_a_plan_is_a_list_of_records():
             "package": "foo",
             "subtype": "sub",
             "version": "1.4",
+            "script": "zookeeper-deploy",
+            "arguments": ["-r", "sub", "/who/myfoo", "0"],
             "lock": "who,myfoo",
             "reason": "new",
         },
@@ -121,7 +124,13 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
         "starting-deployments /roles/web (ctl 2): before",
         "ending-deployments /roles/web (ctl 2): after",
     ]
-    bracket = {"path": "/roles/web", "package": "ctl", "version": "2", "lock": "web"}
+    bracket = {
+        "path": "/roles/web",
+        "package": "ctl",
+        "version": "2",
+        "arguments": ["/roles/web"],
+        "lock": "web",
+    }
     changed, started, deployed, ended = describe(Plan((change, start, DEPLOY, end)))
     assert changed == {
         "step": "change role controller",
@@ -129,6 +138,22 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
         "remove": ["old"],
         "reason": "why",
     }
-    assert started == {"step": "starting-deployments", "reason": "before"} | bracket
-    assert ended == {"step": "ending-deployments", "reason": "after"} | bracket
+    names = ("starting-deployments", "ending-deployments")
+    assert [started, ended] == [
+        {"step": name, "script": name, "reason": reason} | bracket
+        for name, reason in zip(names, ("before", "after"), strict=True)
+    ]
+    assert [action(step, controller) for step in (change, start, DEPLOY, end)] == [
+        "",
+        "runs starting-deployments /roles/web under the lock of role web",
+        "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of role web",
+        "runs ending-deployments /roles/web under the lock of role web",
+    ]
     assert deployed["lock"] is None
+
+
+def test_a_step_tells_the_script_it_runs_and_its_lock():
+    assert action(UNDEPLOY, None) == "runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0"
+    assert action(Undeploy(MYFOO, "foo", None, (), "gone"), None) == ""
+    assert action(DEPLOY, None) == "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of /who/myfoo"
+    assert action(REMOVE, None) == ""

@@ -80,9 +80,13 @@ class Operations:
         """Call ``changed`` (which must not block) when the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
 
+    def known_hosts(self) -> tuple[KnownHost, ...]:
+        """Read what all hosts last told of what they have."""
+        return read_inventories(self._session)
+
     def forget(self, host: str) -> KnownHost:
         """Forget a host (id or name) that is gone for good; ``RefusedError`` if it is registered, or unknown."""
-        known = {one.identity.id: one for one in read_inventories(self._session)}
+        known = {one.identity.id: one for one in self.known_hosts()}
         named = [one.identity.id for one in known.values() if one.identity.name == host]
         host_id = host if host in known or len(named) != 1 else named[0]
         forget_host(self._session, host_id)

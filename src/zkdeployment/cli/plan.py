@@ -1,0 +1,170 @@
+"""``zkdeployment plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.files import read_files
+from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.model.cluster import short as shortened
+from zkdeployment.planning.forecast import Forecast, Outlook, forecast
+from zkdeployment.planning.publishing import Standing, draft
+from zkdeployment.planning.review import Review, review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.planning.forecast import HostForecast
+
+_CHANGES = 4
+_COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
+_HEADINGS = {
+    Outlook.FAILS: "would fail",
+    Outlook.CHANGES: "would change",
+    Outlook.UNKNOWN: "unknown",
+    Outlook.REPEATS: "would run again what they have",
+    Outlook.NOTHING: "would do nothing",
+}
+#: How many hosts of a group the short form names.
+_NAMED = 5
+
+
+@click.command(name="plan")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--revision", metavar="REV", help="A branch or a commit of the configured repository.")
+@click.option(
+    "--host", "hosts", metavar="HOST", multiple=True, help="Only this host (id or name); may be repeated."
+)
+@click.option(
+    "--short", is_flag=True, help="As a comment on a merge request: hosts that do the same in one group."
+)
+@output_option
+@zookeeper_options
+def command(
+    connection: str,
+    paths: tuple[str, ...],
+    revision: str | None,
+    hosts: tuple[str, ...],
+    short: bool,
+    output: str,
+) -> None:
+    """Show what hosts would do if a tree were published: their steps, with packages, scripts, locks and reasons.
+
+    The tree is that of PATH (files, or a directory with *.zk and *.zkx files), of REV, or of the tip of the
+    configured branch. Hosts themselves have told what they have; one that did not is unknown. Nothing is changed.
+    Exits with 0 if nothing would change, 4 if something would, 1 if the tree has errors or a host would fail.
+
+    \b
+    Example:
+      zkdeployment plan tree/
+      zkdeployment plan --revision my-branch --short
+      zkdeployment plan --host app1.example.com -o json
+    """
+    if paths and revision is not None:
+        raise click.UsageError("expected PATH or --revision, not both")
+    found, files = _read(paths, revision)
+    reviewed = review(files)
+    _refuse(reviewed)
+    with Session(connection, session_timeout=10.0) as session:
+        operations = Operations(session)
+        snapshot, known, live = operations.snapshot(), operations.known_hosts(), operations.live_tree()
+    standing = Standing(snapshot.cluster, hosts=snapshot.hosts)
+    drafted = draft(reviewed, live, standing, revision=found or ", ".join(paths))
+    for problem in drafted.warnings:
+        click.echo(str(problem), err=True)
+    publication = drafted.publication
+    seen = forecast(
+        live.tree, publication.change, publication.targets, snapshot.hosts, known, revision=found, asked=hosts
+    )
+    _print(seen, output, short=short, every=bool(hosts))
+    if seen.those(Outlook.FAILS):
+        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(_CHANGES if seen.changes else 0)
+
+
+def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
+    if paths:
+        return None, read_files(paths)
+    config: Path | None = click.get_current_context().params["config"]
+    return configured_revision(config, name)
+
+
+def _refuse(reviewed: Review) -> None:
+    """Say what is wrong with the files; errors end the command with 1."""
+    if reviewed.errors:
+        for problem in reviewed.problems:
+            click.echo(str(problem), err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _print(seen: Forecast, output: str, *, short: bool, every: bool) -> None:
+    if output != "table":
+        emit(seen.to_json(), output, schema="plan")
+    elif short:
+        click.echo("\n".join(_comment(seen)))
+    else:
+        console_for(stderr=False).print(_render(seen, every=every), soft_wrap=True)
+
+
+def _render(seen: Forecast, *, every: bool) -> RenderableType:
+    """Return the summary, then each group of hosts that do the same, with all steps.
+
+    The steps of hosts that only run again what they have are shown if ``every`` host's are to be.
+    """
+    parts: list[RenderableType] = [Text(_title(seen), style="bold")]
+    for outlook, heading in _HEADINGS.items():
+        for group in seen.groups(outlook):
+            parts.append(Text(""))
+            parts.append(Text(f"{_names(group)}: {heading}{_why(group)}", style=_COLOURS.get(outlook, "")))
+            if every or outlook is Outlook.CHANGES:
+                parts += _steps(group[0])
+    return Group(*parts)
+
+
+def _steps(host: HostForecast) -> Iterator[RenderableType]:
+    for number, (line, action) in enumerate(host.lines, 1):
+        yield Text(f"{number:4}. {line}")
+        if action:
+            yield Padding(Text(action, style="dim"), (0, 0, 0, 6), expand=False)
+
+
+def _comment(seen: Forecast) -> Iterator[str]:
+    """Yield the lines of the short form, which read well as they are and as Markdown."""
+    yield f"**{_title(seen)}**"
+    for outlook, heading in _HEADINGS.items():
+        for group in seen.groups(outlook):
+            yield ""
+            more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
+            yield f"- {_count(group)} {heading}{_why(group)}: {_names(group[:_NAMED])}{more}"
+            if outlook is Outlook.CHANGES:
+                yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
+
+
+def _title(seen: Forecast) -> str:
+    what = "the plan" if seen.revision is None else f"the plan of {shortened(seen.revision)}"
+    return f"{what} - {seen.summary}"
+
+
+def _names(group: Sequence[HostForecast]) -> str:
+    return ", ".join(f"{host.identity}{' [absent]' if host.absent else ''}" for host in group)
+
+
+def _count(group: Sequence[HostForecast]) -> str:
+    return "1 host" if len(group) == 1 else f"{len(group)} hosts"
+
+
+def _why(group: Sequence[HostForecast]) -> str:
+    return f" ({group[0].reason})" if group[0].reason else ""

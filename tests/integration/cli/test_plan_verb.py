@@ -1,0 +1,191 @@
+"""The verb plan: what it says is what agents then do. Real ZooKeeper, git, agents and scripts; fake packages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from support.agents import Fleet
+from support.publishing import Publishing
+from support.waiting import wait_until
+from zkdeployment.daemons import agent
+from zkdeployment.planning.planner import plan
+from zkdeployment.planning.wording import describe
+
+TREE = """\
+/who
+  /one : foo small
+    version = '{foo}'
+    /deploy
+      /h1
+        n = {n}
+  /two : bar
+    version = '{bar}'
+    /deploy
+      /web
+/roles
+  /web : {controller}
+    version = '1.0'
+"""
+BEFORE = TREE.format(foo="1.0", n=2, bar="1.0", controller="ctl")
+AFTER = (
+    TREE.format(foo="2.0", n=1, bar="2.0", controller="ctl2")
+    + """\
+/extra
+  /three : bar
+    version = '1.0'
+    /deploy
+      /h1
+"""
+)
+KEPT = TREE.format(foo="2.0", n=2, bar="1.0", controller="ctl")
+
+
+@pytest.fixture
+def fleet(tmp_path, zookeeper, client):
+    return Fleet(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def publishing(tmp_path, zookeeper, client):
+    return Publishing(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def run(zookeeper, tmp_path, publishing):
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text(
+        f"[zkdeployment]\nzookeeper = {zookeeper}\n"
+        f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {tmp_path}/mirror\n"
+    )
+
+    def call(*argv):
+        done = subprocess.run(
+            [sys.executable, "-m", "zkdeployment", "plan", "--config", config, *argv],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+@pytest.fixture
+def converged(fleet, publishing):
+    """Three hosts, two of them with a role, at the first revision; their agents run."""
+    hosts = [fleet.host("h1"), fleet.host("h2", role="web"), fleet.host("h3", role="web")]
+    publishing.push(BEFORE)
+    publishing.sync()
+    with ExitStack() as agents:
+        for host in hosts:
+            agents.enter_context(host.agent())
+        for host in hosts:
+            wait_until(lambda host=host: host.at(publishing.version), f"{host.id} is done", timeout=60)
+        yield hosts
+
+
+def script_calls(steps):
+    """Return what the scripts of planned steps note when they start."""
+    for step in steps:
+        if "script" in step:
+            controller = (step["script"],) if step["step"].endswith("-deployments") else ()
+            yield " ".join((*controller, *step["arguments"]))
+
+
+def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publishing, tmp_path, monkeypatch):
+    made = []
+
+    def planning(*values):
+        made.append(plan(*values))
+        return made[-1]
+
+    monkeypatch.setattr(agent, "plan", planning)
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a.zk").write_text(AFTER)
+    code, out, _ = run(str(tmp_path / "tree"), "-o", "json")
+    assert code == 4
+    planned = {host["id"]: host["steps"] for host in json.loads(out)["hosts"]}
+    assert {host["id"]: host["outlook"] for host in json.loads(out)["hosts"]} == dict.fromkeys(planned, "changes")
+    before = len(fleet.calls())
+    publishing.push(AFTER)
+    publishing.sync()
+    for host in converged:
+        wait_until(lambda host=host: host.at(publishing.version), f"{host.id} is done", timeout=60)
+    executed = [describe(one) for one in made]
+    assert sorted(map(str, executed)) == sorted(map(str, planned.values()))
+    for host in converged:
+        begun = [
+            call.removeprefix(f"{host.id} start ") for call in fleet.calls()[before:] if f"{host.id} start" in call
+        ]
+        assert begun == list(script_calls(planned[host.id]))
+    assert "-u /who/one 1" in script_calls(planned["h1"])
+    assert "starting-deployments /roles/web" in script_calls(planned["h2"])
+    assert run("-o", "json")[0] == 0, "the branch's tip is what hosts have now"
+
+
+@pytest.mark.usefixtures("converged")
+def test_people_see_what_changes_in_groups_of_hosts(run, publishing):
+    publishing.repository.git("checkout", "-q", "-b", "proposal")
+    publishing.push(KEPT)
+    publishing.repository.git("checkout", "-q", "main")
+    code, out, err = run("--revision", "proposal")
+    assert (code, err) == (4, "")
+    lines = out.splitlines()
+    assert lines[0].endswith("- hosts: 1 change, 2 run again what they have; nodes of the tree: 1 changed")
+    assert [line.rstrip() for line in lines[1:]] == [
+        "",
+        "h1.example.com (h1): would change",
+        "   1. change packages (foo 2.0): foo 1.0 to 2.0",
+        "   2. deploy /who/one 0 (foo small 2.0): package changed from foo 1.0 to 2.0",
+        "      runs zookeeper-deploy -r small /who/one 0 under the lock of /who/one",
+        "   3. deploy /who/one 1 (foo small 2.0): package changed from foo 1.0 to 2.0",
+        "      runs zookeeper-deploy -r small /who/one 1 under the lock of /who/one",
+        "",
+        "h2.example.com (h2), h3.example.com (h3): would run again what they have",
+    ]
+    code, out, _ = run("--revision", "proposal", "--short")
+    assert code == 4
+    assert out.splitlines()[1:] == [
+        "",
+        "- 1 host would change: h1.example.com (h1)",
+        "  1. change packages (foo 2.0): foo 1.0 to 2.0",
+        "  2. deploy /who/one 0 (foo small 2.0): package changed from foo 1.0 to 2.0",
+        "  3. deploy /who/one 1 (foo small 2.0): package changed from foo 1.0 to 2.0",
+        "",
+        "- 2 hosts would run again what they have: h2.example.com (h2), h3.example.com (h3)",
+    ]
+    code, out, _ = run("--revision", "proposal", "--host", "h2")
+    assert code == 0
+    assert "runs starting-deployments /roles/web under the lock of role web" in out
+
+
+def test_errors_are_told_with_their_place_and_nothing_is_planned(run, tmp_path):
+    (tmp_path / "bad.zk").write_text("/who\n  /one : foo\n    version = 'a b'\n    /deploy\n      /h1\n")
+    code, out, err = run(str(tmp_path / "bad.zk"))
+    assert (code, out) == (1, "")
+    assert f"{tmp_path}/bad.zk:2:3: " in err
+
+
+def test_live_nodes_of_others_and_layers_count_as_they_do_for_a_publication(run, publishing, tmp_path):
+    publishing.put("/foreign", {})
+    publishing.put("/foreign/service", {"type": "foo", "version": "1.0"})
+    publishing.put("/foreign/service/deploy", {})
+    publishing.put("/foreign/service/deploy/h9", {})
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a.zk").write_text("/mine\n")
+    (tmp_path / "tree" / "b.zkx").write_text("/foreign\n  /service\n    version = '2.0'\n")
+    code, out, _ = run(str(tmp_path / "tree"), "-o", "json")
+    assert code == 4
+    found = json.loads(out)
+    assert found["tree"] == {"create": ["/mine"], "update": ["/foreign/service"], "delete": []}
+    assert [(host["id"], host["outlook"]) for host in found["hosts"]] == [("h9", "unknown")]
+
+
+def test_a_path_and_a_revision_at_once_are_refused(run, tmp_path):
+    assert run(str(tmp_path), "--revision", "main")[0] == 2

@@ -1,0 +1,198 @@
+"""What hosts would do, from values."""
+
+import json
+
+import pytest
+
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.model.plan import ChangePackages, Deploy
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.forecast import Outlook, forecast
+from zkdeployment.planning.targets import compile_targets
+from zkdeployment.tree.diff import diff
+
+NODES = {
+    "/defaults": {"threads": 3},
+    "/who": {},
+    "/who/foo": {"type": "foo", "version": "1.0", "threads =>": "/defaults threads"},
+    "/who/foo/deploy": {},
+    "/who/foo/deploy/web": {},
+    "/who/foo/etc": {},
+}
+LIVE = Tree(NODES)
+FOO = Package("foo", 0, "1.0", "1", "noarch")
+DEPLOYED = Inventory(
+    packages={"foo": (FOO,)},
+    scripts={"foo": "/opt/foo/bin/zookeeper-deploy"},
+    markers=(Marker(Deployment("/who/foo", 0), "foo", "foo", version="1.0", files=("who:foo.0.deployed",)),),
+    managed={"foo": "foo"},
+)
+
+
+def host(number, role="web", **fields):
+    return Host(Identity(f"h{number}", f"app{number}", role), **{"version": "r1", **fields})
+
+
+def known(number, inventory=DEPLOYED, role="web", **fields):
+    return KnownHost(Identity(f"h{number}", f"app{number}", role), inventory, **fields)
+
+
+def look(nodes, hosts=None, told=None, **more):
+    hosts = [host(1)] if hosts is None else hosts
+    told = [known(1)] if told is None else told
+    tree = Tree(nodes)
+    targets, problems = compile_targets(tree)
+    assert not problems
+    return forecast(LIVE, diff(LIVE, tree), targets, hosts, told, **more)
+
+
+def outlooks(seen):
+    return {one.identity.id: one.outlook for one in seen.hosts}
+
+
+def changed(path, **properties):
+    return NODES | {path: {**NODES.get(path, {}), **properties}}
+
+
+def test_a_tree_that_is_live_already_lets_hosts_run_again_what_they_have_which_is_no_change():
+    seen = look(NODES, revision="r2")
+    assert outlooks(seen) == {"h1": Outlook.REPEATS}
+    assert [step.reason for step in seen.hosts[0].plan.steps] == ["run again for this revision"]
+    assert not seen.changes
+    assert seen.summary == "hosts: 1 run again what they have; nodes of the tree: no change"
+
+
+def test_the_revision_that_a_host_has_lets_it_do_nothing():
+    assert outlooks(look(NODES, revision="r1")) == {"h1": Outlook.NOTHING}
+
+
+def test_a_change_of_version_is_planned_as_the_agent_plans_it():
+    seen = look(changed("/who/foo", version="2.0"))
+    assert outlooks(seen) == {"h1": Outlook.CHANGES}
+    assert seen.changes
+    assert [type(step) for step in seen.hosts[0].plan.steps] == [ChangePackages, Deploy]
+    assert seen.hosts[0].lines == (
+        ("change packages (foo 2.0): foo 1.0 to 2.0", ""),
+        (
+            "deploy /who/foo 0 (foo 2.0): package changed from foo 1.0 to 2.0",
+            "runs zookeeper-deploy /who/foo 0 under the lock of /who/foo",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "properties", "outlook"),
+    [
+        ("/who/foo", {"size": 1}, Outlook.CHANGES),
+        ("/who/foo/etc", {"size": 1}, Outlook.CHANGES),
+        ("/who/foo/new", {}, Outlook.CHANGES),
+        ("/defaults", {"threads": 4}, Outlook.CHANGES),
+        ("/defaults", {"colour": "red"}, Outlook.REPEATS),
+        ("/who/foo/deploy/db", {}, Outlook.REPEATS),
+        ("/other", {}, Outlook.REPEATS),
+    ],
+)
+def test_a_service_whose_properties_change_changes_the_hosts_that_run_it(path, properties, outlook):
+    seen = look(changed(path, **properties))
+    assert outlooks(seen)["h1"] is outlook
+    assert seen.changes, "the tree changes in any case"
+    assert look(changed(path, **properties), asked=["h1"]).changes is (outlook is Outlook.CHANGES)
+
+
+def test_of_a_host_that_did_not_tell_what_it_has_nothing_is_claimed():
+    hosts = [host(1), host(2), host(3), host(4, deploying="r1")]
+    told = [known(1), known(2, None, unknown="too large"), known(4)]
+    seen = look(NODES, hosts, told)
+    assert outlooks(seen) == {
+        "h1": Outlook.REPEATS,
+        "h2": Outlook.UNKNOWN,
+        "h3": Outlook.UNKNOWN,
+        "h4": Outlook.UNKNOWN,
+    }
+    assert [one.reason for one in seen.hosts[1:]] == [
+        "too large",
+        "it did not tell what it has",
+        "it is deploying just now; ask again when it is done",
+    ]
+    assert not seen.changes
+    assert look(changed("/other"), hosts, told, asked=["h3"]).changes, "who knows"
+
+
+def test_a_target_that_means_nobody_is_unknown():
+    seen = look(changed("/who/foo/deploy/web2"))
+    assert seen.hosts[-1].identity == Identity("web2", "web2")
+    assert seen.hosts[-1].reason == "no host with this id, name or role is known"
+    assert outlooks(look(changed("/who/foo/deploy/web2", n=0))) == {"h1": Outlook.REPEATS}
+
+
+def test_an_absent_host_is_planned_for_the_day_it_is_back():
+    seen = look(changed("/who/foo", version="2.0"), hosts=[], told=[known(7)])
+    assert (outlooks(seen), seen.hosts[0].absent) == ({"h7": Outlook.CHANGES}, True)
+
+
+def test_what_a_host_would_refuse_is_said():
+    nodes = changed("/who/foo/deploy/h1")
+    seen = look(nodes)
+    assert outlooks(seen) == {"h1": Outlook.FAILS}
+    assert "only deploy/web counts" in seen.hosts[0].reason
+    controllers = Inventory(controllers=frozenset({"ctl1", "ctl2"}))
+    seen = look(NODES, told=[known(1, controllers)])
+    assert "two role controllers are installed" in seen.hosts[0].reason
+    assert seen.changes
+
+
+def test_hosts_that_do_the_same_are_grouped_the_most_first():
+    hosts = [host(number) for number in (1, 2, 3)]
+    told = [known(1, Inventory()), known(2), known(3)]
+    seen = look(changed("/who/foo", version="2.0"), hosts, told)
+    assert [[one.identity.id for one in group] for group in seen.groups(Outlook.CHANGES)] == [["h2", "h3"], ["h1"]]
+
+
+def test_only_hosts_asked_for_are_shown_by_id_or_name():
+    hosts = [host(number) for number in (1, 2, 3)]
+    told = [known(number) for number in (1, 2, 3)]
+    seen = look(NODES, hosts, told, asked=["h1", "app3", "h9"])
+    assert outlooks(seen) == {"h1": Outlook.REPEATS, "h3": Outlook.REPEATS, "h9": Outlook.UNKNOWN}
+
+
+def test_a_forecast_as_json():
+    seen = look(changed("/who/foo", version="2.0"), revision="r2")
+    assert json.loads(json.dumps(seen.to_json())) == {
+        "revision": "r2",
+        "changes": True,
+        "summary": "hosts: 1 change; nodes of the tree: 1 changed",
+        "tree": {"create": [], "update": ["/who/foo"], "delete": []},
+        "hosts": [
+            {
+                "id": "h1",
+                "name": "app1",
+                "role": "web",
+                "outlook": "changes",
+                "absent": False,
+                "reason": None,
+                "steps": [
+                    {
+                        "step": "change packages",
+                        "install": {"foo": "2.0"},
+                        "remove": [],
+                        "reason": "foo 1.0 to 2.0",
+                    },
+                    {
+                        "step": "deploy",
+                        "path": "/who/foo",
+                        "number": 0,
+                        "application": "foo",
+                        "package": "foo",
+                        "subtype": None,
+                        "version": "2.0",
+                        "script": "zookeeper-deploy",
+                        "arguments": ["/who/foo", "0"],
+                        "lock": "who,foo",
+                        "reason": "package changed from foo 1.0 to 2.0",
+                    },
+                ],
+            }
+        ],
+    }
