@@ -125,6 +125,26 @@ def without_passwords(text: str) -> str:
     return _URL_PASSWORD.sub(r"\1:***@", _WEB_USER.sub(r"\1***@", text))
 
 
+def without_secrets(text: str) -> str:
+    """Return ``text`` with what looks like a secret hidden too: ``password=…``, ``--token …``, ``"secret": …``."""
+    return _SECRET.sub(r"\1***", without_passwords(text))
+
+
+def is_secret(name: str) -> bool:
+    """Whether what is called this is not for everyone to read."""
+    return _SECRET_NAME.search(name) is not None
+
+
 #: Tokens stand where a user's name does.
 _WEB_USER = re.compile(r"(https?://)[^/@\s]+@")
 _URL_PASSWORD = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")
+_HIDDEN = r"(?:password|passwd|passphrase|token|secret|credential|api[_-]?key|\bpass\b|\bauthorization\b)"
+_SECRET_NAME = re.compile(_HIDDEN, re.IGNORECASE)
+_SECRET = re.compile(
+    rf"""(
+        (?:[\w-]*{_HIDDEN}[\w-]*["']?\s*[=:] | --?[\w-]*{_HIDDEN}[\w-]*\s)  # NAME=, "NAME":, --NAME
+        \s* (?:(?:bearer|basic)\s+)?
+    )
+    (?:"[^"]*" | '[^']*' | [^\s"',;&]+)""",
+    re.IGNORECASE | re.VERBOSE,
+)

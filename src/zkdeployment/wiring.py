@@ -33,7 +33,7 @@ from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.presence import Presence
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.log import get_logger
+from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.host import Host
 
@@ -102,6 +102,7 @@ def run_agent(settings: Settings, control: Control, *, verbose: bool = False) ->
     """
     current: Settings | None = settings
     while current is not None:
+        bind_process(host=str(current.require_identity()))
         reread = partial(_reread, current)
         with build_agent(current, verbose=verbose, control=control) as (agent, _):
             current = agent.run(reread)

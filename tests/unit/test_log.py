@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import threading
 
 import pytest
 
@@ -10,7 +11,8 @@ from zkdeployment import log
 
 
 @pytest.fixture(autouse=True)
-def _restored():
+def _restored(monkeypatch):
+    monkeypatch.setattr(log, "_process", {})
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -38,3 +40,72 @@ def test_a_verbose_daemon_tells_details():
 
 def test_a_command_tells_what_was_not_expected_and_leaves_the_rest_to_its_output():
     assert told(quiet=True) == ["failed"]
+
+
+def lines(tell, *, terminal: bool = False) -> list[str]:
+    """Return what is written when ``tell`` is called."""
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    log.configure(stream=stream)
+    tell()
+    return stream.getvalue().splitlines()
+
+
+def test_every_line_of_a_process_says_what_is_bound_to_it_whichever_thread_or_library_writes_it():
+    def tell() -> None:
+        log.bind_process(host="h1")
+        log.get_logger().info("one")
+        for target in (
+            lambda: log.get_logger().info("two"),
+            lambda: logging.getLogger("kazoo.x").warning("three"),
+        ):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join()
+
+    assert [json.loads(line)["host"] for line in lines(tell)] == ["h1"] * 3
+
+
+def test_what_is_bound_to_a_part_of_the_work_ends_with_it():
+    def tell() -> None:
+        with log.bound(step="deploy"), log.bound(revision="r1"):
+            log.get_logger().info("inside")
+        log.get_logger().info("outside")
+
+    inside, outside = map(json.loads, lines(tell))
+    assert (inside["step"], inside["revision"]) == ("deploy", "r1")
+    assert {"step", "revision"}.isdisjoint(outside)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_line_shows_a_secret(terminal):
+    def tell() -> None:
+        try:
+            int("password=hunter2")
+        except ValueError:
+            log.get_logger().exception("failed", token="hunter2", argv=["git", "clone", "https://u:hunter2@h/x"])
+        logging.getLogger("kazoo").warning("auth failed, secret: %s", "hunter2")
+        log.get_logger().info(
+            "nested", more={"api-key": "hunter2", "text": ("--password", "x --password hunter2")}
+        )
+
+    text = "\n".join(lines(tell, terminal=terminal))
+    assert "ValueError" in text
+    assert "nested" in text
+    assert "hunter2" not in text
+
+
+def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+
+    def tell() -> None:
+        for seconds in (0, 2, 30, 40):
+            now[0] += seconds
+            logging.getLogger("kazoo.client").warning("Connection dropped: %s", seconds)
+            logging.getLogger("kazoo.client").error("bad")
+            log.get_logger().info("ours")
+
+    told = [json.loads(line)["event"] for line in lines(tell)]
+    assert told.count("bad") == told.count("ours") == 4
+    assert [one for one in told if "dropped" in one] == ["Connection dropped: 0", "Connection dropped: 40"]

@@ -52,6 +52,7 @@ def command(
         check_address(assert_zookeeper_address)
     os.umask(0o022)  # whatever ours was: what packages and scripts write is for all to read
     settings = load(config)
+    log.bind_process(host=str(settings.require_identity()))
     if dry_run:
         revision, plan = preview_plan(settings)
         for number, step in enumerate(plan.steps, 1):

@@ -7,8 +7,6 @@ import random
 from enum import Enum
 from typing import TYPE_CHECKING
 
-import structlog
-
 from zkdeployment.daemons.executor import Executor
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.stocktaking import Stocktaking
@@ -21,7 +19,7 @@ from zkdeployment.errors import (
     ShutdownError,
     UnreachableError,
 )
-from zkdeployment.log import get_logger
+from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
 from zkdeployment.planning.planner import plan
@@ -129,7 +127,7 @@ class Agent:
 
     def _register(self) -> None:
         self._presence.register()
-        get_logger().info("registered", host=str(self._presence.host.identity))
+        get_logger().info("registered")
         self._doors.scripts.wait_for_predecessor()
         self._presence.insist(self._doors.fleet.clear_remains)
 
@@ -159,7 +157,7 @@ class Agent:
             if revision == self._presence.host.version:
                 self._settle()
                 return Outcome.DONE
-            with structlog.contextvars.bound_contextvars(revision=revision):
+            with bound(revision=revision):
                 return self._deploy(revision)
         except (ConflictError, UnreachableError) as error:
             get_logger().info("start-over", reason=str(error))
@@ -262,13 +260,14 @@ class _Deployment:
     @contextlib.contextmanager
     def reporting(self, step: str) -> Iterator[None]:
         """Stop the fleet for what fails inside, before anything that was entered earlier is left."""
-        try:
-            yield
-        except _NO_FAILURES:
-            raise
-        except Exception as error:
-            self._presence.fail(self._revision, step, error)
-            raise _FailedError from error
+        with bound(step=step):
+            try:
+                yield
+            except _NO_FAILURES:
+                raise
+            except Exception as error:
+                self._presence.fail(self._revision, step, error)
+                raise _FailedError from error
 
 
 def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:

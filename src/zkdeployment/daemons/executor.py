@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.tenure import Tenure
 from zkdeployment.errors import LockLostError, UnreachableError
-from zkdeployment.log import get_logger
+from zkdeployment.log import bound, get_logger
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.plan import (
     ChangeController,
@@ -138,9 +138,10 @@ class Executor:
         name = title(step)
         self._check(step, lock)
         self._supervisor.show(name, self._done, self._total)
-        get_logger().info("step", step=sentence(step), done=self._done, total=self._total)
         kind = name.partition(" /")[0].replace(" ", "-")
-        with self._supervisor.reporting(name):
+        deployment = {"deployment": str(step.deployment)} if isinstance(step, Deploy | Undeploy) else {}
+        with bound(**deployment), self._supervisor.reporting(name):
+            get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             reach(f"before:{kind}")
             match step:
                 case ChangeController():
@@ -186,7 +187,9 @@ class Executor:
                 self._take(step, lock)
                 pending.remove(step)
             except (LockLostError, UnreachableError) as error:
-                get_logger().warning("lock-lost", step=title(step), reason=str(error))
+                get_logger().warning(
+                    "lock-lost", deployment=str(step.deployment), step=title(step), reason=str(error)
+                )
             finally:
                 reach("before:release")
                 lock.release()
@@ -233,7 +236,7 @@ class Executor:
     def _show_waiting(self, step: Deploy, lock: ServiceLock) -> None:
         waiting = f"wait for the lock of {step.deployment.path}, held by {lock.holder() or 'nobody'}"
         self._supervisor.show(waiting, self._done, self._total)
-        get_logger().info("waiting-for-lock", path=step.deployment.path, step=waiting)
+        get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)
 
     # The steps
 

@@ -14,6 +14,7 @@ from zkdeployment.errors import (
     TreeError,
     UnreachableError,
     ZkdeploymentError,
+    without_secrets,
 )
 from zkdeployment.log import get_logger
 
@@ -98,7 +99,7 @@ class Follower:
         except (UnreachableError, RestartError):
             raise
         except ZkdeploymentError as error:
-            self._store.answer(request, str(error)[:_LONGEST_ANSWER])
+            self._store.answer(request, without_secrets(str(error))[:_LONGEST_ANSWER])
             raise
         self._store.answer(request, None)
         return report

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
 
-from zkdeployment.errors import ConflictError, HostFilesError, ShutdownError, UnreachableError, ZkdeploymentError
+from zkdeployment.errors import (
+    ConflictError,
+    HostFilesError,
+    ShutdownError,
+    UnreachableError,
+    ZkdeploymentError,
+    without_secrets,
+)
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
 
@@ -28,8 +34,6 @@ LONGEST_REASON = 2048
 _AGAIN = 0.5  # seconds between two attempts to reach ZooKeeper
 _REMIND = 120  # attempts between two log lines about that
 _PACE = 1.0  # seconds between two writes of progress to ZooKeeper
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
-_SECRET = re.compile(r"(?i)\b(pass(?:word|wd)?|token|secret|api[_-]?key)(\s*[=:]\s*)\S+")
 
 
 class Presence:
@@ -154,7 +158,7 @@ class Presence:
         Raises ``ShutdownError`` if this process has to end before that.
         """
         why = reason(error)
-        log = get_logger().bind(revision=revision, step=step, reason=why)
+        log = get_logger().bind(reason=why)
         log.error("deployment-error", exc_info=error)
         self.host = replace(self.host, error=why)
         self._end()
@@ -167,7 +171,7 @@ class Presence:
         stop = Stop(identity.id, identity.name, revision, step, why, self._doors.clock.now())
         self._insist(lambda: self._stop_fleet(stop), lambda: self._control.overdue)
         log.critical("deployment-failed")
-        tail = getattr(error, "tail", "")
+        tail = without_secrets(getattr(error, "tail", ""))
         self._doors.mailer.send(
             f"zkdeployment: {identity} failed at {revision}",
             f"Host:     {identity}\nRevision: {revision}\nStep:     {step}\nError:    {why}\n\n"
@@ -191,8 +195,7 @@ def reason(error: Exception) -> str:
     """Return one sentence for ZooKeeper, the status and the mail: one line, no secrets, 2 KiB at most."""
     expected = isinstance(error, ZkdeploymentError)
     text = str(error) if expected else f"unexpected {type(error).__name__}: {error}; see the agent's log"
-    text = _CREDENTIALS.sub("***", " ".join(text.split()))
-    text = _SECRET.sub(r"\1\2***", text)
+    text = without_secrets(" ".join(text.split()))
     shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
     cut = shown.encode("utf-8", errors="replace")[:LONGEST_REASON]
     return cut.decode("utf-8", errors="ignore")

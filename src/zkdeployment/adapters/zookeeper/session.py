@@ -7,6 +7,7 @@ must not block. All else happens in the caller's thread.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 import time
 from collections import deque
@@ -273,7 +274,8 @@ class Session:
                     get_logger().warning("zookeeper-clean-up-failed", error=str(error))
                 return
 
-        threading.Thread(target=persist, name="zookeeper-clean-up", daemon=True).start()
+        run = contextvars.copy_context().run  # its lines in the log say what ours do
+        threading.Thread(target=run, args=(persist,), name="zookeeper-clean-up", daemon=True).start()
 
     # Inside
 

@@ -1,0 +1,64 @@
+"""What an agent's log says: a real agent process, a real ZooKeeper."""
+
+import json
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    return host
+
+
+def lines(host: AgentHost) -> list[dict[str, object]]:
+    return [json.loads(line) for line in host.log.read_text().splitlines()]
+
+
+def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_and_deployment(fleet, host):
+    host.fail("/who/myfoo 0")
+    with host.process("--verbose") as agent:
+        wait_until(lambda: host.node.get("error"), "the error")
+        host.block()
+        (host.root / "fail").unlink()
+        fleet.set_version("r2")
+        wait_until(lambda: len(fleet.calls()) == 3, "the script runs")
+        fleet.client.delete("/hosts/h1")
+        (host.root / "block").unlink()
+        wait_until(lambda: host.at("r2"), "r2")
+        agent.terminate()
+        assert agent.wait(30) == 0
+    found = lines(host)
+    assert {line.get("host") for line in found} == {"h1.example.com (h1)"}
+    begins = [place for place, line in enumerate(found) if line["event"] == "deployment-begins"]
+    failed = next(place for place, line in enumerate(found) if line["event"] == "deployment-failed")
+    done = next(place for place, line in enumerate(found) if line["event"] == "deployment-done")
+    parts = {"r1": found[begins[0] : failed + 1], "r2": found[begins[-1] : done + 1]}
+    for revision, part in parts.items():
+        assert {line.get("revision") for line in part} == {revision}
+        at_work = [
+            line for line in part if line["event"] in {"step", "script-output", "script-failed", "script-done"}
+        ]
+        assert {"step", "script-output"} < {str(line["event"]) for line in at_work}
+        assert {(line.get("step"), line.get("deployment")) for line in at_work} == {
+            ("change packages", None),
+            ("deploy /who/myfoo 0", "/who/myfoo 0"),
+        }
+    (error,) = [line for line in parts["r1"] if line["event"] == "deployment-error"]
+    assert error["step"] == "deploy /who/myfoo 0"
+    assert "Traceback" in str(error["exception"])
+
+
+def test_a_secret_that_a_script_prints_or_is_given_reaches_neither_the_log_nor_zookeeper(fleet, host):
+    put_script(host.root, "foo", "#!/bin/sh\necho password=hunter2; echo https://ann:hunter2@h/x; exit 1\n")
+    with host.process("--verbose"):
+        wait_until(lambda: host.node.get("error"), "the error")
+    assert "password=***" in host.log.read_text()
+    assert "hunter2" not in host.log.read_text()
+    assert "hunter2" not in json.dumps([host.node, fleet.get("/zkdeployment/stops/h1")])
