@@ -1,0 +1,61 @@
+"""What we are held against: node by node, one blocking request after the other, as zc.zk 2.1.0 and its agent do.
+
+The order of the requests is theirs; reading and comparing access lists, which zc.zk does as well, is left out.
+"""
+
+from collections.abc import Iterator
+
+from kazoo.client import KazooClient
+
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.model.tree import Tree
+
+
+def import_tree(client: KazooClient, tree: Tree, path: str = "") -> None:
+    """Make what is below ``path`` what the tree says; top-level nodes that it does not have stay."""
+    there = set(client.get_children(path or "/"))
+    names = tree.children(path)
+    if path:
+        for name in there.difference(names):
+            client.delete(f"{path}/{name}", recursive=True)
+    for name in names:
+        child = f"{path}/{name}"
+        data = encode(tree.nodes[child])
+        if name not in there:
+            client.create(child, data)
+        elif client.get(child)[0] != data:
+            client.set(child, data)
+        import_tree(client, tree, child)
+
+
+def deployments_of(client: KazooClient, name: str) -> list[tuple[str, bytes]]:
+    """Walk the whole tree for the services deployed to a host; return their paths and data."""
+    services = [path.removesuffix(f"/deploy/{name}") for path in _walk(client, "") if path.endswith(f"/deploy/{name}")]
+    return [(path, client.get(path)[0]) for path in services]
+
+
+def _walk(client: KazooClient, path: str) -> Iterator[str]:
+    for name in sorted(client.get_children(path or "/")):
+        child = f"{path}/{name}"
+        yield child
+        yield from _walk(client, child)
+
+
+def create_in_transactions(client: KazooClient, tree: Tree, size: int = 500) -> None:
+    """The floor of a full import: nothing but creates, ``size`` in a transaction."""
+    nodes = [(path, encode(tree.nodes[path])) for path in sorted(tree.nodes)]
+    for start in range(0, len(nodes), size):
+        transaction = client.transaction()
+        for path, data in nodes[start : start + size]:
+            transaction.create(path, data)
+        transaction.commit()
+
+
+def delete_in_transactions(client: KazooClient, tree: Tree, size: int = 1000) -> None:
+    """Remove a tree that was imported, to make room."""
+    paths = sorted(tree.nodes, reverse=True)
+    for start in range(0, len(paths), size):
+        transaction = client.transaction()
+        for path in paths[start : start + size]:
+            transaction.delete(path)
+        transaction.commit()

@@ -1,0 +1,208 @@
+"""Publishing a tree, and reading what a host is to run: against node by node, and against floors.
+
+One ZooKeeper for all sides. The baseline is given the parsed tree's time as well: it reads the same bytes. Ours
+is the syncer's whole work on the real repository, fetched before: reading the blobs, parsing, checking, compiling
+the targets, comparing, writing.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kazoo.client import KazooClient
+
+from benchmarks.baseline import create_in_transactions, delete_in_transactions, deployments_of, import_tree
+from benchmarks.fleets import FleetRepository, fleet_text, host_name
+from benchmarks.results import Result, Scale, middle, seconds
+from support.zookeeper import connected
+from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.model.host import Identity
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
+from zkdeployment.tree.parse import parse_bytes
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure trees of each size."""
+    for hosts in scale.hosts:
+        with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+            yield from _measure(hosts, scale.rounds, Path(scratch), server)
+
+
+@contextmanager
+def running_server(directory: Path) -> Iterator[ZooKeeperServer]:
+    """Give a ZooKeeper of its own."""
+    server = ZooKeeperServer(find(), directory / "zookeeper")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+class Fetched:
+    """A source whose ``fetch`` was done before: what git's transport takes is not ours to measure."""
+
+    def __init__(self, source: GitSource) -> None:
+        self._source = source
+        self.update()
+
+    def update(self) -> None:
+        """Fetch now."""
+        self._tip = self._source.fetch()
+
+    def fetch(self) -> object:
+        """Return the tip."""
+        return self._tip
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+class Side:
+    """Our syncer at work in a chroot of its own."""
+
+    def __init__(self, server: ZooKeeperServer, chroot: str, repository: FleetRepository, directory: Path) -> None:
+        self.repository = repository
+        self.source = Fetched(GitSource(repository.url, directory / "mirror"))
+        self.session = Session(f"{server.address}/{chroot}", create_chroot=True)
+        self.session.open()
+        self.syncer = self.fresh()
+
+    def fresh(self) -> Syncer:
+        """Return a syncer that knows nothing yet, as each run of the command is."""
+        return Syncer(self.source, ZooKeeperPublications(self.session))
+
+    def change(self, syncer: Syncer, *, fetch: bool = False) -> float:
+        """Push a change of one property; return how long it takes to publish it."""
+        self.repository.push()
+        if not fetch:
+            self.source.update()
+            return seconds(syncer.sync)
+
+        def fetch_and_sync() -> None:
+            self.source.update()
+            syncer.sync()
+
+        return seconds(fetch_and_sync)
+
+    def operations(self) -> list[int]:
+        """Publish a change of one property; return the sizes of the transactions that write the tree."""
+        written: list[int] = []
+        commit = self.session.commit
+
+        def counted(*operations: Any) -> None:
+            if any(operation.path == "/hosts" for operation in operations):
+                written.append(len(operations))
+            commit(*operations)
+
+        with mock.patch.object(self.session, "commit", counted):
+            self.change(self.syncer)
+        return written
+
+
+def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) -> Iterator[Result]:
+    content = fleet_text(hosts).encode()
+    changed = fleet_text(hosts, version="2.0").encode()
+    tree = parse_bytes("fleet.zk", content).tree
+    size = f"{len(tree):,} nodes"
+    repository = FleetRepository(scratch / "repository", hosts)
+    repository.push()
+    with connected(server.address) as root:
+        for chroot in ("baseline", "floor"):
+            root.create(f"/{chroot}")
+    with connected(f"{server.address}/baseline") as client:
+        old_import = seconds(lambda: import_tree(client, parse_bytes("fleet.zk", content).tree))
+        old_change = seconds(lambda: import_tree(client, parse_bytes("fleet.zk", changed).tree))
+        old_walk = seconds(lambda: deployments_of(client, host_name(0)))
+        delete_in_transactions(client, tree)
+    floors: list[float] = []
+    imports: list[float] = []
+    for number in range(rounds):
+        with connected(f"{server.address}/floor") as client:
+            floors.append(seconds(lambda: create_in_transactions(client, tree)))
+            delete_in_transactions(client, tree)
+        side = Side(server, f"ours{number}", repository, scratch)
+        imports.append(seconds(side.syncer.sync))
+        if number < rounds - 1:
+            _leave(side, server, f"ours{number}", tree)
+    full = middle(imports)
+    yield Result(
+        work="full import", size=size, value=full, against="node by node", reference=old_import, at_least=40
+    )
+    yield Result(
+        work="full import",
+        size=size,
+        value=full,
+        against="bare transactions of 500 creates",
+        reference=middle(floors),
+        at_most=3,
+    )
+    yield from _changes(side, size, rounds, old_change)
+    yield from _reading(side, size, rounds, old_walk)
+    side.session.close()
+
+
+def _leave(side: Side, server: ZooKeeperServer, chroot: str, tree: Any) -> None:
+    side.session.close()
+    with connected(f"{server.address}/{chroot}") as client:
+        delete_in_transactions(client, tree)
+        for name in client.get_children("/zkdeployment/targets"):
+            client.delete_async(f"/zkdeployment/targets/{name}")
+
+
+def _changes(side: Side, size: str, rounds: int, old_change: float) -> Iterator[Result]:
+    work = "one property changed"
+    floors = []
+    with connected(side.session.connection) as client:
+        for _ in range(rounds * 4):
+            floors.append(seconds(lambda: _two_writes(client)))
+    warm = middle([side.change(side.syncer) for _ in range(rounds)])
+    cold = middle([side.change(side.fresh()) for _ in range(rounds)])
+    git = middle([side.change(side.syncer, fetch=True) for _ in range(rounds)])
+    for words, value in (
+        (f"{work}, syncer running", warm),
+        (f"{work}, syncer just started", cold),
+        (f"{work}, git fetch included", git),
+    ):
+        yield Result(
+            work=words, size=size, value=value, against="node by node", reference=old_change, at_least=100
+        )
+    yield Result(
+        work=work, size=size, value=warm, against="bare transaction of two writes", reference=middle(floors)
+    )
+    sizes = side.operations()
+    yield Result(work=f"{work}: transactions", size=size, value=len(sizes), unit="")
+    yield Result(work=f"{work}: nodes written", size=size, value=sum(sizes), unit="")
+
+
+def _two_writes(client: KazooClient) -> None:
+    transaction = client.transaction()
+    transaction.set_data("/databases", b"")
+    transaction.set_data("/databases/customer0", b"")
+    transaction.commit()
+
+
+def _reading(side: Side, size: str, rounds: int, old_walk: float) -> Iterator[Result]:
+    fleet = ZooKeeperFleet(side.session)
+    cluster = fleet.cluster()
+    assert cluster is not None
+    assert cluster.revision is not None
+    revision = cluster.revision
+    identity = Identity("id0", host_name(0))
+    target = f"/zkdeployment/targets/{identity.name}"
+    ours, floors = [], []
+    with connected(side.session.connection) as client:
+        for _ in range(rounds * 4):
+            floors.append(seconds(lambda: [client.get(path) for path in ("/hosts", target, "/hosts")]))
+            ours.append(seconds(lambda: fleet.wanted(identity, revision)))
+    work = "what one host is to run"
+    value = middle(ours)
+    yield Result(work=work, size=size, value=value, against="walk of the tree", reference=old_walk, at_least=100)
+    yield Result(work=work, size=size, value=value, against="three bare reads", reference=middle(floors))

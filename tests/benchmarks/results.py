@@ -1,0 +1,106 @@
+"""What a benchmark finds, and how much it does."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is measured.
+
+    ``hosts`` are the sizes of the trees (five nodes a host), ``watchers`` and ``agents`` the sizes of the fleets,
+    ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds.
+    """
+
+    hosts: tuple[int, ...]
+    watchers: tuple[int, ...]
+    agents: tuple[int, ...]
+    large: int
+    rounds: int
+
+
+SCALES = {
+    "full": Scale(
+        hosts=(1000, 5000), watchers=(1000, 5000, 10_000), agents=(100, 1000, 3000), large=100_000, rounds=5
+    ),
+    "quick": Scale(hosts=(1000,), watchers=(1000,), agents=(100,), large=25_000, rounds=3),
+    "tiny": Scale(hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One figure: ``value`` in ``unit``, against ``reference`` in the same unit, measured in the same run.
+
+    ``reference`` is what ``against`` says: with ``at_least`` something slow, and that many times faster is the
+    aim (0: none); with ``at_most`` a floor, and that many times its cost is the aim.
+    """
+
+    work: str
+    size: str
+    value: float
+    unit: str = "s"
+    against: str = ""
+    reference: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster than the reference, or how many times its cost."""
+        if self.reference is None:
+            return None
+        return self.value / self.reference if self.at_least is None else self.reference / self.value
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the aim is reached; ``None`` if there is none."""
+        if self.ratio is None:
+            return None
+        if self.at_least:
+            return self.ratio >= self.at_least
+        return None if self.at_most is None else self.ratio <= self.at_most
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The result as the cells of a table."""
+        ratio = ""
+        if self.ratio is not None:
+            ratio = f"{_figure(self.ratio)}× {'the cost' if self.at_least is None else 'faster'}"
+        aim = f"≥ {self.at_least:g}×" if self.at_least else "" if self.at_most is None else f"≤ {self.at_most:g}×"
+        met = {None: "", True: "yes", False: "no"}[self.met]
+        reference = "" if self.reference is None else quantity(self.reference, self.unit)
+        return (self.work, self.size, quantity(self.value, self.unit), self.against, reference, ratio, aim, met)
+
+
+#: The headings of ``Result.words``.
+HEADINGS = ("what", "size", "ours", "against", "its", "ratio", "aim", "met")
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a value for reading: seconds below one as milliseconds."""
+    if unit == "s" and value < 1:
+        return f"{_figure(value * 1000)} ms"
+    return f"{_figure(value)} {unit}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long a call takes; what it returns is thrown away after that."""
+    gc.collect()
+    start = time.perf_counter()
+    result = action()
+    taken = time.perf_counter() - start
+    del result
+    return taken
+
+
+def middle(values: list[float]) -> float:
+    """Return the median."""
+    return statistics.median(values)
