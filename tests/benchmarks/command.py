@@ -1,5 +1,6 @@
 """The command: which benchmarks, how much of them, and where the results go."""
 
+import logging
 from importlib import import_module
 
 import click
@@ -9,7 +10,7 @@ from rich.table import Table
 from benchmarks.results import HEADINGS, SCALES
 from zkdeployment import log
 
-NAMES = ("parse", "publish")
+NAMES = ("parse", "publish", "watches", "convergence", "memory")
 
 
 @click.command()
@@ -19,6 +20,7 @@ NAMES = ("parse", "publish")
 def main(names, scale):
     """Run benchmarks (default: all)."""
     log.configure()
+    logging.getLogger().setLevel(logging.ERROR)
     for name in names or NAMES:
         table = Table(*HEADINGS, title=name)
         for result in import_module(f"benchmarks.bench_{name}").measure(SCALES[scale or "full"]):

@@ -1,0 +1,127 @@
+"""From a push to the moment when the last agent's watch has fired, against the bare fan-out: one ``set``.
+
+The watchers are sessions in the bare protocol, in a process of their own: kazoo's clients, with three threads
+each, would only measure themselves. ZooKeeper's memory is that of its process.
+"""
+
+import asyncio
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psutil
+
+from benchmarks.bench_publish import Fetched, running_server
+from benchmarks.fleets import FleetRepository
+from benchmarks.raw_sessions import Watchers
+from benchmarks.results import Result, Scale, middle
+from support.zookeeper import connected
+from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.syncer import Syncer
+
+_PATIENCE = 120
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure fleets of each size, the first with a publication as well."""
+    with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+        repository = FleetRepository(Path(scratch) / "repository", scale.hosts[0])
+        repository.push()
+        source = Fetched(GitSource(repository.url, Path(scratch) / "mirror"))
+        with Session(server.address) as session, connected(server.address) as client:
+            syncer = Syncer(source, ZooKeeperPublications(session))
+            syncer.sync()
+
+            def touch() -> None:
+                data = client.get("/hosts")[0]
+                client.set("/hosts", data)
+
+            def push() -> None:
+                source.update()
+                syncer.sync()
+
+            assert server.pid is not None
+            process = psutil.Process(server.pid)
+            for watchers in scale.watchers:
+                size = f"{watchers:,} watchers"
+                with _watching(server.address, watchers) as fan_out:
+                    first = watchers == scale.watchers[0]
+                    bare, pushed = [], []
+                    for _ in range(scale.rounds if first else 1):
+                        bare.append(fan_out(touch))
+                        repository.push()
+                        pushed.append(fan_out(push))
+                    memory = process.memory_info().rss / 2**20
+                yield Result(
+                    work="push until all watches fired",
+                    size=size,
+                    value=middle(pushed),
+                    against="bare fan-out of one set",
+                    reference=middle(bare),
+                    at_most=2 if first else None,
+                )
+                yield Result(work="ZooKeeper's memory", size=size, value=memory, unit="MB")
+
+
+@contextmanager
+def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], None]], float]]:
+    """Have so many sessions watch ``/hosts``; give what says how long after an action the last watch fires."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(address, count, there), daemon=True)
+    process.start()
+    there.close()
+
+    def hear() -> float:
+        if not here.poll(_PATIENCE):
+            raise TimeoutError("the watchers do not answer")
+        heard: float = here.recv()
+        return heard
+
+    def fan_out(action: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        action()
+        taken = hear() - start
+        hear()  # armed again
+        return taken
+
+    try:
+        hear()
+        yield fan_out
+    finally:
+        here.close()
+        process.join(_PATIENCE)
+        process.terminate()
+
+
+def _serve(address: str, count: int, pipe: Connection) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(_watch(address, count, pipe))
+
+
+async def _watch(address: str, count: int, pipe: Connection) -> None:
+    """Send a time whenever all are armed, and when the last has fired, until the other end is closed."""
+    closed = asyncio.Event()
+    asyncio.get_running_loop().add_reader(pipe.fileno(), closed.set)
+    watchers = Watchers(address, "/hosts")
+    await watchers.open(count)
+    pipe.send(time.perf_counter())
+    ended = asyncio.create_task(closed.wait())
+    while not ended.done():
+        fired = asyncio.create_task(watchers.fired())
+        await asyncio.wait((fired, ended), return_when=asyncio.FIRST_COMPLETED)
+        if fired.done():
+            pipe.send(await fired)
+            await watchers.rearm()
+            pipe.send(time.perf_counter())
+        else:
+            fired.cancel()
+    await watchers.close()
