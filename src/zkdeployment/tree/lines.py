@@ -24,11 +24,12 @@ _PROPERTY = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _PATH = rf"/?(?:\.\.|{_NAME})(?:/(?:\.\.|{_NAME}))*"
 _PLAIN = re.compile(
-    rf"( *)(?:/(?P<node>{_NAME})(?: : (?P<type>[!-~](?:[ -~]*[!-~])?))?"
-    r"|([A-Za-z_][A-Za-z0-9_-]{0,99}) (?:"
-    rf"= (?:'(?P<text>[ -&(-\[\]-~]*)'|(?P<number>-?(?:0|[1-9][0-9]{{0,14}})))|-> (?P<target>{_PATH})))"
+    rf"( *)(?:/({_NAME})(?: : ([!-~](?:[ -~]*[!-~])?))?"  # indentation, node, type
+    r"|([A-Za-z_][A-Za-z0-9_-]{0,99}) (?:"  # property or link
+    rf"= (?:'([ -&(-\[\]-~]*)'|(-?(?:0|[1-9][0-9]{{0,14}})))|-> ({_PATH})))"  # text, number, target
 )
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_KEPT_LINES = 8_000
 _EXPECTED = "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME => PATH [PROPERTY]"
 
 
@@ -43,7 +44,7 @@ class Limits:
 
 LIMITS = Limits()
 
-#: The indentation of lines that are indented in a way that cannot be compared.
+#: The indentation of lines that have none to go by: of blank ones, and where it cannot be compared.
 UNKNOWN = -1
 
 
@@ -78,37 +79,52 @@ class Line(NamedTuple):
     faults: tuple[Fault, ...] = ()
 
 
-class LineReader:
-    """Reads the lines of one file; the first indented line decides between spaces and tabs."""
+_make = tuple.__new__
+_NODE_KIND, _PROPERTY_KIND, _LINK_KIND = Kind.NODE, Kind.PROPERTY, Kind.LINK
+
+
+class LineReader(dict[str, Line]):
+    """The lines of one file by their text: what stands in it again and again is read once.
+
+    The first indented line decides between spaces and tabs. Only so many lines are kept: where all differ,
+    keeping them costs more than it saves.
+    """
 
     def __init__(self, limits: Limits) -> None:
+        super().__init__()
         self._limits = limits
         self._blank = ""
+
+    def __missing__(self, text: str) -> Line:
+        line = self.read(text)
+        if len(self) < _KEPT_LINES:
+            self[text] = line
+        return line
 
     def read(self, line: str) -> Line:
         """Say what a line is and what is wrong with it. Never raises."""
         plain = _PLAIN.fullmatch(line)
         if plain is None or self._blank == "\t" or len(line) > self._limits.value:
             return self._read_pieces(line)
-        indent, name = plain.end(1), plain[4]
-        if indent:
+        blanks, node, type_, name, text, number, target = plain.groups()
+        if blanks:
             self._blank = " "
-        match plain.lastgroup:
-            case "text":
-                return Line(indent, Kind.PROPERTY, name, plain["text"])
-            case "number":
-                return Line(indent, Kind.PROPERTY, name, int(plain["number"]))
-            case "target":
-                return Line(indent, Kind.LINK, name + SYMBOLIC_LINK, plain["target"])
-            case _:
-                return Line(indent, Kind.NODE, plain["node"], plain["type"])
+        indent = len(blanks)
+        # Made without the class's own constructor, which takes as long as all the rest.
+        if node is not None:
+            return _make(Line, (indent, _NODE_KIND, node, type_, ()))
+        if text is not None:
+            return _make(Line, (indent, _PROPERTY_KIND, name, text, ()))
+        if number is not None:
+            return _make(Line, (indent, _PROPERTY_KIND, name, int(number), ()))
+        return _make(Line, (indent, _LINK_KIND, name + SYMBOLIC_LINK, target, ()))
 
     def _read_pieces(self, line: str) -> Line:
         line = line.removesuffix("\r")
         text = line.strip(_BLANKS)
         forbidden = () if line.isprintable() else _forbidden(line)
         if not text or text[0] == "#":
-            return Line(0, Kind.BLANK, faults=forbidden)
+            return Line(UNKNOWN, Kind.BLANK, faults=forbidden)
         indent = line.index(text)
         if forbidden:
             return Line(indent, _kind(text), faults=forbidden)

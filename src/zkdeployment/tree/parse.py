@@ -24,9 +24,6 @@ Place: TypeAlias = tuple[int, int]
 # path that no node can have, and left out at the end.
 _LOST = "\0"
 
-_KEPT_LINES = 20_000
-
-
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
     """What a file says. With problems that are errors, ``tree`` is what could be understood of it.
@@ -85,23 +82,6 @@ class _Positions(Mapping[str, Place]):
 _Level: TypeAlias = "tuple[int, str, dict[str, Value] | None]"
 
 
-class _KnownLines(dict[str, Line]):
-    """Lines of one file by their text: what stands in a file again and again is read once.
-
-    Only so many are kept: where all lines differ, keeping them costs more than it saves.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__()
-        self._read = LineReader(limits).read
-
-    def __missing__(self, text: str) -> Line:
-        line = self._read(text)
-        if len(self) < _KEPT_LINES:
-            self[text] = line
-        return line
-
-
 class _Parser:
     def __init__(self, name: str, limits: Limits) -> None:
         self._file = name
@@ -114,7 +94,7 @@ class _Parser:
         self._problems: list[Problem] = []
         self._outer: list[_Level] = []  # the levels around the current one
         self._lines: Sequence[str] = ()
-        self._known = _KnownLines(limits)
+        self._known = LineReader(limits)
 
     def parse(self, text: str) -> ParsedFile:
         self._lines = text.split("\n")
@@ -135,22 +115,29 @@ class _Parser:
         known, nodes, numbers = self._known, self._nodes, self._numbers
         blank, node, link = Kind.BLANK, Kind.NODE, Kind.LINK
         indent, owner, properties = self._first_level()
+        outer, deepest = self._outer, self._limits.depth
         last: str | None = None  # the node in the line before; None after a property
         for number, text in enumerate(self._lines, 1):
             line = known[text]
             here, kind, name, value, faults = line
-            if kind is blank:
-                self._report_faults(number, faults, "")
-                continue
             if here != indent:
-                indent, owner, properties = self._change_level(number, here, (indent, owner, properties), last)
+                if kind is blank:
+                    self._report_faults(number, faults, "")
+                    continue
+                if here > indent and last is not None and len(outer) < deepest - 1:
+                    outer.append((indent, owner, properties))
+                    indent, owner, properties = here, last, nodes[last]
+                else:
+                    level = indent, owner, properties
+                    indent, owner, properties = self._change_level(number, here, level, last)
             if faults:
                 self._report_faults(number, faults, owner)
             if kind is node:
                 last = f"{owner}/{name}"
-                if name is None or last in nodes:
+                fresh: dict[str, Value] = {} if value is None else {"type": value}
+                if name is None or nodes.setdefault(last, fresh) is not fresh:
                     last = self._lose_node(number, here, last if name else None)
-                nodes[last] = {} if value is None else {"type": value}
+                    nodes[last] = fresh
                 numbers[last] = number
                 continue
             last = None
@@ -171,8 +158,6 @@ class _Parser:
             return level
         if indent > level[0]:
             outer.append(level)
-            if last is not None and len(outer) < self._limits.depth:
-                return indent, last, self._nodes[last]
             return indent, self._lose_owner(number, indent, level[1], last), {}
         inner = level
         while level[0] > indent and outer:
