@@ -30,7 +30,9 @@ def import_tree(client: KazooClient, tree: Tree, path: str = "") -> None:
 
 def deployments_of(client: KazooClient, name: str) -> list[tuple[str, bytes]]:
     """Walk the whole tree for the services deployed to a host; return their paths and data."""
-    services = [path.removesuffix(f"/deploy/{name}") for path in _walk(client, "") if path.endswith(f"/deploy/{name}")]
+    services = [
+        path.removesuffix(f"/deploy/{name}") for path in _walk(client, "") if path.endswith(f"/deploy/{name}")
+    ]
     return [(path, client.get(path)[0]) for path in services]
 
 

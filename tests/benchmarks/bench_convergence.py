@@ -36,7 +36,7 @@ from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.wiring import build_agent
 
-#: Seconds for anything; agents in a process.
+#: Seconds for anything, and how many agents a process has.
 _PATIENCE = 900
 _AGENTS = 250
 
@@ -55,7 +55,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 def _converge(agents: int, hosts: int) -> tuple[float, int]:
     """Return how long a fleet takes for a revision, and how many requests all its agents make."""
-    memory = Path("/dev/shm")  # noqa: S108  a place, not a file
+    memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
         directory = Path(scratch)
         with running_server(directory) as server, Session(server.address) as session:

@@ -1,22 +1,17 @@
 """What changing ten packages costs through the port, against bare dnf and against one package after another.
 
-Run it as ``python tests/benchmarks/bench_packages.py [ROUNDS]``, as root. It builds a signed repository of ten
-small packages in two versions and keeps three scratch roots. Each round changes the ten packages in all of them,
-one way after the other: read, prepare, commit and verify through the port; one bare dnf transaction; and ``list``,
-``clean all`` and ``install`` for every package. The table shows medians, and medians of the rounds' ratios.
+A signed repository has ten small packages in two versions, and there are three scratch roots. Each round changes
+the ten packages in all of them, one way after the other: read, prepare, commit and verify through the port; one
+bare dnf transaction; and ``list``, ``clean all`` and ``install`` for every package.
 """
 
 import os
-import statistics
-import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from benchmarks.results import Result, Scale, middle, seconds
 from support.offers import Offer
-from zkdeployment import log
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.model.plan import PackageChange
@@ -84,45 +79,24 @@ class OneByOne(Bare):
             self.dnf("install", f"{name}-{version}").check()
 
 
-def write(line):
-    """Print a line."""
-    sys.stdout.write(f"{line}\n")
-
-
-def measure(way, version):
-    """Return the seconds for one change."""
-    start = time.perf_counter()
-    way.change(version)
-    return time.perf_counter() - start
-
-
-def main():
-    """Measure and print the table."""
-    log.configure()
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+def measure(scale: Scale) -> Iterator[Result]:
+    """Change ten packages; each round one way after the other."""
     with tempfile.TemporaryDirectory() as scratch:
         definitions = publish(Path(scratch))
         ways = {}
         for kind in (Port, Bare, OneByOne):
             root = Path(scratch) / kind.__name__
             root.mkdir()
-            ways[kind.__name__] = kind(root, definitions)
-            ways[kind.__name__].change("1.0")
-        times = {name: [] for name in ways}
-        for number in range(rounds):
-            for name, way in ways.items():
-                times[name].append(measure(way, ("2.0", "1.0")[number % 2]))
-    write(f"{'ten packages changed':<28}{'seconds':>10}{'x bare dnf':>12}")
-    for name, label in (
-        ("Bare", "one bare dnf transaction"),
-        ("Port", "through the port"),
-        ("OneByOne", "one by one"),
-    ):
-        ratio = statistics.median(one / bare for one, bare in zip(times[name], times["Bare"], strict=True))
-        write(f"{label:<28}{statistics.median(times[name]):>10.3f}{ratio:>12.2f}")
-    ratio = statistics.median(slow / port for slow, port in zip(times["OneByOne"], times["Port"], strict=True))
-    write(f"through the port is {ratio:.1f} times faster than one by one")
-
-
-if __name__ == "__main__":
-    main()
+            ways[kind] = kind(root, definitions)
+            ways[kind].change("1.0")
+        times = {kind: [] for kind in ways}
+        for number in range(scale.rounds):
+            for kind, way in ways.items():
+                times[kind].append(seconds(lambda way=way, number=number: way.change(("2.0", "1.0")[number % 2])))
+    work, size, ours = "packages changed through the port", f"{len(NAMES)} packages", middle(times[Port])
+    yield Result(
+        work=work, size=size, value=ours, against="one bare dnf transaction", reference=middle(times[Bare])
+    )
+    yield Result(
+        work=work, size=size, value=ours, against="dnf one by one", reference=middle(times[OneByOne]), at_least=0
+    )

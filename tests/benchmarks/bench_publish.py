@@ -159,10 +159,8 @@ def _leave(side: Side, server: ZooKeeperServer, chroot: str, tree: Any) -> None:
 
 def _changes(side: Side, size: str, rounds: int, old_change: float) -> Iterator[Result]:
     work = "one property changed"
-    floors = []
     with connected(side.session.connection) as client:
-        for _ in range(rounds * 4):
-            floors.append(seconds(lambda: _two_writes(client)))
+        floors = [seconds(lambda: _two_writes(client)) for _ in range(rounds * 4)]
     warm = middle([side.change(side.syncer) for _ in range(rounds)])
     cold = middle([side.change(side.fresh()) for _ in range(rounds)])
     git = middle([side.change(side.syncer, fetch=True) for _ in range(rounds)])

@@ -1,4 +1,6 @@
-"""The command: which benchmarks, how much of them, and where the results go."""
+"""The command: which benchmarks, how much of them, and where what they find goes."""
+
+from __future__ import annotations
 
 import logging
 from importlib import import_module
@@ -7,22 +9,42 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.results import HEADINGS, SCALES
+from benchmarks.keeping import keep
+from benchmarks.plot import draw
+from benchmarks.results import HEADINGS, SCALES, Result
 from zkdeployment import log
 
-NAMES = ("parse", "publish", "watches", "convergence", "memory")
+NAMES = ("parse", "publish", "watches", "convergence", "memory", "packages")
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
-@click.option("--quick", "scale", flag_value="quick", help="Smaller sizes, fewer rounds.")
+@click.option("--full", "scale", flag_value="full", default="full", help="All sizes (the default).")
+@click.option("--quick", "scale", flag_value="quick", help="One small size, few rounds.")
 @click.option("--tiny", "scale", flag_value="tiny", help="Only to see that they run.")
-def main(names, scale):
-    """Run benchmarks (default: all)."""
+def main(names: tuple[str, ...], scale: str) -> None:
+    """Run benchmarks (default: all) and show what they find.
+
+    What full sizes find is kept: tests/benchmarks/results, and the README's table and plot.
+
+    \b
+    Example:
+      scripts/benchmark --quick publish watches
+    """
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
-    for name in names or NAMES:
-        table = Table(*HEADINGS, title=name)
-        for result in import_module(f"benchmarks.bench_{name}").measure(SCALES[scale or "full"]):
-            table.add_row(*result.words)
-        Console().print(table)
+    for name in dict.fromkeys(names or NAMES):
+        found = run(name, scale)
+        if scale == "full":
+            keep(name, found, draw)
+
+
+def run(name: str, scale: str) -> list[Result]:
+    """Run a benchmark and print its table."""
+    table = Table(*HEADINGS, title=name)
+    found: list[Result] = []
+    for result in import_module(f"benchmarks.bench_{name}").measure(SCALES[scale]):
+        found.append(result)
+        table.add_row(*result.words)
+    Console().print(table)
+    return found

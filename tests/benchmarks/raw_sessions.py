@@ -17,7 +17,7 @@ _AT_ONCE = 200
 
 
 class RawSession(asyncio.Protocol):
-    """One session. ``ready`` is done when it is open; ``armed`` when it watches, ``fired`` when that node changed."""
+    """One session: ``ready`` when it is open, ``armed`` when it watches, ``fired`` when that node changed."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()

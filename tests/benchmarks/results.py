@@ -67,10 +67,13 @@ class Result:
     @property
     def words(self) -> tuple[str, ...]:
         """The result as the cells of a table."""
-        ratio = ""
+        ratio = aim = ""
         if self.ratio is not None:
-            ratio = f"{_figure(self.ratio)}× {'the cost' if self.at_least is None else 'faster'}"
-        aim = f"≥ {self.at_least:g}×" if self.at_least else "" if self.at_most is None else f"≤ {self.at_most:g}×"
+            ratio = f"{_figure(self.ratio)} times{'' if self.at_least is None else ' faster'}"
+        if self.at_least:
+            aim = f"at least {self.at_least:g}"
+        elif self.at_most is not None:
+            aim = f"at most {self.at_most:g}"
         met = {None: "", True: "yes", False: "no"}[self.met]
         reference = "" if self.reference is None else quantity(self.reference, self.unit)
         return (self.work, self.size, quantity(self.value, self.unit), self.against, reference, ratio, aim, met)

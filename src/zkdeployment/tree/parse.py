@@ -24,6 +24,7 @@ Place: TypeAlias = tuple[int, int]
 # path that no node can have, and left out at the end.
 _LOST = "\0"
 
+
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
     """What a file says. With problems that are errors, ``tree`` is what could be understood of it.
