@@ -65,6 +65,7 @@ class Agent:
         self._after = after
         self._stock = Stocktaking(doors, presence.host.identity)
         self._held: ClusterState | None = None
+        self._spread = 0.0
         self._followed = False
 
     def run(self, reread: Callable[[], Settings | None] = lambda: None) -> Settings | None:
@@ -85,9 +86,9 @@ class Agent:
                     return settings
                 if self._turn() is Outcome.MOVED:
                     self._rest(_SETTLE)
-                else:
-                    # Ten thousand hosts need not look at the same moment.
-                    self._rest(_RECONCILE * random.uniform(0.8, 1.2))  # noqa: S311  not a secret
+                # Ten thousand hosts need not look at the same moment: neither now and then, nor when all are woken.
+                elif self._rest(_RECONCILE * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret
+                    self._hold_back(random.uniform(0, self._spread))  # noqa: S311
         return None
 
     def run_once(self) -> Outcome:
@@ -116,14 +117,24 @@ class Agent:
             self._doors.notifier.ready()
         return settings
 
-    def _rest(self, seconds: float) -> None:
-        """Wait until something happens, for some seconds at most, and tell the watchdog meanwhile."""
+    def _hold_back(self, seconds: float) -> None:
+        """Wait, whatever happens but for being asked to end."""
+        end = self._doors.clock.monotonic() + seconds
+        while not self._control.stopping and (left := end - self._doors.clock.monotonic()) > 0:
+            self._rest(left)
+
+    def _rest(self, seconds: float) -> bool:
+        """Wait until something happens, for some seconds at most, and tell the watchdog meanwhile.
+
+        Says whether something happened.
+        """
         end = self._doors.clock.monotonic() + seconds
         woken = False
         while not woken and (left := end - self._doors.clock.monotonic()) > 0:
             self._doors.notifier.watchdog()
             woken = self._control.wait(min(left, self._doors.notifier.pace))
         self._doors.notifier.watchdog()
+        return woken
 
     def _register(self) -> None:
         self._presence.register()
@@ -150,6 +161,7 @@ class Agent:
             self._presence.refresh()
             self._stock.catch_up()
             cluster = self._presence.insist(self._doors.fleet.cluster)
+            self._spread = 0.0 if cluster is None else cluster.spread
             revision = None if cluster is None else cluster.revision
             if cluster is None or revision is None:
                 return self._hold(cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
@@ -28,12 +28,23 @@ class ClusterState(Enum):
     IMPORTING = "importing"  # a large publication is under way
 
 
+#: A ZooKeeper server answers some ten thousand requests a second, and a host begins with about ten.
+_HOSTS_PER_SECOND = 1000
+
+#: So many may begin at the same moment.
+_HOSTS_AT_ONCE = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """``/hosts``: the cluster version and, during a large publication, the coming revision."""
+    """``/hosts``: the cluster version and, during a large publication, the coming revision.
+
+    ``hosts`` is how many were registered when that was read.
+    """
 
     version: Revision | Literal[False] | None
     importing: Revision | None = None
+    hosts: int = field(default=0, compare=False)
 
     @property
     def state(self) -> ClusterState:
@@ -51,14 +62,20 @@ class Cluster:
             return None
         return self.version
 
+    @property
+    def spread(self) -> float:
+        """Seconds over which hosts begin that a change wakes all at once: none for a small fleet."""
+        return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
+
     @classmethod
-    def from_properties(cls, properties: Properties) -> Cluster:
+    def from_properties(cls, properties: Properties, *, hosts: int = 0) -> Cluster:
         """Read the properties of ``/hosts``; a missing or malformed version counts as null: all stop."""
         version = properties.get("version")
         importing = properties.get("importing")
         return cls(
             version=version if is_revision(version) or version is False else None,
             importing=importing if is_revision(importing) else None,
+            hosts=hosts,
         )
 
 

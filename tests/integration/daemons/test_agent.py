@@ -25,6 +25,26 @@ def test_a_new_host_registers_and_reaches_the_initial_version_without_touching_a
     assert [path.name for path in host.root.iterdir()] == []
 
 
+def test_hosts_of_a_large_fleet_that_a_change_wakes_do_not_all_read_at_once(fleet, host, monkeypatch):
+    asked = []
+
+    def uniform(low, high):
+        asked.append((low, high))
+        return low
+
+    monkeypatch.setattr("zkdeployment.daemons.agent.random.uniform", uniform)
+    fleet.set_version("r1")
+    transaction = fleet.client.transaction()
+    for number in range(1049):
+        transaction.create(f"/hosts/other{number}", b"{}")
+    transaction.commit()
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "the first version")
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "the second version")
+    assert (0, 1.0) in asked
+
+
 def test_a_published_service_is_installed_deployed_marked_and_recorded(fleet, host):
     fleet.service("/who/myfoo", "foo bar", "1.0", h1=2)
     fleet.set_version("r1")

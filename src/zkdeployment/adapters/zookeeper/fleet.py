@@ -69,7 +69,7 @@ class ZooKeeperFleet:
     def cluster(self) -> Cluster | None:
         """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
         node = self._session.get(paths.HOSTS)
-        return None if node is None else Cluster.from_properties(node.properties)
+        return None if node is None else Cluster.from_properties(node.properties, hosts=node.children)
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
