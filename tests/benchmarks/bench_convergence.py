@@ -22,17 +22,15 @@ from unittest import mock
 from kazoo.client import KazooClient
 
 from benchmarks.bench_publish import Fetched, running_server
-from benchmarks.fleets import SERVICES, FleetRepository, host_name
+from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
 from benchmarks.results import Result, Scale
 from support.agents import HostPackages
 from support.offers import Offer
 from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.settings import Settings
-from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.wiring import build_agent
 
@@ -62,7 +60,7 @@ def _converge(agents: int, hosts: int) -> tuple[float, int]:
             repository = FleetRepository(directory / "repository", hosts)
             repository.push()
             source = Fetched(GitSource(repository.url, directory / "mirror"))
-            syncer = Syncer(source, ZooKeeperPublications(session))
+            syncer = make_syncer(source, session)
             syncer.sync()
             with _fleet(server.address, directory, agents) as finish:
                 _, before = finish()

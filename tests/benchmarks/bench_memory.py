@@ -12,13 +12,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.bench_publish import running_server
-from benchmarks.fleets import FleetRepository
+from benchmarks.fleets import FleetRepository, make_syncer
 from benchmarks.results import Result, Scale
 from zkdeployment import log
 from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -47,7 +45,7 @@ def _publish(address: str, directory: Path, hosts: int, publications: int, pipe:
     logging.getLogger().setLevel(logging.ERROR)
     repository = FleetRepository(directory / "repository", hosts)
     with Session(address) as session:
-        syncer = Syncer(GitSource(repository.url, directory / "mirror"), ZooKeeperPublications(session))
+        syncer = make_syncer(GitSource(repository.url, directory / "mirror"), session)
         start = _peak()
         peaks = []
         nodes = 0

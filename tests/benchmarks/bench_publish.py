@@ -15,12 +15,11 @@ from unittest import mock
 from kazoo.client import KazooClient
 
 from benchmarks.baseline import create_in_transactions, delete_in_transactions, deployments_of, import_tree
-from benchmarks.fleets import FleetRepository, fleet_text, host_name
+from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
 from benchmarks.results import Result, Scale, middle, seconds
 from support.zookeeper import connected
 from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.model.host import Identity
@@ -77,7 +76,7 @@ class Side:
 
     def fresh(self) -> Syncer:
         """Return a syncer that knows nothing yet, as each run of the command is."""
-        return Syncer(self.source, ZooKeeperPublications(self.session))
+        return make_syncer(self.source, self.session)
 
     def change(self, syncer: Syncer, *, fetch: bool = False) -> float:
         """Push a change of one property; return how long it takes to publish it."""

@@ -17,14 +17,12 @@ from pathlib import Path
 import psutil
 
 from benchmarks.bench_publish import Fetched, running_server
-from benchmarks.fleets import FleetRepository
+from benchmarks.fleets import FleetRepository, make_syncer
 from benchmarks.raw_sessions import Watchers
 from benchmarks.results import Result, Scale, middle
 from support.zookeeper import connected
 from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
 
 _PATIENCE = 120
 
@@ -36,7 +34,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         repository.push()
         source = Fetched(GitSource(repository.url, Path(scratch) / "mirror"))
         with Session(server.address) as session, connected(server.address) as client:
-            syncer = Syncer(source, ZooKeeperPublications(session))
+            syncer = make_syncer(source, session)
             syncer.sync()
 
             def touch() -> None:

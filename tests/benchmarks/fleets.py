@@ -1,8 +1,13 @@
-"""Trees of large fleets, and a git repository that has one."""
+"""Trees of large fleets, a git repository that has one, and a syncer for it."""
 
 from pathlib import Path
 
 from support.repository import Repository
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.ports import TreeSource
 
 #: Services of a customer, and hosts of a service.
 SERVICES = 10
@@ -70,3 +75,8 @@ class FleetRepository:
         self._pushed += 1
         text = fleet_text(self.hosts, version=f"{self._pushed}.0")
         return self._repository.commit({"fleet.zk": text})
+
+
+def make_syncer(source: TreeSource, session: Session) -> Syncer:
+    """Return a syncer that knows nothing yet, as each run of the command is."""
+    return Syncer(source, ZooKeeperPublications(session), SystemClock())

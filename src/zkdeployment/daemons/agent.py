@@ -86,7 +86,7 @@ class Agent:
                     return settings
                 if self._turn() is Outcome.MOVED:
                     self._rest(_SETTLE)
-                # Ten thousand hosts need not look at the same moment: neither now and then, nor when all are woken.
+                # Ten thousand hosts need not look at one moment: neither now and then, nor when all are woken.
                 elif self._rest(_RECONCILE * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret
                     self._hold_back(random.uniform(0, self._spread))  # noqa: S311
         return None
