@@ -287,6 +287,9 @@ class PublicationStore(Protocol):
     def answer(self, request: PublicationRequest, error: str | None) -> None:
         """Say that a request was carried out, or why not."""
 
+    def report(self, said: str, interval: float) -> None:
+        """Give a sign of life: what was done last, and in how many seconds the next look is due."""
+
 
 class TreeSource(Protocol):
     """The tree's repository. Raises ``SourceError``."""

@@ -1,4 +1,4 @@
-"""``zkdeployment monitor`` and ``check_zkdeployment``: the Nagios check of this host."""
+"""``zkdeployment monitor`` and ``check_zkdeployment``: the Nagios check of this host, or of the fleet."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import nagiosplugin
 
+from zkdeployment.adapters.zookeeper.contention import read_locks
 from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.reports import read_report
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.options import find_connection
 from zkdeployment.config.load import load
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.fleet.health import Health, HealthVerdict, host_health
+from zkdeployment.errors import UnreachableError, ZkdeploymentError
+from zkdeployment.fleet.convergence import fleet_health
+from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, host_health, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _UNKNOWN = 3
 _STATES = {
@@ -28,6 +32,10 @@ _STATES = {
 #: A status file is one short line; what is larger is none.
 _LARGEST_STATUS = 65536
 
+#: Seconds of a step on a host, and minutes in the fleet.
+_HOST_LIMITS = ("200", "600")
+_FLEET_LIMITS = ("15", "30")
+
 
 class _NagiosCommand(click.Command):
     """A verb whose wrong usage is unknown (3), not critical (2), to Nagios."""
@@ -36,23 +44,34 @@ class _NagiosCommand(click.Command):
         try:
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
-            click.echo(f"ZKDEPLOY UNKNOWN: {error.format_message()}")
+            click.echo(f"ZKDEPLOYMENT UNKNOWN: {error.format_message()}")
             raise click.exceptions.Exit(_UNKNOWN) from error
 
 
-class _Verdict(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
-    """The verdict is the metric's value; the age of the status file goes to the performance data."""
+def _range(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
+    """Read a range as Nagios writes it."""
+    try:
+        return None if given is None else nagiosplugin.Range(given)
+    except ValueError as error:
+        raise click.BadParameter(f"{given!r} is not a range: expected 200, 10:20, ~:20, 10: or @10:20") from error
 
-    def evaluate(self, metric: Any, resource: Any) -> Any:  # noqa: ARG002  the library's signature
+
+class _Verdict(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
+    """The verdict is the metric's value."""
+
+    def evaluate(self, metric: Any, _resource: Any) -> Any:
         verdict: HealthVerdict = metric.value
         return nagiosplugin.Result(_STATES[verdict.health], verdict.line, metric)
 
-    def performance(self, metric: Any, resource: Any) -> Any:
-        verdict: HealthVerdict = metric.value
-        if verdict.age is None:
-            return None
+
+class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
+    """What was measured goes to the performance data; the verdict has judged it."""
+
+    def performance(self, metric: Any, _resource: Any) -> Any:
+        measure: Measure = metric.value
+        warn, critical = ("", "") if measure.limits is None else (measure.limits.warn, measure.limits.critical)
         return nagiosplugin.Performance(
-            "age", round(verdict.age, 1), "s", f"{resource.warn_age:g}", f"{resource.error_age:g}", min=0
+            measure.name, measure.value, measure.unit, warn, critical, min=0, max=measure.most
         )
 
 
@@ -64,67 +83,39 @@ class _Summary(nagiosplugin.Summary):  # type: ignore[misc]  # the library has n
         return str(results.first_significant.hint)
 
 
-class _Host(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
-    """This host: its status file, its node and the cluster version."""
+class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
+    """What is to be judged: a host or the fleet."""
 
-    name = "ZKDEPLOY"
+    name = "ZKDEPLOYMENT"
 
-    def __init__(self, config: Path, zookeeper: str | None, *, warn_age: float, error_age: float) -> None:
-        self.config = config
-        self.zookeeper = zookeeper
-        self.warn_age = warn_age
-        self.error_age = error_age
+    def __init__(self, judge: Callable[[], HealthVerdict]) -> None:
+        self._judge = judge
 
     def probe(self) -> Iterator[Any]:
-        yield nagiosplugin.Metric("health", self._judge(), context="health")
-
-    def _judge(self) -> HealthVerdict:
-        try:
-            settings = load(self.config)
-            identity = settings.require_identity()
-            status = _read_status(settings.require_run_directory() / "status")
-        except ZkdeploymentError as error:
-            return HealthVerdict(Health.UNKNOWN, " ".join(str(error).split()))
-        try:
-            with Session(self.zookeeper or settings.zookeeper, session_timeout=10) as session:
-                operations = Operations(session)
-                cluster, host = operations.host(identity.id)
-                stops = operations.stops() if cluster is not None and cluster.revision is None else ()
-        except ZkdeploymentError as error:
-            return HealthVerdict(Health.CRITICAL, " ".join(str(error).split()))
-        return host_health(
-            status, host, cluster, stops, now=time.time(), warn_age=self.warn_age, error_age=self.error_age
-        )
-
-
-def _read_status(file: Path) -> str | None:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(_LARGEST_STATUS).decode("utf-8", errors="replace")
-    except OSError:
-        return None
+        verdict = self._judge()
+        yield nagiosplugin.Metric("health", verdict, context="health")
+        for measure in verdict.measures:
+            yield nagiosplugin.Metric(measure.name, measure, context="measured")
 
 
 @click.command(name="monitor", cls=_NagiosCommand)
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--cluster", is_flag=True, help="Check the whole fleet instead of this host.")
 @click.option(
     "-w",
     "--warn",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=200.0,
-    show_default=True,
-    help="A step that takes longer is a warning.",
+    metavar="RANGE",
+    callback=_range,
+    help="A step of this host that takes other than RANGE seconds is a warning [default: 200]; with --cluster,"
+    " minutes for the fleet to converge, a lock, or the syncer's silence [default: 15].",
 )
 @click.option(
     "-c",
     "-e",
     "--error",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    help="A step that takes longer is critical.",
+    metavar="RANGE",
+    callback=_range,
+    help="The same for critical [default: 600 seconds, 30 minutes].",
 )
 @click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, if not as the configuration says.")
 @click.option(
@@ -136,14 +127,74 @@ def _read_status(file: Path) -> str | None:
     show_default=True,
     help="Not to know within this time is UNKNOWN.",
 )
-def command(config: Path, warn: float, error: float, zookeeper: str | None, timeout: int) -> None:
+def command(
+    config: Path | None, cluster: bool, warn: Any, error: Any, zookeeper: str | None, timeout: int
+) -> None:
     """Check for Nagios that this host is registered, at the cluster version, without error and not stuck.
 
-    Prints one line and exits with Nagios' 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
+    With --cluster: that the whole fleet has converged, or how long the slowest host takes; stops, errors, locks
+    that are held for long, hosts that are absent, a silent syncer. Prints one line and performance data, and exits
+    with Nagios' 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
 
     \b
     Example:
       check_zkdeployment /etc/zkdeployment/zkdeployment.cfg -w 200 -c 600
+      check_zkdeployment --cluster -z zk1:2181,zk2:2181 -w 15 -c 30
     """
-    host = _Host(config, zookeeper, warn_age=warn, error_age=error)
-    nagiosplugin.Check(host, _Verdict("health"), _Summary()).main(verbose=0, timeout=timeout)
+    defaults = _FLEET_LIMITS if cluster else _HOST_LIMITS
+    limits = Limits(
+        *(
+            nagiosplugin.Range(text) if given is None else given
+            for given, text in zip((warn, error), defaults, strict=True)
+        )
+    )
+
+    def judge() -> HealthVerdict:
+        try:
+            if cluster:
+                return _judge_fleet(find_connection(zookeeper, config), limits, timeout)
+            return _judge_host(config, zookeeper, limits, timeout)
+        except UnreachableError as unreachable:
+            return HealthVerdict(Health.CRITICAL, one_line(unreachable))
+        except ZkdeploymentError as problem:
+            return HealthVerdict(Health.UNKNOWN, one_line(problem))
+
+    if config is None and not cluster:
+        click.echo("ZKDEPLOYMENT UNKNOWN: expected CONFIG, this host's configuration, or --cluster")
+        raise click.exceptions.Exit(_UNKNOWN)
+    check = nagiosplugin.Check(_Fleet(judge), _Verdict("health"), _Measured("measured"), _Summary())
+    try:
+        check.main(verbose=0, timeout=timeout)
+    except nagiosplugin.Timeout as late:
+        click.echo(f"ZKDEPLOYMENT UNKNOWN: this check did not end within {timeout} s")
+        raise click.exceptions.Exit(_UNKNOWN) from late
+
+
+def _judge_host(config: Path | None, zookeeper: str | None, limits: Limits, timeout: float) -> HealthVerdict:
+    settings = load(Path() if config is None else config)
+    identity = settings.require_identity()
+    status = _read_status(settings.require_run_directory() / "status")
+    with _session(zookeeper or settings.zookeeper, timeout) as session:
+        snapshot, host = Operations(session).host(identity.id)
+    return host_health(status, host, snapshot, now=time.time(), limits=limits)
+
+
+def _judge_fleet(connection: str, limits: Limits, timeout: float) -> HealthVerdict:
+    with _session(connection, timeout) as session:
+        locks = read_locks(session)
+        syncer = read_report(session)
+        snapshot = Operations(session).snapshot()
+    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits)
+
+
+def _session(connection: str, timeout: float) -> Session:
+    """Return a session that tells of ZooKeeper's silence before the time of the whole check is up."""
+    return Session(connection, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)
+
+
+def _read_status(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_LARGEST_STATUS).decode("utf-8", errors="replace")
+    except OSError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING
 
@@ -69,13 +70,13 @@ class Follower:
         """Follow until asked to end; raises ``RestartError`` if the connection to ZooKeeper cannot be mended."""
         self._notifier.ready()
         while not self._control.stopping:
-            self._turn()
+            self._turn(interval)
             self._notifier.watchdog()
             # Several syncers need not ask the repository at the same moment.
             self._control.wait(interval * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
         self._notifier.stopping()
 
-    def _turn(self) -> None:
+    def _turn(self, interval: float) -> None:
         try:
             self._connect()
             if not self._watching:
@@ -87,9 +88,17 @@ class Follower:
             raise
         except ZkdeploymentError as error:
             self._complain(error)
+            if not isinstance(error, UnreachableError):
+                self._report(str(error), interval)
         else:
             self._said = ""
             self._notifier.status(report.sentence)
+            self._report(report.sentence, interval)
+
+    def _report(self, words: str, interval: float) -> None:
+        """Give a sign of life; if that cannot be done now, the next look meets the same trouble."""
+        with contextlib.suppress(UnreachableError, RestartError):
+            self._store.report(words, interval)
 
     def _serve(self, request: PublicationRequest) -> Report:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.fleet.status import in_force
+from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from zkdeployment.model.cluster import Cluster
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.snapshot import Snapshot
     from zkdeployment.model.tree import Properties
 
 #: Clocks are read to the second by some tools: a status file may be this many seconds ahead.
@@ -29,6 +28,49 @@ class Health(IntEnum):
     UNKNOWN = 3
 
 
+class Range(Protocol):
+    """A range of values that is fine, as Nagios writes it: ``200``, ``10:20``, ``@5:10``."""
+
+    def match(self, value: float) -> bool:
+        """Whether a value is fine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is not in the range ``warn`` is a warning, what is not in ``critical`` is critical."""
+
+    warn: Range
+    critical: Range
+
+    def judge(self, value: float) -> tuple[Health, str]:
+        """Return the state, and the limit that was crossed in words."""
+        for health, fine in ((Health.CRITICAL, self.critical), (Health.WARNING, self.warn)):
+            if not fine.match(value):
+                text = str(fine)
+                return health, f"more than {text}" if text.replace(".", "", 1).isdigit() else f"outside {text}"
+        return Health.OK, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number for the performance data; ``limits`` are those that judge it."""
+
+    name: str
+    value: float
+    unit: str = ""
+    most: float | None = None
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthVerdict:
+    """A health, one line that says why, and what was measured."""
+
+    health: Health
+    line: str
+    measures: tuple[Measure, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class StatusFile:
     """What ``RUN/status`` says: when (seconds since the epoch), who, at which version, at which step."""
@@ -37,15 +79,6 @@ class StatusFile:
     pid: int
     version: str
     status: str
-
-
-@dataclass(frozen=True, slots=True)
-class HealthVerdict:
-    """A host's health, one line that says why, and the age of the status file in seconds, if known."""
-
-    health: Health
-    line: str
-    age: float | None = None
 
 
 def parse_status(text: str) -> StatusFile:
@@ -59,42 +92,51 @@ def parse_status(text: str) -> StatusFile:
     return StatusFile(float(time), int(pid), version, status.rstrip())
 
 
-def host_health(  # noqa: PLR0913  each is one fact
-    status: str | None,
-    host: Properties | None,
-    cluster: Cluster | None,
-    stops: Iterable[Stop] = (),
-    *,
-    now: float,
-    warn_age: float = 200,
-    error_age: float = 600,
+def host_health(
+    status: str | None, host: Properties | None, snapshot: Snapshot, *, now: float, limits: Limits
 ) -> HealthVerdict:
     """Judge one host, first things first.
 
     ``status`` is the text of the status file, ``None`` if it cannot be read. ``host`` are the properties of the
-    host's node, ``None`` if it is not registered. ``stops`` say what stopped the fleet. ``now`` is in seconds
-    since the epoch. A step that takes strictly longer than an age, in seconds, is a warning or an error.
+    host's node, ``None`` if it is not registered. Of ``snapshot`` the cluster and the stops count. ``now`` is in
+    seconds since the epoch. ``limits`` judge how many seconds a step takes.
     """
+    cluster = snapshot.cluster
     if host is None or cluster is None:
         return HealthVerdict(Health.CRITICAL, "Host not registered")
+    measures = _host_measures(host, snapshot, now)
     if cluster.version is None or cluster.version is False:
-        reasons = [str(stop) for stop in in_force(cluster, stops)]
-        return HealthVerdict(
-            Health.WARNING,
-            _one_line(f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"),
-        )
+        reasons = [str(stop) for stop in in_force(cluster, snapshot.stops)]
+        line = f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"
+        return HealthVerdict(Health.WARNING, one_line(line), measures)
     try:
         found = parse_status(_required(status))
     except ValueError as error:
-        return HealthVerdict(Health.CRITICAL, f"Status file unreadable: {error}")
+        return HealthVerdict(Health.CRITICAL, f"Status file unreadable: {error}", measures)
     age = max(now - found.time, 0.0) if now - found.time >= -_TOLERANCE else None
+    if age is not None:
+        measures = (Measure("age", round(age, 1), "s", limits=limits), *measures)
     match found.status.partition(" "):
         case ("error", _, detail):
-            why = _one_line(detail or host.get("error") or "see the agent's log")
-            return HealthVerdict(Health.CRITICAL, f"Error deploying {found.version}: {why}", age)
+            why = one_line(detail or host.get("error") or "see the agent's log")
+            return HealthVerdict(Health.CRITICAL, f"Error deploying {found.version}: {why}", measures)
         case ("done", _, ""):
-            return _judge_done(found.version, host, cluster, age)
-    return _judge_age(found, age, warn_age=warn_age, error_age=error_age)
+            return HealthVerdict(*_judge_done(found.version, host, cluster), measures)
+    return HealthVerdict(*_judge_age(found, age, limits), measures)
+
+
+def _host_measures(host: Properties, snapshot: Snapshot, now: float) -> tuple[Measure, ...]:
+    """For how long the host has lacked the cluster version, and the steps of its deployment, as far as known."""
+    seen = Host.from_properties("", host)
+    revision = None if snapshot.cluster is None else snapshot.cluster.revision
+    found: list[Measure] = []
+    if revision is not None and snapshot.changed is not None:
+        lag = 0.0 if str(seen.version) == str(revision) else max(0.0, now - snapshot.changed)
+        found.append(Measure("lag", round(lag, 1), "s"))
+    if seen.steps is not None:
+        done, total = seen.steps
+        found.append(Measure("steps", done, most=total))
+    return tuple(found)
 
 
 def _required(status: str | None) -> str:
@@ -103,7 +145,7 @@ def _required(status: str | None) -> str:
     return status
 
 
-def _judge_done(version: str, host: Properties, cluster: Cluster, age: float | None) -> HealthVerdict:
+def _judge_done(version: str, host: Properties, cluster: Cluster) -> tuple[Health, str]:
     has = host.get("version")
     if version != str(cluster.version):
         line = f"Version {version} is deployed but the cluster version is {cluster.version}"
@@ -112,20 +154,19 @@ def _judge_done(version: str, host: Properties, cluster: Cluster, age: float | N
     elif str(has) != version:
         line = f"Version {version} is deployed but the host's node has version {has}"
     else:
-        return HealthVerdict(Health.OK, version, age)
-    return HealthVerdict(Health.CRITICAL, line, age)
+        return Health.OK, version
+    return Health.CRITICAL, line
 
 
-def _judge_age(found: StatusFile, age: float | None, *, warn_age: float, error_age: float) -> HealthVerdict:
+def _judge_age(found: StatusFile, age: float | None, limits: Limits) -> tuple[Health, str]:
     if age is None:
-        return HealthVerdict(Health.UNKNOWN, f"Status file is from the future ({found.status}); check the clock")
-    for limit, health in ((error_age, Health.CRITICAL), (warn_age, Health.WARNING)):
-        if age > limit:
-            line = f"Too long deploying {found.version} ({found.status}: {age:.0f} s, more than {limit:g} s)"
-            return HealthVerdict(health, line, age)
-    return HealthVerdict(Health.OK, found.status, age)
+        return Health.UNKNOWN, f"Status file is from the future ({found.status}); check the clock"
+    health, crossed = limits.judge(age)
+    if health is Health.OK:
+        return health, found.status
+    return health, f"Too long deploying {found.version} ({found.status}: {age:.0f} s, {crossed} s)"
 
 
-def _one_line(value: object) -> str:
+def one_line(value: object) -> str:
     """Return a text from elsewhere fit for Nagios: one line, without the bar that starts performance data."""
     return " ".join(str(value).replace("|", "/").split())[:1000]

@@ -125,6 +125,19 @@ def is_sequence(value: object) -> TypeGuard[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncerReport:
+    """A following syncer's sign of life: who, what it said last, and when (seconds since the epoch).
+
+    It looks again after ``interval`` seconds.
+    """
+
+    by: str
+    said: str
+    interval: float
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationRequest:
     """An operator's wish that the branch's tip be published now, as with ``sync --force``.
 

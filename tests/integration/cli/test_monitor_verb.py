@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
+from support.waiting import wait_until
+
+ETC = Path(__file__).resolve().parents[3] / "etc"
 
 
 @pytest.fixture
@@ -24,7 +30,7 @@ def config(tmp_path, zookeeper):
 def check(*argv):
     program = "from zkdeployment.cli.main import check; check()"
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
@@ -42,11 +48,11 @@ def write_status(tmp_path, text, *, age=0.0):
 
 
 def test_a_converged_host_is_ok_and_shows_its_version(config, client, tmp_path):
-    register(client, "r1")
+    register(client, "r1", steps=[3, 7])
     write_status(tmp_path, "r1 done", age=5000)
     code, line = check(config)
     assert code == 0
-    assert re.fullmatch(r"ZKDEPLOY OK - r1 \| age=[\d.]+s;200;600;0", line)
+    assert re.fullmatch(r"ZKDEPLOYMENT OK - r1 \| age=[\d.]+s;200;600;0 lag=0.0s;;;0 steps=3;;;0;7", line)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_all_stop_is_a_warning(config, client, tmp_path):
 def test_a_host_that_is_not_registered_is_critical(config):
     code, line = check(config)
     assert code == 2
-    assert line == "ZKDEPLOY CRITICAL - Host not registered"
+    assert line == "ZKDEPLOYMENT CRITICAL - Host not registered"
 
 
 def test_without_a_status_file_it_is_critical(config, client):
@@ -103,8 +109,98 @@ def test_zookeeper_out_of_reach_is_critical(config):
     assert "ZooKeeper cannot be reached at 127.0.0.1:1" in line
 
 
-@pytest.mark.parametrize("argv", [[], ["/does/not/exist.cfg"], ["x.cfg", "--wrong"]])
+@pytest.mark.parametrize("argv", [[], ["/does/not/exist.cfg"], ["x.cfg", "--wrong"], ["x.cfg", "-w", "fast"]])
 def test_wrong_usage_is_unknown(argv):
     code, line = check(*argv)
     assert code == 3
-    assert line.startswith("ZKDEPLOY UNKNOWN")
+    assert line.startswith("ZKDEPLOYMENT UNKNOWN")
+
+
+def test_a_held_or_stopped_cluster_names_who_did_it(config, client, tmp_path):
+    register(client, False)
+    write_status(tmp_path, "r1 done")
+    stop = {"by": "ann@adm1", "step": "hold", "reason": "rack 7", "time": 1.0}
+    client.create("/zkdeployment/stops/~ann@adm1", json.dumps(stop).encode(), makepath=True)
+    assert check(config) == (1, "ZKDEPLOYMENT WARNING - Cluster version is False: held by ann@adm1: rack 7")
+
+
+def test_a_zookeeper_that_does_not_answer_is_critical_within_the_time_given(config):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        code, line = check(config, "-z", f"127.0.0.1:{silent.getsockname()[1]}", "-t", "5")
+    assert code == 2
+    assert "does not answer" in line
+    assert time.monotonic() - began < 25
+
+
+def test_a_check_whose_time_is_up_is_unknown(config, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/id"
+        config.write_text(f"[zkdeployment]\nhost-id = {url}\nrun-directory = {tmp_path}\n")
+        code, line = check(config, "-t", "1")
+    assert (code, line) == (3, "ZKDEPLOYMENT UNKNOWN: this check did not end within 1 s")
+
+
+def test_the_session_is_closed(config, client, tmp_path):
+    register(client, "r1")
+    write_status(tmp_path, "r1 done")
+    before = client.command(b"cons").count("/127.0.0.1")
+    check(config)
+    check("--cluster", "-z", "/".join(client_address(client)))
+    wait_until(lambda: client.command(b"cons").count("/127.0.0.1") <= before, "no session is left")
+
+
+class TestCluster:
+    def test_a_converged_fleet_is_ok(self, client):
+        register(client, "r1")
+        code, line = check("--cluster", "-z", "/".join(client_address(client)))
+        assert code == 0
+        assert re.fullmatch(
+            r"ZKDEPLOYMENT OK - Converged at r1, set \d+ s ago: 1 host \|"
+            r" absent=0;;;0 behind=0;;;0 converged=1;;;0;1 failed=0;;;0 hosts=1;;;0 lag=0s;;;0",
+            line,
+        )
+
+    @pytest.mark.parametrize(("options", "code"), [((), 0), (("-w", "@0:15"), 1), (("-c", "10:"), 2)])
+    def test_a_host_that_is_behind_is_judged_by_minutes(self, client, options, code):
+        register(client, "r1")
+        client.set("/hosts", b'{"version": "r2"}')
+        found, line = check("--cluster", "-z", "/".join(client_address(client)), *options)
+        assert found == code
+        assert "1 host behind r2 for" in line
+        assert "slowest: h1.example.com (not begun)" in line
+
+    def test_zookeeper_is_found_as_by_other_verbs(self, config, client):
+        register(client, "r1")
+        assert check("--cluster", config)[0] == 0
+
+    def test_zookeeper_out_of_reach_is_critical(self):
+        code, line = check("--cluster", "-z", "127.0.0.1:1")
+        assert code == 2
+        assert "ZooKeeper cannot be reached at 127.0.0.1:1" in line
+
+
+def test_the_shipped_command_runs_as_nagios_runs_it(client):
+    register(client, "r1")
+    shipped = (ETC / "nagios" / "zkdeployment.cfg").read_text()
+    lines = dict(re.findall(r"command_name\s+(\S+)\n\s+command_line\s+(.*)", shipped))
+    assert lines.keys() == {"check_zkdeployment", "check_zkdeployment_cluster"}
+    macros = {
+        "USER1": str(Path(sys.executable).parent),
+        "ARG1": "/".join(client_address(client)),
+        "ARG2": "15",
+        "ARG3": "30",
+    }
+    command = re.sub(r"\$(\w+)\$", lambda match: macros[match[1]], lines["check_zkdeployment_cluster"])
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("ZKDEPLOYMENT OK - Converged at r1")
+    on_host = re.search(r"command\[check_zkdeployment\]=\S+/check_zkdeployment (.*)", shipped)
+    assert on_host[1] == "/etc/zkdeployment/zkdeployment.cfg -w 200 -c 600"
+    assert "-c check_zkdeployment" in lines["check_zkdeployment"]
+
+
+def client_address(client):
+    """Where a bare client is: servers, chroot."""
+    host, port = client.hosts[0]
+    return f"{host}:{port}", client.chroot.lstrip("/")

@@ -1,8 +1,10 @@
 import pytest
+from nagiosplugin import Range
 
-from zkdeployment.fleet.health import Health, StatusFile, host_health, parse_status
+from zkdeployment.fleet.health import Health, Limits, StatusFile, host_health, parse_status
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 NOW = 1_800_000_000.0
@@ -10,8 +12,14 @@ HOST = {"name": "app1", "version": "abc"}
 CLUSTER = Cluster("abc")
 
 
-def judge(status="1799999990 42 abc done", host=HOST, cluster=CLUSTER, **ages):
-    return host_health(status, host, cluster, now=NOW, **ages)
+def judge(status="1799999990 42 abc done", host=HOST, cluster=CLUSTER, *, stops=(), warn="200", critical="600"):
+    limits = Limits(Range(warn), Range(critical))
+    snapshot = Snapshot(cluster, changed=NOW - 40, stops=tuple(stops))
+    return host_health(status, host, snapshot, now=NOW, limits=limits)
+
+
+def measured(verdict):
+    return {measure.name: measure.value for measure in verdict.measures}
 
 
 def running(age, status="deploy /who/myfoo 0"):
@@ -81,9 +89,14 @@ def test_other_texts_are_refused(text):
         ({"status": running(600)}, 1, "Too long deploying abc (deploy /who/myfoo 0: 600 s, more than 200 s)"),
         ({"status": running(601)}, 2, "Too long deploying abc (deploy /who/myfoo 0: 601 s, more than 600 s)"),
         (
-            {"status": running(6), "warn_age": 2, "error_age": 5.5},
+            {"status": running(6), "warn": "2", "critical": "5.5"},
             2,
             "Too long deploying abc (deploy /who/myfoo 0: 6 s, more than 5.5 s)",
+        ),
+        (
+            {"status": running(6), "warn": "10:20"},
+            1,
+            "Too long deploying abc (deploy /who/myfoo 0: 6 s, outside 10:20 s)",
         ),
         ({"status": running(-0.5)}, 0, "deploy /who/myfoo 0"),
         (
@@ -99,8 +112,17 @@ def test_what_counts_first_is_told_first(arguments, health, line):
 
 
 def test_the_age_is_told_when_it_is_known():
-    assert judge(running(30)).age == pytest.approx(30)
-    assert judge(running(30, "done")).age == pytest.approx(30)
-    assert judge(running(-0.5)).age == 0
-    assert judge(running(-60)).age is None
-    assert judge(None).age is None
+    assert measured(judge(running(30)))["age"] == pytest.approx(30)
+    assert measured(judge(running(30, "done")))["age"] == pytest.approx(30)
+    assert measured(judge(running(-0.5)))["age"] == 0
+    assert "age" not in measured(judge(running(-60)))
+    assert "age" not in measured(judge(None))
+
+
+def test_how_far_behind_a_host_is_and_its_steps_are_told_when_they_are_known():
+    assert measured(judge())["lag"] == 0
+    assert measured(judge(host={"version": "old", "steps": [3, 7]}))["lag"] == 40
+    steps = judge(host={"version": "old", "steps": [3, 7]}).measures[-1]
+    assert (steps.name, steps.value, steps.most) == ("steps", 3, 7)
+    assert measured(judge(cluster=Cluster(None))) == {}
+    assert measured(judge(host=None)) == {}

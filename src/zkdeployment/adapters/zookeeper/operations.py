@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.publishing import import_transactions
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
 from zkdeployment.adapters.zookeeper.stops import read_stops
-from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.host import Host
 from zkdeployment.model.snapshot import Snapshot
 
@@ -68,13 +68,17 @@ class Operations:
         """Read what stopped the fleet."""
         return read_stops(self._session)
 
-    def host(self, host_id: str) -> tuple[Cluster | None, Properties | None]:
-        """Read the cluster version and one host's node; ``None`` for what is not there."""
-        cluster, host = self._session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
-        return (
-            None if cluster is None else Cluster.from_properties(cluster.properties),
-            None if host is None else host.properties,
+    def host(self, host_id: str) -> tuple[Snapshot, Properties | None]:
+        """Read the cluster, what stops it if anything does, and one host's node; ``None`` if it is not there."""
+        node, host = self._session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
+        cluster = None if node is None else Cluster.from_properties(node.properties)
+        halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)
+        snapshot = Snapshot(
+            cluster=cluster,
+            changed=None if node is None else node.modified,
+            stops=self.stops() if halted else (),
         )
+        return snapshot, None if host is None else host.properties
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when the cluster version may have changed."""

@@ -16,6 +16,7 @@ BUSY = f"{OURS}/busy"
 INVENTORY = f"{OURS}/inventory"
 REQUEST = f"{OURS}/request"
 AUDIT = f"{OURS}/audit"
+SYNCER = f"{OURS}/syncer"
 
 #: The nodes that every publication and every agent find or make.
 SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, MANAGED, STOPS, BUSY, INVENTORY)

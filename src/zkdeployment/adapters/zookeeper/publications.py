@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.publishing import published, read_situation, transactions_for
+from zkdeployment.adapters.zookeeper.reports import write_report
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.stops import read_stops
@@ -96,6 +97,10 @@ class ZooKeeperPublications:
     def answer(self, request: PublicationRequest, error: str | None) -> None:
         """Say that a request was carried out, or why not."""
         answer_request(self._session, request, error)
+
+    def report(self, said: str, interval: float) -> None:
+        """Give a sign of life: what was done last, and in how many seconds the next look is due."""
+        write_report(self._session, self._identity, said, interval)
 
 
 def read_hosts(session: Session) -> tuple[Host, ...]:

@@ -57,8 +57,8 @@ class Session:
     """A connection that survives what it can; a context manager.
 
     ``connection`` is ``HOST:PORT[,HOST:PORT…][/CHROOT]``. ``session_timeout`` (seconds, the server may give less)
-    is how long ephemeral nodes survive a silent client; ``call_timeout`` limits each call. With ``create_chroot``
-    a missing chroot is made, otherwise it is an error.
+    is how long ephemeral nodes survive a silent client; ``call_timeout`` limits each call, ``close_timeout`` the
+    end. With ``create_chroot`` a missing chroot is made, otherwise it is an error.
 
     A client that died is replaced once; after that calls raise ``RestartError``.
     """
@@ -69,11 +69,13 @@ class Session:
         *,
         session_timeout: float = 30.0,
         call_timeout: float = 10.0,
+        close_timeout: float = CLOSE_LIMIT,
         create_chroot: bool = False,
     ) -> None:
         self.connection = connection
         self.session_timeout = session_timeout
         self.call_timeout = call_timeout
+        self.close_timeout = close_timeout
         self._create_chroot = create_chroot
         self._hosts, self._chroot = parse(connection)
         self._client = self._make_client()
@@ -121,9 +123,9 @@ class Session:
         self._closed = True
         self._connected.clear()
         worker = discard(self._client)
-        worker.join(CLOSE_LIMIT)
+        worker.join(self.close_timeout)
         if worker.is_alive():
-            get_logger().warning("zookeeper-close-timeout", connection=self.connection, seconds=CLOSE_LIMIT)
+            get_logger().warning("zookeeper-close-timeout", connection=self.connection, seconds=self.close_timeout)
 
     def __enter__(self) -> Self:
         try:

@@ -1,0 +1,43 @@
+"""A following syncer's sign of life: one node, written at each look."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.transactions import Create, Set
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.publication import SyncerReport
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.session import Session
+
+#: Characters of what was said.
+_LONGEST = 1000
+
+
+def write_report(session: Session, by: str, said: str, interval: float) -> None:
+    """Write it; of several syncers the last one is seen."""
+    data = encode({"by": by, "said": said[:_LONGEST], "interval": interval})
+    session.ensure(paths.OURS)
+    with contextlib.suppress(ConflictError):  # another syncer was faster
+        session.commit(
+            Create(paths.SYNCER, data) if session.get(paths.SYNCER) is None else Set(paths.SYNCER, data)
+        )
+
+
+def read_report(session: Session) -> SyncerReport | None:
+    """Read the last one; ``None`` where no syncer ever followed a branch."""
+    node = session.get(paths.SYNCER)
+    if node is None:
+        return None
+    found = node.properties
+    interval = found.get("interval")
+    return SyncerReport(
+        by=str(found.get("by", "?")),
+        said=str(found.get("said", "")),
+        interval=float(interval) if isinstance(interval, int | float) else 0.0,
+        time=node.modified,
+    )

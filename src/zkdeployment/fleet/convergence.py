@@ -1,0 +1,148 @@
+"""The whole fleet's health, as the Nagios check tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, one_line
+from zkdeployment.fleet.locks import is_orphaned
+from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
+from zkdeployment.model.cluster import ClusterState, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.snapshot import Snapshot
+
+#: How many hosts, locks and stops a line names.
+_NAMED = 3
+
+#: A finding: how bad it is, and the words.
+_Finding = tuple[Health, str]
+
+
+def fleet_health(
+    snapshot: Snapshot, locks: Sequence[Lock], syncer: SyncerReport | None, *, now: float, limits: Limits
+) -> HealthVerdict:
+    """Judge the fleet: the worst first, everything that is wrong in one line.
+
+    ``limits`` judge minutes: for how long the slowest host has been behind, a lock was held, or the syncer has
+    been silent. ``now`` is in seconds since the epoch. A ``syncer`` that nobody ever saw is not missed.
+    """
+    status = fleet_status(snapshot)
+    cluster = snapshot.cluster
+    if cluster is None:
+        return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
+    behind = [row for row in status.hosts if row.state in (HostState.BEHIND, HostState.DEPLOYING)]
+    told = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
+    findings = [
+        *_halts(status),
+        *_failures(status),
+        *_slowness(snapshot, behind, told, limits),
+        *_absences(snapshot, status),
+        *_old_locks(snapshot, locks, now, limits),
+        *_silence(syncer, now, limits),
+    ]
+    health = max((found[0] for found in findings), default=Health.OK)
+    findings.sort(key=lambda found: -found[0])
+    words = "; ".join(text for _, text in findings) or _converged(status, told)
+    lag = told if behind and cluster.revision is not None else 0.0
+    return HealthVerdict(health, one_line(words), (*_counts(status), Measure("lag", round(lag), "s")))
+
+
+def _converged(status: FleetStatus, told: float) -> str:
+    hosts = [row for row in status.hosts if row.state is HostState.CONVERGED]
+    if not hosts:
+        return f"No hosts are registered; published is {short(status.wanted)}"
+    return f"Converged at {short(status.wanted)}, set {age(told)} ago: {_number(len(hosts), 'host')}"
+
+
+def _counts(status: FleetStatus) -> tuple[Measure, ...]:
+    rows = [row for row in status.hosts if row.expected]
+    counts = {state: sum(1 for row in rows if row.state is state) for state in HostState}
+    return (
+        Measure("hosts", len(rows)),
+        Measure("converged", counts[HostState.CONVERGED], most=len(rows)),
+        Measure("behind", counts[HostState.BEHIND] + counts[HostState.DEPLOYING]),
+        Measure("failed", counts[HostState.FAILED]),
+        Measure("absent", counts[HostState.ABSENT]),
+    )
+
+
+def _halts(status: FleetStatus) -> Iterator[_Finding]:
+    state = None if status.cluster is None else status.cluster.state
+    told = _some([str(stop) for stop in status.stops])
+    if state is ClusterState.HELD:
+        yield Health.WARNING, f"Held: {told or 'the cluster version was set to false'}"
+    if state is ClusterState.STOPPED:
+        by_operators = bool(status.stops) and all(stop.by is not None for stop in status.stops)
+        health = Health.WARNING if by_operators else Health.CRITICAL
+        yield health, f"ALL STOP: {told or 'the cluster version was set to null'}"
+
+
+def _failures(status: FleetStatus) -> Iterator[_Finding]:
+    told = " ".join(stop.host_id for stop in status.stops)
+    failed = [row for row in status.hosts if row.state is HostState.FAILED]
+    new = [f"{row.name}: {row.error}" for row in failed if row.id not in told.split()]
+    if new:
+        yield Health.CRITICAL, f"{_number(len(new), 'host')} failed: {_some(new)}"
+
+
+def _slowness(snapshot: Snapshot, behind: Sequence[HostStatus], told: float, limits: Limits) -> Iterator[_Finding]:
+    """The host that is behind and was last heard of longest ago; while nothing may start none is slow."""
+    cluster = snapshot.cluster
+    if cluster is not None and cluster.state is ClusterState.IMPORTING:
+        health, _ = limits.judge(told / 60)
+        yield health, f"{short(cluster.importing)} is being published for {age(told)}"
+    elif behind and cluster is not None and cluster.state is ClusterState.RUNNING:
+        slowest = min(behind, key=lambda row: row.since or 0.0)
+        health, crossed = limits.judge(told / 60)
+        words = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(told)}"
+        limit = f", {crossed} min" if crossed else ""
+        yield health, f"{words}{limit}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
+
+
+def _absences(snapshot: Snapshot, status: FleetStatus) -> Iterator[_Finding]:
+    absent = [row.name for row in status.hosts if row.state is HostState.ABSENT and row.expected]
+    identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
+    known = {name for identity in identities for name in identity.target_names}
+    nobody = sorted(name for name in snapshot.targets - known if not name.startswith("/"))
+    if absent:
+        yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {_some(absent)}"
+    if nobody:
+        yield Health.WARNING, f"the tree deploys to what no host is: {_some(nobody)}"
+
+
+def _old_locks(snapshot: Snapshot, locks: Sequence[Lock], now: float, limits: Limits) -> Iterator[_Finding]:
+    registered = {host.identity.id for host in snapshot.hosts}
+    for lock in locks:
+        holder = lock.holder
+        if holder is None:
+            continue
+        held = max(0.0, now - holder.since)
+        health, crossed = limits.judge(held / 60)
+        if is_orphaned(lock, registered):
+            health, crossed = max(health, Health.WARNING), "not registered"
+        if health is not Health.OK:
+            yield health, f"{lock} is held by {holder.identity} for {age(held)} ({crossed.strip()})"
+
+
+def _silence(syncer: SyncerReport | None, now: float, limits: Limits) -> Iterator[_Finding]:
+    if syncer is None:
+        return
+    silent = max(0.0, now - syncer.time)
+    health, _ = limits.judge(max(0.0, silent - syncer.interval) / 60)
+    if health is not Health.OK:
+        yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
+
+
+def _some(words: Sequence[str]) -> str:
+    rest = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + rest
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,142 @@
+import pytest
+from nagiosplugin import Range
+
+from zkdeployment.fleet.convergence import fleet_health
+from zkdeployment.fleet.health import Health, Limits
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.publication import SyncerReport
+from zkdeployment.model.snapshot import Snapshot
+from zkdeployment.model.stop import Stop
+
+NOW = 100_000.0
+FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
+OPERATOR = Stop.of_operator(Act("ann@adm1", "stop", "it smells", NOW - 60))
+
+
+def host(number=1, version="r2", **fields):
+    return Host(Identity(f"h{number}", f"app{number}", fields.pop("role", None)), version=version, **fields)
+
+
+def contender(number, minutes):
+    return Contender(f"app{number} (h{number})", NOW - 60 * minutes, f"/n/{number}", f"h{number}")
+
+
+def service(minutes):
+    return Lock(LockKind.SERVICE, "/web", "/agent-locks/web", (contender(1, minutes),))
+
+
+def role(number, minutes):
+    return Lock(LockKind.ROLE, "db", "/role-locks/db", (contender(number, minutes),))
+
+
+def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, **more):
+    snapshot = Snapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
+    limits = Limits(Range("15"), Range("30"))
+    return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits)
+
+
+RUNNING = Cluster("r2")
+CONVERGED = "Converged at r2, set 20 min ago: 1 host"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "health", "line"),
+    [
+        (judge(RUNNING, host()), 0, CONVERGED),
+        (judge(RUNNING), 0, "No hosts are registered; published is r2"),
+        (judge(None), 3, "Nothing was published yet: there is no /hosts"),
+        (
+            judge(
+                RUNNING,
+                host(1),
+                host(2, "r1", since=5.0, step="deploy /web 0"),
+                host(3, "r1", since=6.0),
+                minutes=4,
+            ),
+            0,
+            "2 hosts behind r2 for 4 min; slowest: app2 (deploy /web 0)",
+        ),
+        (
+            judge(RUNNING, host(2, "r1", deploying="r2")),
+            1,
+            "1 host behind r2 for 20 min, more than 15 min; slowest: app2 (not begun)",
+        ),
+        (
+            judge(RUNNING, host(2, "r1"), minutes=31),
+            2,
+            "1 host behind r2 for 31 min, more than 30 min; slowest: app2 (not begun)",
+        ),
+        (judge(Cluster(None), host()), 2, "ALL STOP: the cluster version was set to null"),
+        (
+            judge(Cluster(None), host(), host(2, "r1", error="exit status 1"), stops=(FAILURE, OPERATOR)),
+            2,
+            "ALL STOP: app2 (h2) failed at deploy /web 0 of r2: exit / status 1, stopped by ann@adm1: it smells",
+        ),
+        (judge(Cluster(None), host(), stops=(OPERATOR,)), 1, "ALL STOP: stopped by ann@adm1: it smells"),
+        (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Held: the cluster version was set to false"),
+        (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
+        (judge(Cluster("r1", importing="r2"), host()), 1, "r2 is being published for 20 min"),
+        (
+            judge(RUNNING, host(), locks=[service(16), service(1)]),
+            1,
+            "the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+        ),
+        (
+            judge(RUNNING, host(), locks=[role(1, 5), role(9, 5)]),
+            1,
+            "the lock of role db is held by app9 (h9) for 5 min (not registered)",
+        ),
+        (judge(RUNNING, host(), locks=[Lock(LockKind.ROLE, "db", "/role-locks/db")]), 0, CONVERGED),
+        (
+            judge(
+                RUNNING,
+                host(),
+                absent=(KnownHost(Identity("h8", "app8")), KnownHost(Identity("h9", "app9"))),
+                targets=frozenset({"app9"}),
+            ),
+            1,
+            "1 host absent: app9",
+        ),
+        (
+            judge(RUNNING, host(role="web"), targets=frozenset({"web", "/roles/web", "app7", "h1"})),
+            1,
+            "the tree deploys to what no host is: app7",
+        ),
+        (
+            judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 60, NOW - 40 * 60)),
+            2,
+            "syncer silent for 40 min (last: syncer on s1)",
+        ),
+        (judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 3600, NOW - 3600)), 0, CONVERGED),
+        (
+            judge(RUNNING, host(2, "r1", error="no foo"), locks=[service(16)]),
+            2,
+            "1 host failed: app2: no foo; the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+        ),
+        (
+            judge(RUNNING, *(host(number, "r1", error="x") for number in range(5))),
+            2,
+            "5 hosts failed: app0: x, app1: x, app2: x and 2 more",
+        ),
+    ],
+)
+def test_the_worst_is_told_first(verdict, health, line):
+    assert (verdict.health, verdict.line) == (Health(health), line)
+
+
+def test_the_fleet_is_counted():
+    verdict = judge(
+        RUNNING,
+        host(1),
+        host(2, "r1", deploying="r2"),
+        host(3, error="x"),
+        absent=(KnownHost(Identity("h9", "app9")),),
+        targets=frozenset({"h9"}),
+    )
+    measures = {measure.name: measure.value for measure in verdict.measures}
+    assert measures == {"hosts": 4, "converged": 1, "behind": 1, "failed": 1, "absent": 1, "lag": 1200}
+    assert judge(RUNNING, host()).measures[-1].value == 0
