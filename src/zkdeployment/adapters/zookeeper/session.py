@@ -74,8 +74,7 @@ class Session:
     ) -> None:
         self.connection = connection
         self.session_timeout = session_timeout
-        self.call_timeout = call_timeout
-        self.close_timeout = close_timeout
+        self.call_timeout, self.close_timeout = call_timeout, close_timeout
         self._create_chroot = create_chroot
         self._hosts, self._chroot = parse(connection)
         self._client = self._make_client()
