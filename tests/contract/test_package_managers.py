@@ -193,6 +193,16 @@ def test_a_host_that_changed_since_the_preparation_is_left_alone(host):
     assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
 
 
+def test_a_change_that_came_too_late_is_made_when_it_is_prepared_anew(host):
+    make(host, {"foo": "1.0"})
+    late = host.manager.prepare(change({"foo": "1.1"}, "library"))
+    host.put("library", "1.0")
+    with pytest.raises(PackageError):
+        host.manager.commit(late)
+    make(host, {"foo": "1.1"}, "library")
+    assert host.installed == {"foo-1.1-1.noarch"}
+
+
 def test_another_program_that_changes_packages_is_in_the_way(host):
     make(host, {"foo": "1.0"})
     transaction = host.manager.prepare(change({"foo": "1.1"}))

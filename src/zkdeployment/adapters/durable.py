@@ -11,15 +11,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def replace(file: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Replace a file (a symbolic link or an empty directory in its place, too); raises ``OSError``."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
+def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
+    """Replace a file (a symbolic link or an empty directory in its place, too); raises ``OSError``.
+
+    Without ``sync`` it survives a crash of this process, not of the machine, and takes no time.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
+    except OSError as error:
+        error.filename = str(file)  # that is what could not be written
+        raise
     try:
         with os.fdopen(descriptor, "wb") as temporary:
             os.fchmod(descriptor, mode)
             temporary.write(content)
             temporary.flush()
-            os.fsync(descriptor)
+            if sync:
+                os.fsync(descriptor)
         try:
             os.replace(name, file)  # noqa: PTH105  names on both sides
         except IsADirectoryError:
@@ -29,7 +37,8 @@ def replace(file: Path, content: bytes, *, mode: int = 0o644) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108  a name, not a path
         raise
-    sync_directory(file.parent)
+    if sync:
+        sync_directory(file.parent)
 
 
 def remove(file: Path) -> None:

@@ -84,7 +84,7 @@ class ScriptRecord:
         return found if found.runs else None
 
     def _write(self, note: dict[str, Any]) -> None:
-        durable.replace(self.file, json.dumps(note).encode())
+        durable.replace(self.file, json.dumps(note).encode(), sync=False)  # no script outlives the machine
 
 
 def _search(argv: Sequence[str], begun: float, scope: Scope) -> Left | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.tenure import Tenure
-from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.errors import LockLostError, PackageError, UnreachableError
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.plan import (
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.doors import Doors
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
-    from zkdeployment.model.plan import Plan, Step
+    from zkdeployment.model.plan import PackageChange, Plan, Step
     from zkdeployment.ports import ServiceLock, Transaction
 
 _QUEUE = 2.0  # seconds in a lock's queue between two looks at the cluster version
+_COMMITS = 4  # attempts at one change of packages, each prepared anew
 
 
 class Supervisor(Protocol):
@@ -246,7 +247,7 @@ class Executor:
         ours = transaction.before.keys() | transaction.after.keys() | {*step.removed}
         self._doors.files.add_managed({name: to for name, to in step.registered.items() if name in ours})
         reach("before:commit-controller")
-        self._doors.packages.commit(transaction)
+        self._commit(step.change, transaction)
         reach("before:clear-controller")
         self._doors.files.clear_software(step.removed, ())
         self._doors.files.drop_managed(step.removed)
@@ -271,7 +272,19 @@ class Executor:
         }
         self._doors.files.add_managed(coming)
         reach("before:commit")
-        self._doors.packages.commit(transaction)
+        self._commit(step.change, transaction)
+
+    def _commit(self, change: PackageChange, transaction: Transaction) -> None:
+        """Commit a transaction; when it came too late, prepare the change anew, a few times."""
+        for _ in range(_COMMITS - 1):
+            try:
+                return self._doors.packages.commit(transaction)
+            except PackageError as error:
+                if error.changed or not error.retry_helps:
+                    raise
+                get_logger().warning("packages-prepared-anew", reason=str(error))
+            transaction = self._doors.packages.prepare(change)
+        return self._doors.packages.commit(transaction)
 
     def _check_out(self, step: CheckOut) -> None:
         def build(script: str, directory: str) -> None:
@@ -309,7 +322,7 @@ class Executor:
         if step.change:
             transaction = self._doors.packages.prepare(step.change)
             reach("before:commit-removal")
-            self._doors.packages.commit(transaction)
+            self._commit(step.change, transaction)
         reach("before:clear")
         self._doors.files.clear_software(step.packages, step.applications)
         reach("before:drop")

@@ -133,11 +133,16 @@ class Presence:
 
     def succeed(self, revision: Revision) -> None:
         """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file."""
+        had = self.host.version
         self.host = replace(self.host, version=revision, error=None)
         self._end()
         self.refresh()
-        self._doors.files.write_version(revision)
-        self._doors.files.write_status(revision, "done")
+        try:
+            self._doors.files.write_version(revision)
+            self._doors.files.write_status(revision, "done")
+        except HostFilesError:
+            self.host = replace(self.host, version=had)  # else nobody would try again
+            raise
         self._doors.notifier.status(f"{revision}: done")
 
     def abandon(self) -> None:

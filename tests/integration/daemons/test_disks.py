@@ -1,0 +1,120 @@
+"""Disks that are full or read-only: the agent says so in ZooKeeper, starts nothing, goes on once it is mended."""
+
+import errno
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+CALLS = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+
+
+class Disk:
+    """A disk of a few kilobytes, mounted at ``place``."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        place.mkdir(parents=True, exist_ok=True)
+        self._call("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place))
+
+    def fill(self) -> None:
+        """Leave no room for a single byte."""
+        try:
+            with (self.place / "filler").open("wb", buffering=0) as filler:
+                while True:
+                    filler.write(b"x" * 4096)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+    def lock(self) -> None:
+        """Allow no writing."""
+        self._call("mount", "-o", "remount,ro", str(self.place))
+
+    def mend(self) -> None:
+        """Make it writable and roomy again."""
+        self._call("mount", "-o", "remount,rw", str(self.place))
+        (self.place / "filler").unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Take it away, also from under a process that uses it."""
+        self._call("umount", "--lazy", str(self.place))
+
+    def _call(self, *words: str) -> None:
+        subprocess.run(words, check=True)
+
+
+@contextmanager
+def disk_at(place: Path) -> Iterator[Disk]:
+    disk = Disk(place)
+    try:
+        yield disk
+    finally:
+        disk.end()
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    return host
+
+
+@pytest.mark.parametrize(
+    ("place", "break_disk", "error", "runs"),
+    [
+        ("run", Disk.fill, "/run/status: No space left on device", 0),
+        ("root/etc/foo", Disk.fill, "/etc/foo/who:myfoo.0.deployed: No space left on device", 1),
+        ("root/etc/foo", Disk.lock, "/etc/foo/who:myfoo.0.deployed: Read-only file system", 1),
+        ("root/var/log/zkdeployment", Disk.lock, "/var/log/zkdeployment: Read-only file system", 0),
+    ],
+)
+def test_a_disk_that_cannot_be_written_stops_the_fleet_and_leaves_files_whole(
+    fleet, host, place, break_disk, error, runs
+):
+    with ExitStack() as stack:
+        disk = stack.enter_context(disk_at(host.root.parent / place))
+        stack.enter_context(host.agent())
+        wait_until(lambda: host.at("r1"), "r1", timeout=40)
+        kept = {file: file.read_bytes() for file in disk.place.iterdir() if file.suffix in {"", ".deployed"}}
+        break_disk(disk)
+        fleet.set_version("r2")
+        wait_until(lambda: error in host.node.get("error", ""), "the error", timeout=40)
+        assert fleet.version is None
+        assert host.node["version"] == "r1"
+        assert fleet.calls() == CALLS * (1 + runs)
+        assert {file: file.read_bytes() for file in kept} == kept
+        disk.mend()
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2", timeout=40)
+        assert json.loads((host.run / "host_version").read_text()) == "r2"
+        assert host.markers == ["who:myfoo.0.deployed"]
+
+
+def test_output_for_which_there_is_no_room_is_lost_and_nothing_else(fleet, host):
+    with ExitStack() as stack:
+        disk = stack.enter_context(disk_at(host.root / "var/log/zkdeployment"))
+        disk.fill()
+        stack.enter_context(host.agent())
+        wait_until(lambda: host.at("r1"), "r1", timeout=40)
+    assert fleet.calls() == CALLS
+
+
+def test_a_version_that_cannot_be_recorded_is_not_reached(fleet, host):
+    (host.run / "host_version").mkdir(parents=True)
+    (host.run / "host_version" / "in-the-way").touch()
+    with host.agent():
+        wait_until(lambda: "/run/host_version: " in host.node.get("error", ""), "the error")
+        assert host.node.get("version") is None
+        (host.run / "host_version" / "in-the-way").unlink()
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+        assert "error" not in host.node
+    assert json.loads((host.run / "host_version").read_text()) == "r1"

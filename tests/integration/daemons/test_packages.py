@@ -1,0 +1,71 @@
+"""Agents whose packages are changed by others meanwhile."""
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.fake_packages import FakePackageManager
+from support.offers import CATALOGUE
+from support.rpm_hosts import RpmHost
+from support.waiting import wait_until
+
+
+class Disturbed:
+    """A package manager before each of whose next ``times`` commits another program changes packages."""
+
+    def __init__(self, manager, disturb, times) -> None:
+        self.manager = manager
+        self.commits = 0
+        self._disturb = disturb
+        self._times = times
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.manager, name)
+
+    def commit(self, transaction):
+        if self.commits < self._times:
+            self._disturb(self.commits)
+        self.commits += 1
+        self.manager.commit(transaction)
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.1", h1=1)
+    fleet.set_version("r1")
+    return host
+
+
+def test_a_change_of_packages_that_came_too_late_is_prepared_anew(fleet, host, tmp_path, rpm_repository, capsys):
+    (tmp_path / "rpm").mkdir()
+    rpm = RpmHost(tmp_path / "rpm", rpm_repository)
+    rpm.put("foo", "1.0")
+    others = [("bar", "1.0"), ("foo", "1.4")]
+    host.packages = Disturbed(rpm.manager, lambda number: rpm.put(*others[number]), times=2)
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+    assert rpm.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    assert host.packages.commits == 3
+    assert capsys.readouterr().out.count("packages-prepared-anew") == 2
+    assert fleet.version == "r1"
+
+
+def test_a_program_that_keeps_changing_packages_stops_the_fleet_in_the_end(fleet, host):
+    fake = FakePackageManager(CATALOGUE)
+    others = [offer.package for offer in CATALOGUE if offer.name != "foo"]
+    host.packages = Disturbed(fake, lambda number: fake.put(others[number]), times=len(others))
+    with host.agent():
+        wait_until(lambda: "error" in host.node, "the failure")
+        assert "another program has changed packages" in host.node["error"]
+    assert fleet.version is None
+    assert host.packages.commits == 4
+
+
+def test_a_change_that_failed_for_good_is_not_tried_again(fleet, host):
+    fake = FakePackageManager(CATALOGUE)
+    fleet.service("/who/myfoo", "last-aid", "2.0", h1=1)
+    host.packages = Disturbed(fake, lambda _: None, times=0)
+    with host.agent():
+        wait_until(lambda: "error" in host.node, "the failure")
+    assert host.packages.commits == 1

@@ -1,0 +1,41 @@
+"""Two thousand deployments by one agent leave it as it was: its threads, its open files, its memory."""
+
+import psutil
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+VERSIONS = 50
+INSTANCES = 40
+WARM = 10  # versions after which caches and pools have their size
+SCRIPT = "#!/bin/true\n"
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1")
+    put_script(host.root, "foo", SCRIPT)
+    fleet.service("/who/myfoo", "foo", "1.0", h1=INSTANCES)
+    return host
+
+
+def weigh(agent: psutil.Process) -> tuple[int, int, int]:
+    """Return the agent's threads, open files and resident bytes."""
+    return agent.num_threads(), agent.num_fds(), agent.memory_info().rss
+
+
+@pytest.mark.timeout(600)
+def test_two_thousand_deployments_cost_no_threads_no_open_files_and_no_memory(fleet, host):
+    with host.process() as child:
+        agent = psutil.Process(child.pid)
+        for number in range(VERSIONS):
+            fleet.set_version(f"r{number}")
+            wait_until(lambda number=number: host.at(f"r{number}"), f"r{number}", timeout=60)
+            if number == WARM:
+                threads, files, memory = weigh(agent)
+        now = weigh(agent)
+    assert len(host.markers) == INSTANCES
+    assert now[0] <= threads
+    assert now[1] <= files + 1
+    assert now[2] <= memory * 1.1
