@@ -239,6 +239,20 @@ def test_two_hosts_on_one_machine_have_nothing_to_do_with_each_other(host, tmp_p
     assert other.installed == {"foo-1.1-1.noarch"}
 
 
+def test_a_package_for_another_kind_of_machine_is_named_with_it(host, tmp_path):
+    spec = tmp_path / "alien.spec"
+    spec.write_text(
+        "Name: alien\nVersion: 1.0\nRelease: 1\nSummary: For tests\nLicense: MIT\nAutoReqProv: no\n"
+        "%description\nFor tests.\n%install\nmkdir -p %{buildroot}/opt/alien\n%files\n/opt/alien\n"
+    )
+    define = ["--define", f"_topdir {tmp_path}/built"]
+    process.run(["rpmbuild", "-bb", "--target", "s390x-linux", *define, str(spec)], timeout=60).check()
+    host.repository.add([*(tmp_path / "built/RPMS/s390x").glob("*.rpm")])
+    with pytest.raises(PackageError, match=r"no repository has what is asked for: .*alien-1\.0-1\.s390x"):
+        make(host, {"alien": "1.0"})
+    assert host.installed == set()
+
+
 def test_repositories_may_be_enabled_by_their_id(host):
     (definition,) = host.repository.definitions.iterdir()
     definition.write_text(definition.read_text().replace("enabled=1", "enabled=0"))

@@ -1,0 +1,63 @@
+"""Scripts that do not behave: the fleet stops for them, the agent is none the worse."""
+
+import psutil
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+#: Ignores SIGTERM, limits itself, changes where it is, signals its whole group, and never ends.
+STUBBORN = """\
+#!/bin/sh
+trap '' TERM
+kill -TERM 0
+echo $$ > "$ZKDEPLOYMENT_ROOT/pid"
+setsid sleep 600 &
+cd /
+umask 777
+ulimit -n 4
+while :; do sleep 1; done
+"""
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1", script_timeout="1.5")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    return host
+
+
+def test_a_script_that_hangs_and_will_not_go_is_killed_and_stops_the_fleet(fleet, host):
+    put_script(host.root, "foo", STUBBORN)
+    with host.process() as agent:
+        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
+        assert host.node["error"] == "deploy /who/myfoo 0 did not end within 1.5 s and was killed"
+        script = int((host.root / "pid").read_text())
+        wait_until(lambda: not psutil.pid_exists(script), "the script is gone")
+        assert fleet.version is None
+        assert host.markers == []
+        assert not (host.run / "script").exists()
+        put_script(host.root, "foo")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "the agent goes on", timeout=60)
+        assert agent.poll() is None
+    for left in psutil.process_iter(["cmdline", "environ"]):
+        if (left.info["environ"] or {}).get("ZKDEPLOYMENT_ROOT") == str(host.root):
+            assert left.info["cmdline"] == ["sleep", "600"], "only with systemd a session of its own is in reach"
+            left.kill()
+
+
+def test_an_agent_at_work_on_an_endless_line_does_not_grow(host):
+    put_script(host.root, "foo", "#!/bin/sh\nexec head -c 300000000 /dev/zero\n")
+    host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
+    with host.process("--verbose") as child:
+        agent = psutil.Process(child.pid)
+        wait_until(lambda: "step" in host.node, "at work", timeout=60)
+        most = before = agent.memory_info().rss
+        while not host.at("r1"):
+            most = max(most, agent.memory_info().rss)
+            assert child.poll() is None
+        assert most - before < 32 << 20
+    (log,) = (host.root / "var/log/zkdeployment").glob("*.log")
+    assert log.stat().st_size < 11 << 20
