@@ -48,13 +48,15 @@ def test_a_script_that_hangs_and_will_not_go_is_killed_and_stops_the_fleet(fleet
             left.kill()
 
 
-def test_an_agent_at_work_on_an_endless_line_does_not_grow(host):
+def test_an_agent_at_work_on_an_endless_line_does_not_grow(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\nexec head -c 300000000 /dev/zero\n")
     host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
+    fleet.set_version(False)
     with host.process("--verbose") as child:
         agent = psutil.Process(child.pid)
-        wait_until(lambda: "step" in host.node, "at work", timeout=60)
+        wait_until(lambda: host.node, "registered", timeout=60)
         most = before = agent.memory_info().rss
+        fleet.set_version("r1")
         while not host.at("r1"):
             most = max(most, agent.memory_info().rss)
             assert child.poll() is None
