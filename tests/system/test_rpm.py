@@ -1,0 +1,145 @@
+"""The RPM of zkdeployment: built, installed into a scratch root, run there, upgraded and removed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zkdeployment.sandbox.rpms import Repository
+
+HERE = Path(__file__).resolve().parents[2]
+
+#: What the RPM needs of a host, as an empty package that says it has it.
+SURROUNDINGS = """\
+Name: surroundings
+Version: 1
+Release: 1
+Summary: The host around zkdeployment
+License: none
+BuildArch: noarch
+Provides: {python}
+Provides: rpm
+%description
+%files
+"""
+
+#: An older zkdeployment: what upgrades meet.
+OLDER = """\
+Name: zkdeployment
+Version: 0.0.9
+Release: 1
+Summary: What was there before
+License: none
+AutoReqProv: no
+%description
+%install
+mkdir -p %{buildroot}/opt/zkdeployment/old %{buildroot}/etc/zkdeployment
+echo old >%{buildroot}/opt/zkdeployment/old/module.py
+echo "# as it came" >%{buildroot}/etc/zkdeployment/zkdeployment.cfg
+%files
+/opt/zkdeployment
+%config(noreplace) /etc/zkdeployment/zkdeployment.cfg
+"""
+
+PYTHON = os.path.realpath(sys.executable)
+
+# It is built of everything that a host gets, byte by byte.
+pytestmark = pytest.mark.timeout(400)
+
+
+def run(*argv, **options):
+    done = subprocess.run([*map(str, argv)], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{argv}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A repository with our package, an older one, and what is around them."""
+    place = tmp_path_factory.mktemp("rpm")
+    for number, text in enumerate((SURROUNDINGS.format(python=PYTHON), OLDER)):
+        spec = place / f"{number}.spec"
+        spec.write_text(text)
+        run("rpmbuild", "-bb", "--define", f"_topdir {place}", "--define", f"_rpmdir {place}", spec)
+    tools = {"PYTHON": PYTHON, "PIP": f"{sys.executable} -m pip"}
+    run(HERE / "rpm" / "build", place, env={**os.environ, **tools}, cwd=place)
+    found = Repository(place / "repository")
+    found.create()
+    found.add(sorted(place.rglob("*.rpm")))
+    return found
+
+
+class Root:
+    """A scratch root that stands for a host."""
+
+    def __init__(self, directory, repository) -> None:
+        self.directory = directory
+        self._repository = repository
+        run("rpm", "--root", directory, "--import", repository.key)
+
+    def dnf(self, *words):
+        where = [f"--installroot={self.directory}", f"--setopt=reposdir={self._repository.definitions}"]
+        plain = ["--releasever=9", "--setopt=install_weak_deps=False", "--setopt=tsflags=nodocs", "--assumeyes"]
+        return run("dnf", *where, *plain, *words, timeout=120)
+
+    def path(self, name):
+        return self.directory / name.lstrip("/")
+
+    def zkdeployment(self, program, *words):
+        """Run an installed program by the interpreter of its virtual environment, as its first line has it."""
+        script = self.path(f"/opt/zkdeployment/bin/{program}")
+        assert script.read_text().startswith("#!/opt/zkdeployment/bin/python\n")
+        python = self.path("/opt/zkdeployment/bin/python")
+        return run(python, script, *words, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+
+
+def test_it_is_installed_over_an_older_one_runs_and_is_removed(repository, tmp_path):
+    root = Root(tmp_path / "root", repository)
+    root.dnf("install", "zkdeployment-0.0.9")
+    configuration = root.path("/etc/zkdeployment/zkdeployment.cfg")
+    configuration.write_text("# ours\n")
+
+    root.dnf("upgrade", "zkdeployment")
+    assert configuration.read_text() == "# ours\n"
+    assert "[zkdeployment]" in configuration.with_name("zkdeployment.cfg.rpmnew").read_text()
+    assert not root.path("/opt/zkdeployment/old").exists()
+    assert root.zkdeployment("zkdeployment", "version") == "zkdeployment 0.1.0\n"
+    assert "check" in root.zkdeployment("check_zkdeployment", "--help")
+    assert "zdaemon" in root.zkdeployment("zdaemon", "--help")
+    for link in ("/usr/bin/zkdeployment", "/usr/lib64/nagios/plugins/check_zkdeployment"):
+        assert str(root.path(link).readlink()).startswith("/opt/zkdeployment/bin/")
+    assert root.path("/usr/lib/systemd/system/zkdeployment-agent.service").exists()
+
+    root.dnf("remove", "zkdeployment")
+    assert not root.path("/opt/zkdeployment").exists()
+    assert not root.path("/usr/bin/zkdeployment").exists()
+    assert configuration.with_name("zkdeployment.cfg.rpmsave").read_text() == "# ours\n"
+
+
+def test_all_of_it_is_compiled_and_nothing_remembers_where_it_was_built(repository, tmp_path):
+    root = Root(tmp_path / "root", repository)
+    root.dnf("install", "zkdeployment")
+    software = root.path("/opt/zkdeployment")
+    sources = set(software.rglob("*.py"))
+    compiled = {path.parents[1] / f"{path.name.split('.')[0]}.py" for path in software.rglob("*.pyc")}
+    assert sources == compiled
+    places = str(HERE).encode(), b"BUILDROOT"
+    files = [path for path in software.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert [path for path in files if any(place in path.read_bytes() for place in places)] == []
+
+
+def test_what_it_brings_is_what_the_project_needs_at_exact_versions_with_hashes():
+    lines = (HERE / "rpm" / "requirements.txt").read_text().splitlines()
+    pinned = [line for line in lines if line[:1].isalnum()]
+    assert all("==" in line and line.endswith("\\") for line in pinned)
+    names = {line.partition("==")[0].lower() for line in pinned}
+    needed = run(
+        sys.executable,
+        "-c",
+        "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg');"
+        "print(c['options']['install_requires'])",
+        cwd=HERE,
+    )
+    assert {line.split()[0].lower() for line in needed.split("\n") if line.strip()} <= names
