@@ -304,7 +304,7 @@ class TreeSource(Protocol):
         """
 
     def origin(self, revision: Revision) -> Origin:
-        """Say who committed a revision, what for and when, and whose signature was verified."""
+        """Say who committed a revision, what for and when, and who signed it if that was verified."""
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision`` is ``ancestor`` or comes after it; what is not known is nobody's ancestor."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from zkdeployment.model.publication import Permit
     from zkdeployment.model.tree import Value
 
 
@@ -48,10 +49,10 @@ class Publishing:
         """Return the repository as the syncer ``name`` sees it."""
         return GitSource(self.repository.url, self.directory / name / "tree", gap=0)
 
-    def sync(self, *, force: bool = False) -> str:
+    def sync(self, *, force: bool = False, permit: Permit | None = None) -> str:
         """Sync once; return what the syncer says."""
         with self.syncer() as syncer:
-            return syncer.sync(force=force).sentence
+            return syncer.sync(force=force, permit=permit).sentence
 
     def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
         """Let there be a live host."""

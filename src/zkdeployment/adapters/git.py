@@ -75,13 +75,20 @@ class GitSource:
             return read_files(git, f"{commit}^{{tree}}", commit)
 
     def origin(self, revision: Revision) -> Origin:
-        """Say who committed a revision that was fetched, what for and when, and who signed it."""
+        """Say who committed a revision that was fetched, what for and when, and who signed it.
+
+        Without a signer it is not signed as it has to be, or does not have to be.
+        """
         git, commit = self._find(revision)
         form = "--format=%an <%ae>%n%ct%n%s"
         log = ("log", "-1", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", form)
         told = git.run(*log, "--end-of-options", commit).check().output.decode("utf-8", "replace")
         author, date, subject = told.split("\n", 2)
-        return Origin(shorten(author), shorten(subject.strip()), float(date), self._verify(git, commit))
+        try:
+            signer = self._verify(git, commit)
+        except SourceError:
+            signer = None  # whoever asks for the files is told why
+        return Origin(shorten(author), shorten(subject.strip()), float(date), signer)
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.

@@ -14,6 +14,7 @@ import yaml
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.publication import Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,6 +96,25 @@ def output_option(function: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="For people, or for programs.",
     )(function)
+
+
+def permit_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add what is refused otherwise, also by force; the verb is passed ``permit``."""
+
+    @click.option(
+        "--allow-rewind",
+        is_flag=True,
+        help="Publish also a revision that does not descend from the published one.",
+    )
+    @click.option(
+        "--allow-mass-removal", is_flag=True, help="Publish also what removes more than 30 % of the service nodes."
+    )
+    @functools.wraps(function)
+    def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
+        permit = Permit(rewind=allow_rewind, mass_removal=allow_mass_removal)
+        return function(*args, permit=permit, **options)
+
+    return wrapped
 
 
 def emit(value: object, output: str, *, schema: str | None = None) -> None:

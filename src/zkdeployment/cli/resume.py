@@ -7,11 +7,14 @@ import click
 from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
-from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.options import permit_options, zookeeper_options
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.publication import Permit
 
 
 @click.command(name="resume")
 @click.option("--latest", is_flag=True, help="Ask the syncer to publish the branch's tip, as sync --force would.")
+@permit_options
 @reason_option(required=False)
 @click.option(
     "--timeout",
@@ -22,7 +25,7 @@ from zkdeployment.cli.options import zookeeper_options
     help="How long to wait for the syncer.",
 )
 @zookeeper_options
-def command(connection: str, latest: bool, reason: str, timeout: float) -> None:
+def command(connection: str, latest: bool, permit: Permit, reason: str, timeout: float) -> None:
     """End a stop or a hold.
 
     Without --latest the published revision is set again: hosts that failed try again. With it a fix that was
@@ -34,10 +37,12 @@ def command(connection: str, latest: bool, reason: str, timeout: float) -> None:
       zkdeployment resume
       zkdeployment resume --latest --reason 'web 1.3 fixed'
     """
+    if permit != Permit() and not latest:
+        raise ConfigurationError("--allow-rewind and --allow-mass-removal are for what --latest publishes")
     with Session(connection, session_timeout=10.0) as session:
         interventions = Interventions(session)
         if latest:
-            revision = interventions.resume_latest(act("resume --latest", reason), timeout=timeout)
+            revision = interventions.resume_latest(act("resume --latest", reason), timeout=timeout, permit=permit)
         else:
             revision = interventions.resume(act("resume", reason))
     click.echo(f"resumed at {revision}")

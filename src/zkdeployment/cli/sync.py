@@ -11,8 +11,10 @@ import click
 
 from zkdeployment import log
 from zkdeployment.adapters.sole import sole_process
+from zkdeployment.cli.options import permit_options
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.publication import Permit
 from zkdeployment.wiring import build_follower, build_syncer
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ _CONFIGURED = "as configured"
 @click.option(
     "--prune", is_flag=True, help="Remove top-level nodes that once were in a .zk file, but are in none any more."
 )
+@permit_options
 @click.option(
     "--interval",
     metavar="[SECONDS]",
@@ -60,6 +63,7 @@ def command(
     dry_run: bool,
     force: bool,
     prune: bool,
+    permit: Permit,
     interval: str | None,
     verbose: bool,
 ) -> None:
@@ -68,6 +72,9 @@ def command(
     Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
     3), or if the tree has errors (1). With --interval it follows the branch until SIGTERM, looks at once at SIGHUP
     and publishes at once for 'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
+
+    Nor is a tip that does not descend from the published revision, or that would remove more than 30 % of the
+    service nodes (3), also with --force: these have options of their own.
 
     Usually only the nodes that differ from the last published text are looked at. What was changed by hand
     elsewhere stays until --force reads everything.
@@ -85,12 +92,12 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
-    if interval is not None and (dry_run or force or prune):
+    if interval is not None and (dry_run or force or prune or permit != Permit()):
         raise ConfigurationError(
-            "--interval follows the branch for good; use --dry-run, --force and --prune without it"
+            "--interval follows the branch for good; use --dry-run, --force, --prune and --allow-… without it"
         )
     if dry_run:
-        _preview(settings, force=force, prune=prune)
+        _preview(settings, force=force, prune=prune, permit=permit)
         return
     directory = settings.require_sync().tree_directory
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
@@ -98,16 +105,16 @@ def command(
             click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
         elif interval is None:
             with build_syncer(settings) as syncer:
-                click.echo(syncer.sync(force=force, prune=prune).sentence)
+                click.echo(syncer.sync(force=force, prune=prune, permit=permit).sentence)
         else:
             _follow(settings)
 
 
-def _preview(settings: Settings, *, force: bool, prune: bool) -> None:
+def _preview(settings: Settings, *, force: bool, prune: bool, permit: Permit) -> None:
     """Use a mirror that is thrown away: the one in use belongs to whoever runs just now."""
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
         with build_syncer(settings, mirror=Path(scratch) / "tree") as syncer:
-            report = syncer.preview(force=force, prune=prune)
+            report = syncer.preview(force=force, prune=prune, permit=permit)
         if report.draft is None:
             click.echo(report.sentence, err=True)
             return

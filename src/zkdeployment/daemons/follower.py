@@ -104,7 +104,7 @@ class Follower:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         try:
-            report = self._syncer.sync(force=True)
+            report = self._syncer.sync(force=True, permit=request.permit)
         except (UnreachableError, RestartError):
             raise
         except ZkdeploymentError as error:

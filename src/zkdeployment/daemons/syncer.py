@@ -11,7 +11,8 @@ from zkdeployment.daemons.drafter import Drafter
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.publication import next_sequence
+from zkdeployment.model.publication import Permit, next_sequence
+from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import (
     Draft,
     Standing,
@@ -52,6 +53,7 @@ class _Order:
     force: bool
     prune: bool
     whole: bool
+    permit: Permit
 
 
 class Syncer:
@@ -63,27 +65,29 @@ class Syncer:
         self._clock = clock
         self._drafter = Drafter(source, store)
 
-    def sync(self, *, force: bool = False, prune: bool = False) -> Report:
-        """Publish the tip if it may be and is not yet; ``force`` publishes it in any case.
+    def sync(self, *, force: bool = False, prune: bool = False, permit: Permit | None = None) -> Report:
+        """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
 
-        ``prune`` removes top-level nodes whose file is gone. Raises ``AllStopError``, ``NotConvergedError``,
-        ``RefusedError`` when somebody else holds the lock, ``SourceError``, ``TreeError`` with all errors of the
-        tree, ``ConflictError`` when others write all the time, ``UnreachableError``. Then nothing was published,
-        or the beginning of a large publication that the next call finishes.
+        ``prune`` removes top-level nodes whose file is gone; what ``permit`` allows is refused otherwise, also by
+        force. Raises ``AllStopError``, ``NotConvergedError``, ``RefusedError`` (somebody else holds the lock, or
+        something is not permitted), ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError``
+        when others write all the time, ``UnreachableError``. Then nothing was published, or the beginning of a
+        large publication that the next call finishes.
         """
+        order = _Order(force, prune, whole=force or prune, permit=permit or Permit())
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             retry=tenacity.retry_if_exception_type(ConflictError),
             reraise=True,
         )
         try:
-            return self._sync(_Order(force, prune, whole=force or prune))
+            return self._sync(order)
         except ConflictError:
-            return retrying(self._sync, _Order(force, prune, whole=True))
+            return retrying(self._sync, replace(order, whole=True))
 
-    def preview(self, *, force: bool = False, prune: bool = False) -> Report:
+    def preview(self, *, force: bool = False, prune: bool = False, permit: Permit | None = None) -> Report:
         """Return what ``sync`` would publish, or raise what it would raise; takes no lock and writes nothing."""
-        order = _Order(force, prune, whole=force or prune)
+        order = _Order(force, prune, whole=force or prune, permit=permit or Permit())
         standing, tip, verdict = self._judge(order)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
@@ -93,6 +97,7 @@ class Syncer:
         standing, tip, verdict = self._judge(order)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
+        origin = self._source.origin(tip)
         lock = self._store.lock()
         if not lock.try_acquire():
             raise RefusedError(
@@ -108,7 +113,15 @@ class Syncer:
             self._store.publish(replace(drafted.publication, sequence=sequence))
         finally:
             lock.release()
-        get_logger().info("published", revision=tip, forced=order.force, changes=drafted.sentence)
+        get_logger().info(
+            "published",
+            revision=tip,
+            author=origin.author,
+            subject=origin.subject,
+            signer=origin.signer,
+            forced=order.force,
+            changes=drafted.sentence,
+        )
         for problem in drafted.warnings:
             get_logger().warning("tree-warning", revision=tip, problem=str(problem))
         return Report(tip, drafted)
@@ -116,8 +129,19 @@ class Syncer:
     def _draft(self, standing: Standing, tip: Revision, order: _Order) -> Draft | None:
         """Work out the publication; ``None`` if the tip is published and there was nothing to prune."""
         drafted = self._drafter.draft(standing, tip, whole=order.whole, prune=order.prune)
-        done = is_up_to_date(standing, tip) and not order.force
-        return None if done and not drafted.publication.change else drafted
+        if is_up_to_date(standing, tip) and not order.force and not drafted.publication.change:
+            return None
+        if not order.permit.mass_removal and not _is_begun(standing, tip):
+            _refuse(removal_refusal(tip, drafted.live.tree, drafted.publication.change))
+        return drafted
+
+    def _check_history(self, standing: Standing, tip: Revision) -> None:
+        """Raise ``RefusedError`` unless the tip comes after what is published."""
+        before = predecessor(standing)
+        if before is None or before == tip:
+            return
+        _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
+        _refuse(date_refusal(tip, self._source.origin(tip), self._source.origin(before)))
 
     def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
@@ -134,4 +158,16 @@ class Syncer:
         verdict = judge(standing, tip=tip, force=order.force, prune=order.prune, firm=firm)
         if cluster is not None and verdict is Verdict.NOT_CONVERGED:
             raise NotConvergedError(refusal(cluster, standing.hosts, tip))
+        if verdict is Verdict.PUBLISH and not order.permit.rewind:
+            self._check_history(standing, tip)
         return standing, tip, verdict
+
+
+def _is_begun(standing: Standing, tip: Revision) -> bool:
+    """Whether a publication of the tip was interrupted: what it is about to remove was looked at then."""
+    return standing.cluster is not None and standing.cluster.importing == tip
+
+
+def _refuse(words: str | None) -> None:
+    if words is not None:
+        raise RefusedError(words)

@@ -10,7 +10,7 @@ class Origin:
     """Who committed a revision, what for and when (seconds since the epoch, as the committer's clock had it).
 
     ``subject`` is the first line of the message. ``signer`` is the name and the fingerprint of the key whose
-    signature was verified; ``None`` where no signatures are asked for.
+    signature was verified; ``None`` where there is no such signature, or none is asked for.
     """
 
     author: str

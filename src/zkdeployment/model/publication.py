@@ -138,6 +138,14 @@ class SyncerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Permit:
+    """What an operator allows this once: to go back in history, to end many services at one stroke."""
+
+    rewind: bool = False
+    mass_removal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationRequest:
     """An operator's wish that the branch's tip be published now, as with ``sync --force``.
 
@@ -148,4 +156,5 @@ class PublicationRequest:
     by: str
     reason: str
     time: float
+    permit: Permit = Permit()
     error: str | None = None

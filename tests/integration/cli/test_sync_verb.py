@@ -142,8 +142,8 @@ def test_a_repository_that_is_not_there_is_refused(sync, tmp_path: Path):
     [
         (("--interval", "soon"), "interval: expected a positive number of seconds, found 'soon'"),
         (("--interval",), "interval not specified in [sync]"),
-        (("--interval", "1", "--force"), "use --dry-run, --force and --prune without it"),
-        (("--interval", "1", "--prune"), "use --dry-run, --force and --prune without it"),
+        (("--interval", "1", "--force"), "--force, --prune and --allow-… without it"),
+        (("--interval", "1", "--prune"), "--force, --prune and --allow-… without it"),
         (("-b", "a b"), "branch: 'a b' cannot be the name of a branch"),
     ],
 )

@@ -22,6 +22,7 @@ from zkdeployment.errors import (
     TreeError,
 )
 from zkdeployment.model.act import Act
+from zkdeployment.model.publication import Permit
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -114,7 +115,7 @@ class TestPublishing:
         publishing.sync()
         publishing.put("/who/web/providers/10.0.0.1:80", {"pid": 1}, ephemeral=True)
         publishing.push("/who\n  /other\n")
-        publishing.sync()
+        publishing.sync(permit=Permit(mass_removal=True))
         assert publishing.nodes() == {
             "/who": {},
             "/who/other": {},
@@ -347,8 +348,10 @@ class Meddling(ZooKeeperPublications):
 
 class TestOthersWriteToo:
     def sync(self, publishing: Publishing, meddle, times: int = 1) -> str:
+        permit = Permit(mass_removal=True)
         with Session(publishing.zookeeper) as session:
-            return Syncer(publishing.source(), Meddling(session, meddle, times), SystemClock()).sync().sentence
+            syncer = Syncer(publishing.source(), Meddling(session, meddle, times), SystemClock())
+            return syncer.sync(permit=permit).sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
         publishing.push(TREE)
@@ -439,7 +442,7 @@ class TestLargeTrees:
     def test_a_publication_killed_on_the_way_is_finished_by_the_next(
         self, publishing: Publishing, monkeypatch: pytest.MonkeyPatch, transactions: int
     ):
-        first = publishing.push(TREE)
+        first = publishing.push("/who\n  /x\n")
         publishing.sync()
         revision = publishing.push(large(1000))
         with monkeypatch.context() as patch:

@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.requests import answer_request, asking, rea
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
-from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.publication import Permit, PublicationRequest
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:
@@ -85,13 +85,15 @@ class Interventions:
         self._retry(resuming)
         return published
 
-    def resume_latest(self, act: Act, *, timeout: float) -> Revision:
+    def resume_latest(self, act: Act, *, timeout: float, permit: Permit | None = None) -> Revision:
         """Ask the syncer to publish the branch's tip, and return the revision once it has.
 
         Raises ``WaitTimeoutError`` when no syncer did within ``timeout`` seconds (the request is taken back then)
         and ``ZkdeploymentError`` with the syncer's words when it could not.
         """
-        request = PublicationRequest(id=uuid.uuid4().hex, by=act.by, reason=act.reason, time=act.time)
+        request = PublicationRequest(
+            id=uuid.uuid4().hex, by=act.by, reason=act.reason, time=act.time, permit=permit or Permit()
+        )
         changed = threading.Event()
         self._session.watch(paths.REQUEST, changed.set)
         self._session.ensure(paths.OURS)

@@ -9,7 +9,7 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.publication import Permit, PublicationRequest
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.session import Session
@@ -53,6 +53,8 @@ def _properties(request: PublicationRequest) -> dict[str, Value]:
         "by": request.by,
         "reason": request.reason,
         "time": request.time,
+        "allow-rewind": request.permit.rewind,
+        "allow-mass-removal": request.permit.mass_removal,
     }
     return properties if request.error is None else properties | {"error": request.error}
 
@@ -65,5 +67,9 @@ def request_from_properties(properties: Properties) -> PublicationRequest:
         by=str(properties.get("by", "")),
         reason=str(properties.get("reason", "")),
         time=float(time) if isinstance(time, int | float) else 0.0,
+        permit=Permit(
+            rewind=properties.get("allow-rewind") is True,
+            mass_removal=properties.get("allow-mass-removal") is True,
+        ),
         error=None if error is None else str(error),
     )

@@ -1,0 +1,241 @@
+"""What the syncer refuses although the fleet would take it, and what an operator may allow."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.repository import make_key, public
+from support.subversion import Subversion
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.svn import SvnSource
+from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.follower import Follower
+from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.errors import RefusedError, SourceError, ZkdeploymentError
+from zkdeployment.model.act import Act
+from zkdeployment.model.publication import Permit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.publishing import Publishing
+    from zkdeployment.ports import TreeSource
+
+
+def tree(services: int, version: str = "1.0") -> str:
+    return "/who\n" + "".join(
+        f"  /s{number} : shop\n    version = {version!r}\n    /deploy\n      /h{number}\n"
+        for number in range(services)
+    )
+
+
+def refused(publishing: Publishing, *, force: bool = False, permit: Permit | None = None) -> str:
+    before = publishing.nodes(), publishing.get("/hosts"), publishing.get("/zkdeployment/targets")
+    with pytest.raises(RefusedError) as error:
+        publishing.sync(force=force, permit=permit)
+    assert error.value.exit_code == 3
+    assert (publishing.nodes(), publishing.get("/hosts"), publishing.get("/zkdeployment/targets")) == before
+    assert publishing.client.get_children("/hosts-lock") == []
+    return str(error.value)
+
+
+class TestHistory:
+    @pytest.mark.parametrize("force", [False, True])
+    def test_a_rewritten_branch_is_refused_until_that_is_allowed(self, publishing: Publishing, force: bool):
+        published = publishing.push(tree(1))
+        publishing.sync()
+        tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
+        words = refused(publishing, force=force)
+        assert words.startswith(
+            f"{tip} is not published: it does not descend from {published}, which is published"
+        )
+        assert "--allow-rewind" in words
+        publishing.sync(force=force, permit=Permit(rewind=True))
+        assert publishing.version == tip
+
+    def test_a_branch_set_back_to_an_older_commit_is_refused(self, publishing: Publishing):
+        first = publishing.push(tree(1))
+        publishing.push(tree(1, "1.1"))
+        publishing.sync()
+        publishing.repository.git("reset", "-q", "--hard", first)
+        assert "does not descend" in refused(publishing)
+
+    def test_a_published_commit_that_nobody_knows_any_more_counts_as_left(self, publishing: Publishing):
+        publishing.push(tree(1))
+        publishing.sync()
+        tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
+        with Session(publishing.zookeeper) as session:
+            fresh = Syncer(publishing.source("another mirror"), ZooKeeperPublications(session), SystemClock())
+            with pytest.raises(RefusedError, match="does not descend"):
+                fresh.sync()
+            fresh.sync(permit=Permit(rewind=True))
+        assert publishing.version == tip
+
+    def test_a_merge_and_a_renamed_branch_go_on(self, publishing: Publishing):
+        publishing.push(tree(1))
+        publishing.sync()
+        publishing.repository.git("checkout", "-q", "-b", "side")
+        publishing.push(tree(1, "1.1"))
+        publishing.repository.git("checkout", "-q", "main")
+        publishing.repository.commit({"README": "x"})
+        publishing.repository.git("merge", "-q", "--no-edit", "side")
+        publishing.repository.git("branch", "-m", "main", "trunk")
+        publishing.sync()
+        assert publishing.version == publishing.repository.git("rev-parse", "HEAD")
+
+    def test_a_stopped_fleet_does_not_forget_what_was_published(self, publishing: Publishing):
+        published = publishing.push(tree(1))
+        publishing.sync()
+        publishing.put("/hosts", {"version": None})
+        publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
+        assert published in refused(publishing, force=True)
+
+    def test_an_interrupted_publication_is_not_left_for_another_history(self, publishing: Publishing):
+        publishing.push(tree(1))
+        publishing.sync()
+        begun = publishing.push(tree(1, "1.1"))
+        publishing.put("/hosts", {"version": publishing.version, "importing": begun})
+        publishing.put("/zkdeployment/targets", {"version": None})
+        publishing.repository.commit({"a.zk": tree(1, "1.2")}, "--amend")
+        assert begun in refused(publishing)
+        publishing.repository.git("reset", "-q", "--hard", begun)
+        publishing.sync()
+        assert publishing.get("/hosts") == {"version": begun}
+
+    def test_a_subversion_tree_goes_forward_only(self, publishing: Publishing, tmp_path: Path):
+        subversion = Subversion(tmp_path / "svn")
+        subversion.commit({"old/a.zk": tree(1)})
+        subversion.commit({"new/a.zk": tree(1, "1.1")})
+
+        def sync(name: str, permit: Permit | None = None) -> str:
+            with Session(publishing.zookeeper) as session:
+                source: TreeSource = SvnSource(f"{subversion.url}/{name}")
+                return Syncer(source, ZooKeeperPublications(session), SystemClock()).sync(permit=permit).sentence
+
+        assert sync("new") == "published 2 (nodes: 4 added; targets: 1 changed)"
+        assert sync("new") == "nothing to do: 2 is published"
+        assert publishing.version == 2
+        with pytest.raises(RefusedError, match=r"^1 is not published: it does not descend from 2"):
+            sync("old")
+        sync("old", Permit(rewind=True))
+        assert publishing.version == 1
+        assert publishing.get("/zkdeployment/targets")["version"] == 1  # type: ignore[index]
+
+    def test_a_tree_that_moves_from_git_to_subversion_needs_a_word(self, publishing: Publishing, tmp_path: Path):
+        publishing.push(tree(1))
+        publishing.sync()
+        subversion = Subversion(tmp_path / "svn")
+        subversion.commit({"a.zk": tree(1)})
+        with Session(publishing.zookeeper) as session:
+            moved = Syncer(SvnSource(subversion.url), ZooKeeperPublications(session), SystemClock())
+            with pytest.raises(RefusedError, match="does not descend"):
+                moved.sync()
+            moved.sync(permit=Permit(rewind=True))
+        assert publishing.version == 1
+
+
+class TestRemoval:
+    @pytest.mark.parametrize("force", [False, True])
+    def test_much_at_once_is_refused_until_that_is_allowed(self, publishing: Publishing, force: bool):
+        publishing.push(tree(10))
+        publishing.sync()
+        tip = publishing.push(tree(6))
+        assert refused(publishing, force=force) == (
+            f"{tip} is not published: it would remove 4 of 10 service nodes (/who/s6, /who/s7, /who/s8, /who/s9),"
+            " more than 30%; if that is meant, use --allow-mass-removal"
+        )
+        publishing.sync(force=force, permit=Permit(mass_removal=True))
+        assert publishing.version == tip
+        assert len(publishing.client.get_children("/who")) == 6
+
+    def test_a_part_may_go(self, publishing: Publishing):
+        publishing.push(tree(10))
+        publishing.sync()
+        tip = publishing.push(tree(7))
+        publishing.sync()
+        assert publishing.version == tip
+
+    def test_an_empty_tree_never_takes_everything_away(self, publishing: Publishing):
+        publishing.push(tree(2))
+        publishing.sync()
+        publishing.push("/who\n")
+        assert "2 of 2 service nodes" in refused(publishing)
+        publishing.push("")
+        publishing.sync()
+        assert set(publishing.targets) == {"h0", "h1"}
+        publishing.repository.commit({"a.zk": None, "README": "x"})
+        with pytest.raises(SourceError, match="has no tree files"):
+            publishing.sync()
+
+    def test_an_interrupted_removal_that_was_allowed_is_finished(self, publishing: Publishing):
+        publishing.push(tree(4))
+        publishing.sync()
+        tip = publishing.push(tree(1))
+        publishing.put("/hosts", {"version": publishing.version, "importing": tip})
+        publishing.put("/zkdeployment/targets", {"version": None})
+        publishing.sync()
+        assert publishing.version == tip
+
+
+class TestSignedHistory:
+    def test_a_back_dated_commit_is_refused(self, publishing: Publishing, tmp_path: Path):
+        key = make_key(tmp_path, "key")
+        signers = tmp_path / "signers"
+        signers.write_text(f"me@example.com {public(key)}\n")
+        config = ("gpg.format=ssh", f"user.signingkey={key}.pub")
+        source = GitSource(publishing.repository.url, tmp_path / "signed" / "tree", allowed_signers=signers, gap=0)
+        now = int(SystemClock().now())
+        first = publishing.repository.commit({"a.zk": tree(1)}, "-S", config=config, date=now - 100)
+        with Session(publishing.zookeeper) as session:
+            syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+            syncer.sync()
+            tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "-S", config=config, date=now - 200)
+            with pytest.raises(RefusedError, match=f"^{tip} is not published: .* 100 s before"):
+                syncer.sync(force=True)
+            assert publishing.version == first
+            signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
+            with pytest.raises(SourceError, match="not allowed"):
+                syncer.sync(force=True)
+
+
+class TestRequests:
+    def ask(self, publishing: Publishing, permit: Permit | None = None) -> object:
+        with Session(publishing.zookeeper) as session:
+            act = Act("me", "resume --latest", "a fix", 0.0)
+            return Interventions(session).resume_latest(act, timeout=60, permit=permit)
+
+    def test_a_daemon_goes_back_only_for_an_operator_who_says_so(self, publishing: Publishing):
+        publishing.push(tree(4))
+        publishing.sync()
+        tip = publishing.repository.commit({"a.zk": tree(1)}, "--amend")
+        session = Session(publishing.zookeeper, session_timeout=6)
+        store = ZooKeeperPublications(session)
+        control = Control(SystemClock())
+        follower = Follower(
+            Syncer(publishing.source(), store, SystemClock()),
+            store,
+            control,
+            connect=session.open,
+            notifier=Notifier({}),
+        )
+        thread = threading.Thread(target=follower.run, args=(3600,))
+        thread.start()
+        try:
+            with pytest.raises(ZkdeploymentError, match="does not descend"):
+                self.ask(publishing)
+            with pytest.raises(ZkdeploymentError, match="service nodes"):
+                self.ask(publishing, Permit(rewind=True))
+            assert self.ask(publishing, Permit(rewind=True, mass_removal=True)) == tip
+            assert publishing.version == tip
+        finally:
+            control.stop()
+            thread.join()
+            session.close()
