@@ -29,9 +29,11 @@ from support.offers import Offer
 from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
+from zkdeployment.sandbox import zookeeper
 from zkdeployment.wiring import build_agent
 
 #: Seconds for anything, and how many agents a process has.
@@ -54,9 +56,12 @@ def measure(scale: Scale) -> Iterator[Result]:
 def _converge(agents: int, hosts: int) -> tuple[float, int]:
     """Return how long a fleet takes for a revision, and how many requests all its agents make."""
     memory = Path("/dev/shm")
+    # Sessions last as long as in production, not as short as tests want them: a thousand agents share a processor.
+    lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
+    patience = mock.patch.object(zookeeper, "_CONFIGURATION", lasting)
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
         directory = Path(scratch)
-        with running_server(directory) as server, Session(server.address) as session:
+        with patience, running_server(directory) as server, Session(server.address) as session:
             repository = FleetRepository(directory / "repository", hosts)
             repository.push()
             source = Fetched(GitSource(repository.url, directory / "mirror"))
@@ -137,6 +142,8 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
 
     offers = _offers()
     with ExitStack() as stack:
+        # Reading all other hosts' names is for the start, which is not measured.
+        stack.enter_context(mock.patch.object(ZooKeeperFleet, "_refuse_name_twice"))
         stack.enter_context(mock.patch("zkdeployment.adapters.zookeeper.session.KazooClient", Counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.ScriptRunner", _NoScripts))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def draw(found: Mapping[str, Sequence[Result]], file: Path) -> None:
     """Write an SVG file."""
     mpl.rcParams["svg.hashsalt"] = "zkdeployment"  # the same results are the same file
+    mpl.rcParams["svg.fonttype"] = "none"
     mpl.rcParams["font.size"] = 9
     figure = Figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
