@@ -161,8 +161,8 @@ def _twice(file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[
     return found
 
 
-def _without(nodes: Mapping[str, Properties], tops: set[str]) -> Mapping[str, Properties]:
-    if nodes.keys().isdisjoint(tops):
+def _without(nodes: Mapping[str, Properties], tops: Collection[str]) -> Mapping[str, Properties]:
+    if not any(top in nodes for top in tops):
         return nodes
     return {path: properties for path, properties in nodes.items() if f"/{_top(path)}" not in tops}
 

@@ -134,7 +134,7 @@ def _link_problems(merged: Merged, damaged: frozenset[str]) -> Iterator[Problem]
 def _follow(tree: Tree, path: str, name: str) -> None:
     if name.endswith(PROPERTY_LINK):
         property_value(tree.properties, path, name.removesuffix(PROPERTY_LINK))
-    else:
+    elif tree.nodes[path][name] not in tree:  # most lead straight to a node
         resolve(tree.properties, f"{path}/{name[:-3]}")
 
 

@@ -86,7 +86,8 @@ class ZooKeeperFleet:
         deadline = time.monotonic() + self._patience
         for _ in range(_ATTEMPTS):
             node = self._wait_for_place(path, host, deadline)
-            self._refuse_name_twice(host)
+            if self._path is None:  # not again in each session: with thousands of hosts that would be a storm
+                self._refuse_name_twice(host)
             adopted = _adopted_version(node)
             try:
                 self._session.commit(*self._registration(path, node, host, adopted))

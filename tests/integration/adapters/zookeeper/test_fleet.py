@@ -138,6 +138,20 @@ def test_the_name_of_another_live_host_is_refused_naming_both(fleet, other, clie
     assert client.get_children("/hosts") == ["2"]
 
 
+def test_who_was_there_first_keeps_its_name_in_a_new_session_without_reading_all_other_hosts(
+    fleet, session, client, monkeypatch
+):
+    fleet.register(HOST)
+    expire(session)
+    put(client, "/hosts/2", {"name": "other"})
+    read = []
+    get_many = session.get_many
+    monkeypatch.setattr(session, "get_many", lambda paths: get_many(read.append(one) or one for one in paths))
+    fleet.update_host(HOST)
+    assert session.get("/hosts/1").owner == session.id
+    assert "/hosts/2" not in read
+
+
 def test_the_name_of_a_host_that_is_not_live_does_not_matter(fleet, client):
     put(client, "/hosts/old", {"name": WEB1.name, "version": "x"})
     fleet.register(HOST)
