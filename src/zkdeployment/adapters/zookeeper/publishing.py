@@ -151,8 +151,9 @@ def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterato
 
 def _target_operations(publication: Publication, situation: Situation) -> Iterator[Operation]:
     touched = publication.targets.keys() if publication.touched is None else publication.touched
+    written: dict[int, str] = {}
     wanted = {
-        paths.target_path(name): encode_assignments(publication.targets[name])
+        paths.target_path(name): _encode_assignments(publication.targets[name], written)
         for name in touched
         if name in publication.targets
     }
@@ -180,10 +181,15 @@ def _closing(publication: Publication, situation: Situation, hosts: int, targets
     ]
 
 
-def encode_assignments(assignments: Sequence[Assignment]) -> bytes:
-    """Return the data of a target's node."""
-    listed = [assignment.to_json() for assignment in assignments]
-    return json.dumps(listed, separators=(",", ":"), sort_keys=True).encode("ascii")
+def _encode_assignments(assignments: Sequence[Assignment], written: dict[int, str]) -> bytes:
+    """Return the data of a target's node.
+
+    ``written`` keeps each assignment's text by its identity: all targets of a service share one.
+    """
+    for one in assignments:
+        if id(one) not in written:
+            written[id(one)] = json.dumps(one.to_json(), separators=(",", ":"), sort_keys=True)
+    return f"[{','.join(written[id(one)] for one in assignments)}]".encode("ascii")
 
 
 def _fits(operations: Sequence[Operation]) -> bool:
@@ -194,10 +200,11 @@ def _chunks(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
     chunk: list[Operation] = []
     taken = 0
     for operation in operations:
-        if chunk and (taken + size(operation) > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= OPERATIONS_LIMIT):
+        more = size(operation)
+        if chunk and (taken + more > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= OPERATIONS_LIMIT):
             yield chunk
             chunk, taken = [], 0
         chunk.append(operation)
-        taken += size(operation)
+        taken += more
     if chunk:
         yield chunk
