@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from importlib import import_module
 
 import click
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.keeping import keep
 from benchmarks.plot import draw
-from benchmarks.results import HEADINGS, SCALES, Result
+from benchmarks.results import HEADINGS, SCALES, Result, Scale
 from zkdeployment import log
 
 NAMES = ("parse", "publish", "watches", "convergence", "memory", "packages")
@@ -22,7 +23,8 @@ NAMES = ("parse", "publish", "watches", "convergence", "memory", "packages")
 @click.option("--full", "scale", flag_value="full", default="full", help="All sizes (the default).")
 @click.option("--quick", "scale", flag_value="quick", help="One small size, few rounds.")
 @click.option("--tiny", "scale", flag_value="tiny", help="Only to see that they run.")
-def main(names: tuple[str, ...], scale: str) -> None:
+@click.option("--agents", multiple=True, type=int, help="Let so many agents converge (may be repeated).")
+def main(names: tuple[str, ...], scale: str, agents: tuple[int, ...]) -> None:
     """Run benchmarks (default: all) and show what they find.
 
     What full sizes find is kept: tests/benchmarks/results, and the README's table and plot.
@@ -33,17 +35,18 @@ def main(names: tuple[str, ...], scale: str) -> None:
     """
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
+    much = replace(SCALES[scale], agents=agents) if agents else SCALES[scale]
     for name in dict.fromkeys(names or NAMES):
-        found = run(name, scale)
+        found = run(name, much)
         if scale == "full":
             keep(name, found, draw)
 
 
-def run(name: str, scale: str) -> list[Result]:
+def run(name: str, scale: Scale) -> list[Result]:
     """Run a benchmark and print its table."""
     table = Table(*HEADINGS, title=name)
     found: list[Result] = []
-    for result in import_module(f"benchmarks.bench_{name}").measure(SCALES[scale]):
+    for result in import_module(f"benchmarks.bench_{name}").measure(scale):
         found.append(result)
         table.add_row(*result.words)
     Console().print(table)
