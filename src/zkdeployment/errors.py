@@ -29,6 +29,12 @@ class RefusedError(ZkdeploymentError):
     exit_code = 3
 
 
+class DeniedError(RefusedError):
+    """ZooKeeper does not allow what was asked for: its access rights are wrong, or ours."""
+
+    retry_helps = True
+
+
 class AllStopError(RefusedError):
     """The cluster version is null: nothing starts, and nothing is published without force."""
 

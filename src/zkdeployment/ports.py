@@ -197,6 +197,9 @@ class ServiceLock(NodeLock, Protocol):
     def begin(self, step: str) -> None:
         """Make sure that it is ours and record the step until ``release``; raises ``LockLostError``."""
 
+    def check_lease(self) -> None:
+        """Raise ``LockLostError`` if ``begin`` was too long ago to be sure of it: this host was asleep."""
+
 
 class FleetStore(Protocol):
     """What the agent sees of the fleet. Every call has a time limit; raises ``UnreachableError``."""

@@ -12,6 +12,7 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.stocktaking import Stocktaking
 from zkdeployment.errors import (
     ConflictError,
+    DeniedError,
     HostFilesError,
     LockLostError,
     RefusedError,
@@ -152,7 +153,7 @@ class Agent:
         finally:
             if not self._followed:  # by the next agent of this process
                 self._doors.notifier.stopping()
-            with contextlib.suppress(UnreachableError, RestartError):
+            with contextlib.suppress(UnreachableError, DeniedError, RestartError):
                 self._doors.fleet.unregister()
 
     def _turn(self) -> Outcome:

@@ -137,11 +137,11 @@ class Executor:
 
     def _take(self, step: Step, lock: ServiceLock | None = None) -> None:
         name = title(step)
-        self._check(step, lock)
-        self._supervisor.show(name, self._done, self._total)
         kind = name.partition(" /")[0].replace(" ", "-")
         deployment = {"deployment": str(step.deployment)} if isinstance(step, Deploy | Undeploy) else {}
         with bound(**deployment), self._supervisor.reporting(name):
+            self._supervisor.show(name, self._done, self._total)
+            self._check(step, lock)  # last: what it finds is not true for long
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             reach(f"before:{kind}")
             match step:
@@ -162,7 +162,7 @@ class Executor:
                     with self._doors.notifier.uninterrupted():
                         self._doors.checkouts.remove(step.package)
                 case Deploy():
-                    self._deploy(step)
+                    self._deploy(step, lock)
                 case RemoveSoftware():
                     with self._doors.notifier.uninterrupted():
                         self._remove_software(step)
@@ -176,7 +176,8 @@ class Executor:
         while pending:
             self._supervisor.check()
             try:
-                found = self._lock_any(pending)
+                with self._supervisor.reporting("lock"):
+                    found = self._lock_any(pending)
             except UnreachableError as error:
                 get_logger().warning("lock-not-taken", reason=str(error))
                 continue
@@ -298,10 +299,12 @@ class Executor:
         reach("before:drop-replaced")
         self._doors.files.drop_managed([step.package])
 
-    def _deploy(self, step: Deploy) -> None:
+    def _deploy(self, step: Deploy, lock: ServiceLock | None) -> None:
         one = step.assignment
         self._doors.files.make_application_directory(one.application)
         script = self._doors.files.script(one.package)
+        if lock is not None:
+            lock.check_lease()
         self._run(step, script)
         reach("before:marker")
         self._doors.files.write_marker(

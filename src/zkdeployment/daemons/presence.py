@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,6 +10,7 @@ import tenacity
 
 from zkdeployment.errors import (
     ConflictError,
+    DeniedError,
     HostFilesError,
     ShutdownError,
     UnreachableError,
@@ -32,6 +34,7 @@ T = TypeVar("T")
 LONGEST_REASON = 2048
 
 _AGAIN = 0.5  # seconds between two attempts to reach ZooKeeper
+_DENIED = 5.0  # the same when it answers that this is not allowed
 _REMIND = 120  # attempts between two log lines about that
 _PACE = 1.0  # seconds between two writes of progress to ZooKeeper
 
@@ -75,24 +78,35 @@ class Presence:
 
     def _insist(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
         trying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(UnreachableError),
-            wait=tenacity.wait_fixed(_AGAIN),
+            retry=tenacity.retry_if_exception_type((UnreachableError, DeniedError)),
+            wait=_pause,
             stop=lambda _: give_up(),
             before_sleep=self._tell_waiting,
             reraise=True,
         )
         try:
-            return trying(call)
-        except UnreachableError as error:
+            answer = trying(call)
+        except (UnreachableError, DeniedError) as error:
             raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
+        if trying.statistics["attempt_number"] > 1:
+            self._note(self.host.step)
+        return answer
 
     def _tell_waiting(self, state: tenacity.RetryCallState) -> None:
         self._doors.notifier.watchdog()
+        if state.attempt_number == 1:
+            self._note("wait for ZooKeeper")
         if state.attempt_number % _REMIND == 1 and state.outcome is not None:
             reason = str(state.outcome.exception())
             get_logger().warning("waiting-for-zookeeper", reason=reason)
             self._doors.notifier.ready()  # an agent without ZooKeeper is up: it must not hold up the boot
             self._doors.notifier.status(f"waiting for ZooKeeper: {reason}")
+
+    def _note(self, step: str | None) -> None:
+        """Say in the status file what a deployment waits for, or that it goes on, and since when."""
+        if self.host.deploying is not None and step is not None:
+            with contextlib.suppress(HostFilesError):  # the next step meets the same trouble, and tells
+                self._doors.files.write_status(self.host.deploying, step)
 
     def _write(self) -> None:
         self._doors.fleet.update_host(self.host)
@@ -194,6 +208,12 @@ class Presence:
 
     def _end(self) -> None:
         self.host = replace(self.host, deploying=None, step=None, steps=None)
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Return seconds until the next attempt: rights are given by people, who are slower than networks."""
+    denied = state.outcome is not None and isinstance(state.outcome.exception(), DeniedError)
+    return _DENIED if denied else _AGAIN
 
 
 def reason(error: Exception) -> str:

@@ -74,6 +74,7 @@ def test_a_deployment_survives_its_leader_and_stands_still_without_a_majority(tm
                 timeout=40,  # the lock's release and the look at the cluster version each have their time limit
             )
             assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0]
+            assert host.status == "wait for ZooKeeper"
             for server in servers:
                 server.start(wait=False)
             wait_until(lambda: host.at("r2"), "r2 with three servers", timeout=40)

@@ -215,8 +215,9 @@ def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host
     assert list(host.root.rglob(".*")) == []
 
 
-def test_an_agent_that_slept_away_its_session_takes_no_step_under_its_lost_lock(fleet, host):
-    with host.process(failpoints="after:lock=freeze") as agent:
+@pytest.mark.parametrize("point", ["after:lock", "before:deploy"])
+def test_an_agent_that_slept_away_its_session_takes_no_step_under_its_lost_lock(fleet, host, point):
+    with host.process(failpoints=f"{point}=freeze") as agent:
         wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it sleeps with the lock")
         wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is lost")
         agent.send_signal(signal.SIGCONT)

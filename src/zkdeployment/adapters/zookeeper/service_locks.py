@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 LOCK_DELAY = 60.0
 
 
+#: A lock is ours for this part of the session timeout after the server said so, even if it sees nothing of us any
+#: more: it may have given us a shorter session than we asked for, but hardly one this short.
+_LEASE = 0.2
+
+
 class LockDelay:
     """Remembers since when (monotonic seconds) a record was in the way, over all attempts at its lock."""
 
@@ -63,6 +68,7 @@ class ServiceLock(ContenderLock):
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
         self._work: Work | None = None
+        self._sure_until = 0.0
         self._record_changed = threading.Event()
 
     def try_acquire(self) -> bool:
@@ -117,6 +123,7 @@ class ServiceLock(ContenderLock):
         ours = Check(f"{self._directory}/{self._node}", 0)
         self._work = Work(self._identity.id, self._identity.name, step, time.time())
         data = encode(self._work.properties())
+        asked = _now()
         try:
             self._session.commit(ours, Create(self._record, data))
         except TransactionError as error:
@@ -127,6 +134,12 @@ class ServiceLock(ContenderLock):
                 self._session.commit(ours, Set(self._record, data, former.version))
             except TransactionError as lost:
                 raise LockLostError(f"the lock {self._directory} is lost: {lost}") from lost
+        self._sure_until = asked + self._session.session_timeout * _LEASE
+
+    def check_lease(self) -> None:
+        """Ask nobody, but raise ``LockLostError`` if it is too long ago that the server said it is ours."""
+        if _now() > self._sure_until:
+            raise LockLostError(f"the lock {self._directory} may be lost: this host stood still after taking it")
 
     def _delayed_by(self, changed: Callable[[], None] | None = None) -> tuple[Work, float] | None:
         """Return another host's record, and for how long it is in the way; ``None`` if none is.
@@ -153,6 +166,11 @@ class ServiceLock(ContenderLock):
             remove_work(self._session, self._name, lambda work: work == self._work)
             self._work = None
         super()._withdraw(node)
+
+
+def _now() -> float:
+    """Return seconds of a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def remove_work(session: Session, name: str, ours: Callable[[Work], bool]) -> bool:

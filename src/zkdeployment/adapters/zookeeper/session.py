@@ -26,7 +26,6 @@ from zkdeployment.adapters.zookeeper.nodes import Node, check_path
 from zkdeployment.adapters.zookeeper.transactions import Create, Operation, TransactionError
 from zkdeployment.errors import (
     ConfigurationError,
-    RefusedError,
     RestartError,
     UnreachableError,
     ZkdeploymentError,
@@ -202,7 +201,7 @@ class Session:
                 flying.append((read, send(read.path)))
             read, result = flying.popleft()
             try:
-                yield read, self._answer(result, time.monotonic() + self.call_timeout)
+                yield read, self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
             except exceptions.NoNodeError:
                 yield read, None
 
@@ -235,7 +234,8 @@ class Session:
         check_path(path)
         try:
             made: str = self._once(
-                lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True)
+                lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True),
+                f"create {path}",
             )
         except exceptions.NoNodeError as error:
             raise TransactionError(
@@ -336,7 +336,7 @@ class Session:
             deadline = time.monotonic() + self.call_timeout
             self._get_ready(deadline)
             try:
-                return self._answer(send(), deadline)
+                return self._answer(send(), deadline, f"read {path}")
             except exceptions.NoNodeError:
                 return None
 
@@ -350,16 +350,16 @@ class Session:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away ({what})") from error
         return found
 
-    def _once(self, send: Callable[[], Any]) -> Any:
+    def _once(self, send: Callable[[], Any], doing: str = "write") -> Any:
         """Write: if the connection drops meanwhile nobody knows whether it was done, so it is not repeated."""
         deadline = time.monotonic() + self.call_timeout
         try:
             self._get_ready(deadline)
-            return self._answer(send(), deadline)
+            return self._answer(send(), deadline, doing)
         except exceptions.ConnectionLoss as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away during a write") from error
 
-    def _answer(self, result: Any, deadline: float) -> Any:
+    def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
         """Wait for an answer; only a missing node and a dropped connection are left to the caller."""
         try:
             return result.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -370,6 +370,6 @@ class Session:
         except exceptions.SessionExpiredError as error:
             raise UnreachableError(f"the session with ZooKeeper at {self.connection} was lost") from error
         except (exceptions.NoAuthError, exceptions.AuthFailedError) as error:
-            raise RefusedError(f"ZooKeeper at {self.connection} denies access: missing rights") from error
+            raise transactions.denied(doing) from error
         except exceptions.KazooException as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kazoo import exceptions
 
 from zkdeployment.adapters.zookeeper.nodes import check_path
-from zkdeployment.errors import ConflictError, RefusedError, TreeError
+from zkdeployment.errors import ConflictError, DeniedError, TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,8 +114,13 @@ _REASONS = {
 }
 
 
+def denied(what: str) -> DeniedError:
+    """Return the error for something that ZooKeeper does not allow; we show it no identity but everyone's."""
+    return DeniedError(f"ZooKeeper does not allow to {what}: missing rights of world:anyone, which is who we are")
+
+
 def check_results(operations: Sequence[Operation], results: Sequence[object]) -> None:
-    """Raise ``TransactionError`` (or ``RefusedError``, for lack of rights) for the operation that failed."""
+    """Raise ``TransactionError`` (or ``DeniedError``, for lack of rights) for the operation that failed."""
     for operation, result in zip(operations, results, strict=True):
         if not isinstance(result, Exception):
             continue
@@ -123,6 +128,6 @@ def check_results(operations: Sequence[Operation], results: Sequence[object]) ->
             continue
         verb = type(operation).__name__.lower()
         if isinstance(result, exceptions.NoAuthError):
-            raise RefusedError(f"ZooKeeper does not allow to {verb} {operation.path}: missing rights")
+            raise denied(f"{verb} {operation.path}")
         reason = _REASONS.get(type(result), type(result).__name__)
         raise TransactionError(f"cannot {verb} {operation.path}: {reason}", operation.path)

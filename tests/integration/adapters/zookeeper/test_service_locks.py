@@ -95,6 +95,19 @@ def test_nothing_begins_under_a_lock_that_was_lost_or_never_taken(session, clien
     assert not client.exists(RECORD)
 
 
+def test_what_the_server_said_of_a_lock_is_not_believed_for_long(session, monkeypatch):
+    mine = lock(session)
+    with pytest.raises(LockLostError, match="may be lost"):
+        mine.check_lease()
+    assert mine.try_acquire()
+    mine.begin("deploy /web/shop 0")
+    mine.check_lease()
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now + session.session_timeout / 3)  # it slept
+    with pytest.raises(LockLostError, match="this host stood still"):
+        mine.check_lease()
+
+
 def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_work(session, other, client):
     lose_at_work(session)
     delay = LockDelay(1.0)

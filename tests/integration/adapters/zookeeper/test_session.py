@@ -23,7 +23,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
 )
 from zkdeployment.errors import (
     ConfigurationError,
-    RefusedError,
+    DeniedError,
     RestartError,
     TreeError,
     UnreachableError,
@@ -164,10 +164,16 @@ def test_a_path_that_would_kill_the_client_is_refused_before(session, path):
 
 def test_missing_rights_are_named(session, client):
     client.create("/guarded", acl=[make_acl("digest", "somebody:xyz", all=True)])
-    with pytest.raises(RefusedError, match="missing rights"):
-        session.get("/guarded")
-    with pytest.raises(RefusedError, match="does not allow to set /guarded"):
-        session.commit(Set("/guarded", b""))
+    for call, denied in (
+        (lambda: session.get("/guarded"), "read /guarded"),
+        (lambda: session.get_many(["/", "/guarded"]), "read /guarded"),
+        (lambda: session.children("/guarded"), "read /guarded"),
+        (lambda: session.commit(Set("/guarded", b"")), "set /guarded"),
+        (lambda: session.commit(Check("/", 0), Create("/guarded/x")), "create /guarded/x"),
+        (lambda: session.enqueue("/guarded/n", b""), "create /guarded/n"),
+    ):
+        with pytest.raises(DeniedError, match=f"does not allow to {denied}: missing rights of world:anyone"):
+            call()
 
 
 def test_reads_go_on_over_a_dropped_connection(zookeeper, proxy):

@@ -1,0 +1,75 @@
+"""Agents that ZooKeeper does not allow what they need: a real server, real access control lists."""
+
+import json
+
+import pytest
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl_credential
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+ADMIN = ("admin", "admins own")
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    fleet.client.add_auth("digest", ":".join(ADMIN))
+    for path in ("/agent-locks/who,myfoo", "/hosts", "/zkdeployment/stops"):
+        fleet.client.ensure_path(path)
+    return host
+
+
+def close(fleet: Fleet, path: str) -> None:
+    """Let nobody but the administrator do anything with a node."""
+    fleet.client.set_acls(path, [make_acl("digest", make_digest_acl_credential(*ADMIN), all=True)])
+
+
+def open_again(fleet: Fleet, path: str) -> None:
+    fleet.client.set_acls(path, OPEN_ACL_UNSAFE)
+
+
+def events(host: AgentHost) -> list[str]:
+    return [json.loads(line)["event"] for line in host.log.read_text().splitlines()]
+
+
+def test_an_agent_that_may_not_register_says_which_node_waits_and_goes_on_when_it_may(fleet, host):
+    close(fleet, "/hosts")
+    with host.process():
+        wait_until(lambda: "waiting-for-zookeeper" in host.log.read_text(), "it waits", timeout=60)
+        assert "ZooKeeper does not allow to " in host.log.read_text()
+        assert "/hosts: missing rights of world:anyone" in host.log.read_text()
+        open_again(fleet, "/hosts")
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+    assert events(host).count("waiting-for-zookeeper") == 1
+
+
+def test_a_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet, host):
+    close(fleet, "/agent-locks/who,myfoo")
+    with host.process() as agent:
+        wait_until(lambda: host.node.get("error"), "the error", timeout=60)
+        assert "does not allow to read /agent-locks/who,myfoo: missing rights" in host.node["error"]
+        assert fleet.version is None
+        assert fleet.calls() == []
+        open_again(fleet, "/agent-locks/who,myfoo")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        assert agent.poll() is None
+
+
+def test_a_failure_that_may_not_be_reported_is_reported_when_it_may(fleet, host):
+    host.fail("/who/myfoo 0")
+    block = host.block()
+    with host.process():
+        wait_until(fleet.calls, "the script", timeout=60)
+        close(fleet, "/zkdeployment/stops")
+        block.unlink()
+        wait_until(lambda: "waiting-for-zookeeper" in host.log.read_text(), "it waits", timeout=60)
+        assert fleet.version == "r1"
+        assert host.status == "error"
+        open_again(fleet, "/zkdeployment/stops")
+        wait_until(lambda: fleet.version is None, "the fleet is stopped", timeout=60)
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
