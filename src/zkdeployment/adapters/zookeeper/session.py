@@ -251,7 +251,6 @@ class Session:
         Also after the connection was lost: read again then. Several changes may come as one call.
         """
         check_path(path)
-
         self.on_change(changed)
         self._watches.append((path, changed))
         watch_data(self._client, path, changed)
