@@ -282,7 +282,7 @@ class PublicationStore(Protocol):
         """
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when an operator may have asked for a publication."""
+        """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""
 
     def request(self) -> PublicationRequest | None:
         """Read the operator's request for a publication, if there is one."""

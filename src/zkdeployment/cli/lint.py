@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,28 +20,67 @@ if TYPE_CHECKING:
 
 
 @click.command("lint")
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--strict", is_flag=True, help="Let warnings fail, too.")
-def command(paths: tuple[str, ...], *, strict: bool) -> None:
+@click.option("--hook", is_flag=True, help="Check what git is about to take: as a pre-commit or pre-receive hook.")
+@click.option(
+    "-b", "--branch", metavar="BRANCH", help="With --hook: the tree's branch; pushes to others are not checked."
+)
+def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None) -> None:
     """Check tree files.
 
     PATH is a file, a directory with *.zk and *.zkx files, or a revision of the git repository around the current
     directory. All files given are checked as one tree. Problems are printed as FILE:LINE:COLUMN: MESSAGE; the
     exit code is 1 if there are errors.
 
+    With --hook it is what git calls: before a commit it checks the index, before a push is taken (lines OLD NEW
+    REF on standard input) the commits that branches are to be at. A branch that is checked cannot be deleted.
+
     \b
     Example:
       zkdeployment lint tree/
       zkdeployment lint --strict web.zk database.zk overrides.zkx
       zkdeployment lint HEAD~1
+      exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
-    files = [file for path in paths for file in _read(path)]
+    if hook == bool(paths):
+        raise click.UsageError("give a PATH to be checked" if not hook else "--hook takes no PATH")
+    if branch is not None and not hook:
+        raise click.UsageError("--branch is for --hook")
+    good = (
+        _check_hook(branch, strict=strict) if hook else _check([f for path in paths for f in _read(path)], strict)
+    )
+    if not good:
+        raise click.exceptions.Exit(1)
+
+
+def _check(files: Sequence[SourceFile], strict: bool) -> bool:
+    """Print all problems of a tree and say whether it is good."""
     found = review(files)
     for problem in found.problems:
         click.echo(str(problem))
     click.echo(_summary(found, len(files)), err=True)
-    if found.errors or (strict and found.problems):
-        raise click.exceptions.Exit(1)
+    return not (found.errors or (strict and found.problems))
+
+
+def _check_hook(branch: str | None, *, strict: bool) -> bool:
+    from zkdeployment.adapters.git import revision_files  # noqa: PLC0415  slow to import, seldom needed
+    from zkdeployment.adapters.git_hooks import read_pushed, staged_files  # noqa: PLC0415
+
+    pushed = read_pushed(sys.stdin)
+    if pushed is None:
+        return _check(staged_files(), strict)
+    good = True
+    for push in pushed:
+        if branch not in (None, push.branch):
+            continue
+        if push.commit is None:
+            click.echo(f"the branch {push.branch} holds a tree: it cannot be deleted", err=True)
+            good = False
+        else:
+            click.echo(f"branch {push.branch} at {push.commit}:", err=True)
+            good = _check(revision_files(Path.cwd(), push.commit), strict) and good
+    return good
 
 
 def _read(name: str) -> Sequence[SourceFile]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import signal
+import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,8 @@ import click
 
 from zkdeployment import log
 from zkdeployment.adapters.sole import sole_process
+from zkdeployment.adapters.zookeeper.notices import give_notice
+from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import permit_options
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
@@ -19,6 +24,9 @@ from zkdeployment.wiring import build_follower, build_syncer
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
+
+#: How long somebody who pushes waits for ZooKeeper, in seconds.
+_PATIENCE = 10.0
 
 #: What click passes for ``--interval`` without a number.
 _CONFIGURED = "as configured"
@@ -53,6 +61,9 @@ _CONFIGURED = "as configured"
     flag_value=_CONFIGURED,
     help="Go on: look again after so many seconds (default: interval of the configuration).",
 )
+@click.option(
+    "--notify", is_flag=True, help="Only tell the syncers that run to look now, as after a push; return at once."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log everything.")
 def command(
     config: Path,
@@ -65,16 +76,16 @@ def command(
     prune: bool,
     permit: Permit,
     interval: str | None,
+    notify: bool,
     verbose: bool,
 ) -> None:
     """Publish the tip of the tree's branch to ZooKeeper, once or again and again.
 
     Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
-    3), or if the tree has errors (1). With --interval it follows the branch until SIGTERM, looks at once at SIGHUP
-    and publishes at once for 'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
-
-    Nor is a tip that does not descend from the published revision, or that would remove more than 30 % of the
-    service nodes (3), also with --force: these have options of their own.
+    3), or if the tree has errors (1). Nor is, also with --force, a tip that does not descend from the published
+    revision or would remove more than 30 % of the service nodes (3). With --interval it follows the branch until
+    SIGTERM and looks at once at SIGHUP, after --notify (a git server's post-receive hook may call that), and for
+    'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
 
     Usually only the nodes that differ from the last published text are looked at. What was changed by hand
     elsewhere stays until --force reads everything.
@@ -83,6 +94,7 @@ def command(
     Example:
       zkdeployment sync --dry-run /etc/zkdeployment/zkdeployment.cfg
       zkdeployment sync /etc/zkdeployment/zkdeployment.cfg --interval 60
+      zkdeployment sync --notify /etc/zkdeployment/zkdeployment.cfg
     """
     log.configure(verbose=verbose)
     given = {
@@ -92,10 +104,15 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
+    if notify and (interval is not None or dry_run or force or prune or permit != Permit()):
+        raise ConfigurationError("--notify only tells others to look; use it without other options")
     if interval is not None and (dry_run or force or prune or permit != Permit()):
         raise ConfigurationError(
             "--interval follows the branch for good; use --dry-run, --force, --prune and --allow-… without it"
         )
+    if notify:
+        _notify(settings.zookeeper)
+        return
     if dry_run:
         _preview(settings, force=force, prune=prune, permit=permit)
         return
@@ -108,6 +125,22 @@ def command(
                 click.echo(syncer.sync(force=force, prune=prune, permit=permit).sentence)
         else:
             _follow(settings)
+
+
+def _notify(connection: str) -> None:
+    """Tell syncers to look, and the caller whether there seems to be one."""
+    by = f"{getpass.getuser()} on {socket.gethostname()}"
+    with Session(connection, call_timeout=_PATIENCE) as session:
+        last = give_notice(session, by)
+    if last is None:
+        click.echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
+    elif (silent := time.time() - last.time) > 2 * last.interval + _PATIENCE:
+        click.echo(
+            f"the last syncer ({last.by}) has been silent for {silent:.0f} s: what was pushed waits for the next",
+            err=True,
+        )
+    else:
+        click.echo(f"told the syncer ({last.by}) to look now", err=True)
 
 
 def _preview(settings: Settings, *, force: bool, prune: bool, permit: Permit) -> None:

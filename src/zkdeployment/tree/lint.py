@@ -12,6 +12,7 @@ from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.layers import FilePlace, Merged, merge, tops
 from zkdeployment.tree.links import MissingError, property_value, resolve
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.tree.suspicions import suspicions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,9 +60,12 @@ def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
     problems += merged.problems
     if not parsed:
         problems.append(Problem("no tree file found: expected at least one *.zk or *.zkx"))
-    for file in parsed:
+    for source, file in read.items():
         problems += _reserved_problems(file)
-    damaged = frozenset(problem.path for problem in problems if problem.path is not None)
+        problems += suspicions(source.content, file)
+    damaged = frozenset(
+        problem.path for problem in problems if problem.path is not None and problem.severity is Severity.ERROR
+    )
     problems += _link_problems(merged, damaged)
     return Linted(merged, tuple(sort_problems(problems)), read)
 

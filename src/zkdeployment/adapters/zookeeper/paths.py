@@ -15,6 +15,7 @@ STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 INVENTORY = f"{OURS}/inventory"
 REQUEST = f"{OURS}/request"
+NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
 SYNCER = f"{OURS}/syncer"
 

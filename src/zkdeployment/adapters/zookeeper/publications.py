@@ -86,8 +86,9 @@ class ZooKeeperPublications:
             self._session.commit(*operations)
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when an operator may have asked for a publication."""
+        """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""
         self._session.watch(paths.REQUEST, changed)
+        self._session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
         """Read the operator's request for a publication, if there is one that was not answered yet."""

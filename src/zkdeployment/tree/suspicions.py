@@ -1,0 +1,77 @@
+"""What a tree file says that may not be meant: values that look like secrets, names that only look the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import is_secret, without_passwords
+from zkdeployment.model.problem import Problem, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.tree import Properties, Value
+    from zkdeployment.tree.parse import ParsedFile
+
+#: Without any of these in its text a file has no secrets: most files are done with at once.
+_HINT = re.compile(
+    rb"pass|token|secret|credential|api[_-]?key|authorization|-----BEGIN|://[^\s/]*@|AKIA", re.IGNORECASE
+)
+
+#: What is a secret under any name: private keys, and the keys of a well-known cloud.
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
+
+#: A secret may be named: by the file that it is in, or by where another program finds it.
+_REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTALL)
+
+
+def suspicions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
+    """Find what is suspicious in a file; ``content`` is its text."""
+    if _HINT.search(content):
+        for path, properties in file.tree.nodes.items():
+            for name in _secrets(properties):
+                words = (
+                    f"{name} looks like a secret, which everyone who sees the tree could read;"
+                    " put it into a file on the host, and its path here"
+                )
+                yield _problem(file, path, words, Severity.WARNING)
+    if not content.isascii():
+        for path, properties in file.tree.nodes.items():
+            for name in _twins(properties):
+                words = f"the property {name!a} is there twice, in two spellings of Unicode that look the same"
+                yield _problem(file, path, words, Severity.ERROR)
+
+
+def _secrets(properties: Properties) -> Iterator[str]:
+    """Name the properties with a value that looks like a secret."""
+    return (name for name, value in properties.items() if _looks_secret(name, value))
+
+
+def _looks_secret(name: str, value: Value) -> bool:
+    match value:
+        case str():
+            if _KEY.search(value) or without_passwords(value) != value:
+                return True
+            return bool(value) and is_secret(name) and _REFERENCE.fullmatch(value) is None
+        case dict():
+            return any(_looks_secret(key, one) for key, one in value.items())
+        case list():
+            return any(_looks_secret(name, one) for one in value)
+        case _:
+            return False
+
+
+def _twins(properties: Properties) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in properties:
+        composed = unicodedata.normalize("NFC", name)
+        if composed in seen:
+            yield name
+        seen.add(composed)
+
+
+def _problem(file: ParsedFile, path: str, words: str, severity: Severity) -> Problem:
+    line, column = file.positions[path]
+    return Problem(words, file.name, line, column, path, severity)

@@ -1,0 +1,211 @@
+"""The samples of etc/git in real repositories, with real commits and pushes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.publishing import Publishing
+from support.repository import Repository
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kazoo.client import KazooClient
+
+SAMPLES = Path(__file__).parents[3] / "etc" / "git"
+GOOD = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
+BAD = "/who\n  x = open('f')\n  y z\n"
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hooks find the program."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+class Server:
+    """A bare repository, and a clone from which to push."""
+
+    def __init__(self, directory: Path, *hooks: str) -> None:
+        self.bare = directory / "tree.git"
+        self.clone = Repository(directory / "clone")
+        self.clone.git("init", "-q", "--bare", "--initial-branch=main", str(self.bare))
+        self.clone.git("remote", "add", "origin", str(self.bare))
+        for hook in hooks:
+            shutil.copy(SAMPLES / hook, self.bare / "hooks" / hook)
+
+    def push(self, *words: str) -> tuple[bool, str]:
+        """Push; return whether it was taken, and what the server said."""
+        done = subprocess.run(
+            ["git", "push", "origin", *words],
+            cwd=self.clone.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode == 0, done.stderr
+
+    @property
+    def branches(self) -> dict[str, str]:
+        """The branches and where they are."""
+        listed = self.clone.git("ls-remote", "--heads", str(self.bare)).splitlines()
+        return {name.removeprefix("refs/heads/"): tip for tip, name in (line.split("\t") for line in listed)}
+
+
+class TestPreReceive:
+    @pytest.fixture
+    def server(self, tmp_path: Path) -> Server:
+        return Server(tmp_path, "pre-receive")
+
+    def test_a_good_tree_is_taken_and_a_bad_one_rejected_with_all_its_problems(self, server: Server):
+        good = server.clone.commit({"a.zk": GOOD})
+        assert server.push("main")[0]
+        server.clone.commit({"a.zk": BAD, "b.zk": "/hosts\n"})
+        taken, said = server.push("main")
+        assert not taken
+        for place in ("remote: a.zk:2:7: ", "remote: a.zk:3:3: ", "remote: b.zk:1:1: "):
+            assert place in said
+        assert server.branches == {"main": good}
+
+    def test_what_stands_in_the_work_tree_of_whoever_pushes_does_not_matter(self, server: Server):
+        server.clone.commit({"a.zk": GOOD})
+        server.clone.write({"a.zk": BAD})
+        assert server.push("main")[0]
+
+    def test_other_branches_and_tags_may_hold_anything(self, server: Server):
+        server.clone.commit({"a.zk": BAD})
+        server.clone.git("branch", "draft")
+        server.clone.git("tag", "v1")
+        assert server.push("draft", "v1")[0]
+        assert server.push("--delete", "draft")[0]
+        assert not server.push("draft", "main")[0]
+        assert server.branches == {}
+
+    def test_the_branch_cannot_be_deleted(self, server: Server):
+        good = server.clone.commit({"a.zk": GOOD})
+        server.push("main")
+        server.clone.git("config", "--file", str(server.bare / "config"), "receive.denyDeleteCurrent", "ignore")
+        taken, said = server.push("--delete", "main")
+        assert not taken
+        assert "the branch main holds a tree: it cannot be deleted" in said
+        assert server.branches == {"main": good}
+
+    def test_a_commit_without_a_tree_or_with_a_link_is_rejected(self, server: Server):
+        server.clone.commit({"README": "x"})
+        taken, said = server.push("main")
+        assert (taken, "has no tree files" in said) == (False, True)
+        (server.clone.directory / "a.zk").symlink_to("/etc/passwd")
+        server.clone.commit({"b.zk": GOOD})
+        taken, said = server.push("main")
+        assert (taken, "is a symbolic link" in said) == (False, True)
+        assert "Traceback" not in said
+
+    def test_without_a_branch_every_one_is_checked_and_warnings_may_fail(self, server: Server):
+        hook = server.bare / "hooks" / "pre-receive"
+        hook.write_text("#!/bin/sh\nexec zkdeployment lint --hook --strict\n")
+        server.clone.commit({"a.zk": "/who\n  password = 'x'\n"})
+        server.clone.git("branch", "other")
+        taken, said = server.push("other")
+        assert (taken, "looks like a secret" in said) == (False, True)
+        hook.write_text("#!/bin/sh\nexec zkdeployment lint --hook\n")
+        assert server.push("other")[0]
+
+
+class TestPreCommit:
+    @pytest.fixture
+    def clone(self, tmp_path: Path) -> Repository:
+        clone = Repository(tmp_path / "clone")
+        shutil.copy(SAMPLES / "pre-commit", clone.directory / ".git" / "hooks" / "pre-commit")
+        return clone
+
+    def test_what_is_to_be_committed_is_checked_not_what_lies_around(self, clone: Repository):
+        clone.write({"a.zk": GOOD})
+        clone.git("add", "a.zk")
+        clone.write({"a.zk": BAD})
+        clone.git("commit", "-q", "-m", "good")
+        with pytest.raises(subprocess.CalledProcessError) as error:
+            clone.git("commit", "-q", "-a", "-m", "bad")
+        assert "a.zk:2:7: " in error.value.stdout + error.value.stderr
+        assert clone.git("rev-list", "--count", "HEAD") == "1"
+        clone.write({"a.zk": GOOD + "  /x\n", "b.zk": BAD})
+        clone.git("add", "b.zk")
+        clone.git("commit", "-q", "-m", "a part", "a.zk")
+        assert clone.git("ls-files") == "a.zk\nb.zk"
+
+    def test_a_tree_without_files_is_refused(self, clone: Repository):
+        clone.write({"README": "x"})
+        clone.git("add", "README")
+        with pytest.raises(subprocess.CalledProcessError) as error:
+            clone.git("commit", "-q", "-m", "nothing")
+        assert "has no tree files" in error.value.stderr
+
+
+class TestPostReceive:
+    @pytest.fixture
+    def publishing(self, tmp_path: Path, zookeeper: str, client: KazooClient) -> Publishing:
+        return Publishing(tmp_path, zookeeper, client)
+
+    @pytest.fixture
+    def server(self, publishing: Publishing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+        config = tmp_path / "x.cfg"
+        server = Server(tmp_path, "post-receive")
+        config.write_text(
+            f"[zkdeployment]\nzookeeper = {publishing.zookeeper}\n"
+            f"[sync]\nurl = {server.bare}\ntree-directory = {tmp_path}/var/tree\n"
+        )
+        monkeypatch.setenv("ZKDEPLOYMENT_CONFIG", str(config))
+        return server
+
+    @pytest.fixture
+    def syncer(self, server: Server, publishing: Publishing) -> Iterator[None]:
+        first = server.clone.commit({"a.zk": GOOD})
+        server.push("main")
+        argv = [
+            sys.executable,
+            "-m",
+            "zkdeployment",
+            "sync",
+            os.environ["ZKDEPLOYMENT_CONFIG"],
+            "--interval",
+            "3600",
+        ]
+        with subprocess.Popen(argv) as process:
+            wait_until(lambda: publishing.version == first, "the first revision is published", 60)
+            wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life", 60)
+            yield
+            process.terminate()
+
+    @pytest.mark.usefixtures("syncer")
+    def test_a_push_is_published_at_once(self, server: Server, publishing: Publishing):
+        second = server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})
+        taken, said = server.push("main")
+        assert taken
+        assert "remote: told the syncer (syncer on" in said
+        wait_until(lambda: publishing.version == second, "the second revision is published", 60)
+
+    def test_without_a_syncer_a_push_is_taken_and_that_is_said(self, server: Server, publishing: Publishing):
+        server.clone.commit({"a.zk": GOOD})
+        taken, said = server.push("main")
+        assert taken
+        assert "remote: no syncer follows the branch: what was pushed waits for the next sync" in said
+        publishing.put("/zkdeployment/syncer", {"by": "a syncer of old", "said": "", "interval": -100.0})
+        server.clone.commit({"a.zk": GOOD + "  /x\n"})
+        assert "remote: the last syncer (a syncer of old) has been silent for" in server.push("main")[1]
+
+    def test_a_notice_ends_no_stop(self, server: Server, publishing: Publishing, syncer: None):
+        del syncer
+        publishing.put("/hosts", {"version": None})
+        server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})
+        assert server.push("main")[0]
+        wait_until(
+            lambda: "ALL STOP" in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "it looked", 60
+        )
+        assert publishing.version is None

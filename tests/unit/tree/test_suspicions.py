@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from zkdeployment.model.problem import Severity
+from zkdeployment.model.publication import SourceFile
+from zkdeployment.tree.lint import lint
+
+
+def found(text: str) -> list[str]:
+    return [str(problem) for problem in lint([SourceFile("a.zk", text.encode())]).problems]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password = 'hunter2'",
+        "DB_PASSWORD = 'hunter2'",
+        "api-key = 'abc'",
+        "settings = {'user': 'me', 'secret': 'x'}",
+        "tokens = ['a', 'b']",
+        "database = 'postgres://me:hunter2@db/x'",
+        "note = '-----BEGIN RSA PRIVATE KEY-----'",
+        "key = 'AKIAIOSFODNN7EXAMPLE'",
+    ],
+)
+def test_what_looks_like_a_secret_is_warned_of_without_showing_it(line: str):
+    (problem,) = lint([SourceFile("a.zk", f"/a\n  /b\n    {line}\n".encode())]).problems
+    assert problem.severity is Severity.WARNING
+    assert str(problem).startswith("a.zk:2:3: /a/b: warning: ")
+    assert f"{line.split(' = ', maxsplit=1)[0]} looks like a secret" in str(problem)
+    assert "hunter2" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password = '/etc/secrets/db'",
+        "password-file = 'file:///etc/secrets/db'",
+        "token = '${TOKEN}'",
+        "password = ''",
+        "tokens = 5",
+        "secret = None",
+        "passenger = 'x'",
+        "url = 'https://db.example.com/x'",
+        "public = '-----BEGIN PUBLIC KEY-----'",
+    ],
+)
+def test_where_a_secret_is_may_be_said(line: str):
+    assert found(f"/a\n  {line}\n") == []
+
+
+def test_names_that_only_look_the_same_are_an_error():
+    (problem,) = found("/a\n  gr\u00f6\u00dfe = 1\n  gro\u0308\u00dfe = 2\n")
+    assert problem.startswith("a.zk:1:1: /a: the property 'gro\\u0308\\xdfe' is there twice")
+
+
+def test_a_name_in_one_spelling_is_fine_wherever_it_stands():
+    assert found("/a\n  gr\u00f6\u00dfe = 1\n  /b\n    gro\u0308\u00dfe = 2\n") == []
+
+
+def test_a_suspicion_does_not_hide_where_links_lead():
+    assert any("/a/nowhere" in words for words in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
