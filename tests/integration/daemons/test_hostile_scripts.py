@@ -49,7 +49,7 @@ def test_a_script_that_hangs_and_will_not_go_is_killed_and_stops_the_fleet(fleet
 
 
 def test_an_agent_at_work_on_an_endless_line_does_not_grow(fleet, host):
-    put_script(host.root, "foo", "#!/bin/sh\nexec head -c 300000000 /dev/zero\n")
+    put_script(host.root, "foo", "#!/bin/sh\nexec head -c 150000000 /dev/zero\n")
     host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
     fleet.set_version(False)
     with host.process("--verbose") as child:

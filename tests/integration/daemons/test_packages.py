@@ -56,7 +56,7 @@ def test_a_program_that_keeps_changing_packages_stops_the_fleet_in_the_end(fleet
     others = [offer.package for offer in CATALOGUE if offer.name != "foo"]
     host.packages = Disturbed(fake, lambda number: fake.put(others[number]), times=len(others))
     with host.agent():
-        wait_until(lambda: "error" in host.node, "the failure")
+        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
         assert "another program has changed packages" in host.node["error"]
     assert fleet.version is None
     assert host.packages.commits == 4
@@ -67,5 +67,5 @@ def test_a_change_that_failed_for_good_is_not_tried_again(fleet, host):
     fleet.service("/who/myfoo", "last-aid", "2.0", h1=1)
     host.packages = Disturbed(fake, lambda _: None, times=0)
     with host.agent():
-        wait_until(lambda: "error" in host.node, "the failure")
+        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
     assert host.packages.commits == 1
