@@ -248,9 +248,21 @@ def test_a_package_for_another_kind_of_machine_is_named_with_it(host, tmp_path):
     define = ["--define", f"_topdir {tmp_path}/built"]
     process.run(["rpmbuild", "-bb", "--target", "s390x-linux", *define, str(spec)], timeout=60).check()
     host.repository.add([*(tmp_path / "built/RPMS/s390x").glob("*.rpm")])
-    with pytest.raises(PackageError, match=r"no repository has what is asked for: .*alien-1\.0-1\.s390x"):
+    with pytest.raises(PackageError, match=r"alien-1\.0-1\.s390x does not have a compatible architecture"):
         make(host, {"alien": "1.0"})
     assert host.installed == set()
+
+
+@pytest.mark.parametrize("other", ["unsigned-1.0-1.noarch.rpm", "foo-1.0-1.noarch.rpm"])
+def test_files_that_are_not_those_that_were_checked_are_not_installed(host, other):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    transaction = host.manager.prepare(change({"foo": "1.1"}, "bar"))
+    (prepared,) = transaction.directory.glob("foo-1.1*.rpm")
+    prepared.write_bytes((host.repository.directory / other).read_bytes())
+    host.lose_repository()
+    with pytest.raises(PackageError):
+        host.manager.commit(transaction)
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
 
 
 def test_repositories_may_be_enabled_by_their_id(host):
