@@ -17,7 +17,7 @@ from zkdeployment.model.cluster import short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_COLOURS = {
+COLOURS = {
     HostState.CONVERGED: "green",
     HostState.BEHIND: "yellow",
     HostState.DEPLOYING: "cyan",
@@ -46,7 +46,7 @@ def render(status: FleetStatus) -> RenderableType:
             host.name,
             host.id,
             host.role or "-",
-            Text(host.state.value, style=_COLOURS[host.state]),
+            Text(host.state.value, style=COLOURS[host.state]),
             _version(host.version),
             _version(host.wanted),
             step,

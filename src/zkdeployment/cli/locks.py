@@ -109,13 +109,13 @@ def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Table:
         who = Text("-" if holder is None else holder.identity)
         if is_orphaned(lock, registered):
             who.append(" not registered", style="red")
-        work = Text("" if lock.work is None else f"{lock.work.step} ({age(now - lock.work.since)})")
+        work = Text("" if lock.work is None else lock.work.step)
         if lock.left is not None:
             work = Text(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
         table.add_row(
             Text(f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name),
             who,
-            Text("" if holder is None else age(now - holder.since)),
+            Text("" if holder is None else age(now - lock.since)),
             work,
             Text(_waiting(lock, now)),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rich.live import Live
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.fleet_table import console_for, render
+from zkdeployment.cli.fleet_watch import watch as watch_fleet
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_verdict
 
@@ -26,7 +28,7 @@ _EXIT = {Verdict.REACHED: 0, Verdict.STOPPED: 3, Verdict.WAITING: 5}
 
 @click.command(name="status")
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
-@click.option("--watch", is_flag=True, help="Show it until interrupted.")
+@click.option("--watch", is_flag=True, help="Show what goes on until interrupted.")
 @click.option(
     "--wait",
     metavar="[REV]",
@@ -43,22 +45,25 @@ def command(
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
     HOST is a host's id or name; without one, all hosts are shown. Exits with 0 when they are converged, else 4.
-    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout.
+    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout. With --watch:
+    what goes on, live, until Ctrl-C; where the output is no terminal, a line for each change.
 
     \b
     Example:
       zkdeployment status
+      zkdeployment status --watch
       zkdeployment status --wait --timeout 600
       zkdeployment status app1.example.com -o json
     """
     with Session(connection, session_timeout=10) as session:
-        operations = Operations(session)
+        operations, changed = Operations(session), threading.Event()
 
         def look() -> FleetStatus:
             return fleet_status(operations.snapshot(), asked=hosts)
 
         if watch:
-            _follow(look, lambda _status: False, timeout)
+            operations.watch(changed.set)
+            watch_fleet(look, changed, timeout)
             return
         if wait is None:
             status = look()

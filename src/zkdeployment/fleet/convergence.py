@@ -76,7 +76,7 @@ def _halts(status: FleetStatus) -> Iterator[_Finding]:
     state = None if status.cluster is None else status.cluster.state
     told = _some([str(stop) for stop in status.stops])
     if state is ClusterState.HELD:
-        yield Health.WARNING, f"Held: {told or 'the cluster version was set to false'}"
+        yield Health.WARNING, f"Cluster is {told or 'held: the version was set to false'}"
     if state is ClusterState.STOPPED:
         by_operators = bool(status.stops) and all(stop.by is not None for stop in status.stops)
         health = Health.WARNING if by_operators else Health.CRITICAL
@@ -122,7 +122,7 @@ def _old_locks(snapshot: Snapshot, locks: Sequence[Lock], now: float, limits: Li
         holder = lock.holder
         if holder is None:
             continue
-        held = max(0.0, now - holder.since)
+        held = max(0.0, now - lock.since)
         health, crossed = limits.judge(held / 60)
         if is_orphaned(lock, registered):
             health, crossed = max(health, Health.WARNING), "not registered"

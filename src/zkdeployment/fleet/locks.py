@@ -112,4 +112,4 @@ def _work_json(work: Work | None) -> dict[str, Value] | None:
 
 
 def _times(lock: Lock) -> list[float]:
-    return [one.since for one in lock.contenders[:1]] + ([lock.work.since] if lock.work else [])
+    return [lock.since] if lock.holder is not None else [lock.work.since] if lock.work is not None else []

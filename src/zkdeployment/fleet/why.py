@@ -233,7 +233,7 @@ def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) 
     facts = [f"it is number {place} of {len(lock.contenders) - 1} in the queue, for {waited}"]
     advice = [f"'zkdeployment why {holder.host_id}' says what the holder is doing"] if holder.host_id else []
     if lock.work is not None:
-        facts.append(f"the holder is at {lock.work.step}, since {age(now - lock.work.since)}")
+        facts.append(f"the holder is at {lock.work.step}")
     elif other is not None and other.step is not None:
         facts.append(f"the holder is at: {other.step}")
     if lock.kind is LockKind.ROLE and (other is None or other.error is not None):
@@ -244,7 +244,7 @@ def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) 
         )
     return Answer(
         Cause.LOCK,
-        f"{host.identity} waits for {lock}, which {holder.identity} has for {age(now - holder.since)}.",
+        f"{host.identity} waits for {lock}, which {holder.identity} has for {age(now - lock.since)}.",
         tuple(facts),
         tuple(advice),
     )

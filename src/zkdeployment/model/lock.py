@@ -63,5 +63,15 @@ class Lock:
     @property
     def left(self) -> Work | None:
         """What a host was at when it lost the lock: until that is over, or the lock delay, nobody may use it."""
-        mine = self.holder is not None and self.work is not None and self.work.host_id == self.holder.host_id
-        return None if mine else self.work
+        return None if self._is_holders_work else self.work
+
+    @property
+    def since(self) -> float:
+        """Since when the holder works under it, or at least contends for it; 0 if nobody does."""
+        if self.work is not None and self._is_holders_work:
+            return self.work.since
+        return 0.0 if self.holder is None else self.holder.since
+
+    @property
+    def _is_holders_work(self) -> bool:
+        return self.holder is not None and self.work is not None and self.work.host_id == self.holder.host_id

@@ -69,7 +69,7 @@ def test_who_has_who_waits_and_what_is_done_under_it(run, hosts, client):
     assert lines[0].split() == ["LOCK", "HOLDER", "FOR", "AT", "WORK", "WAITING"]
     assert "role web" in lines[2]
     assert "h9.example.com (h9) not registered" in lines[2]
-    assert "deploy /shop/web 0 (" in out
+    assert "deploy /shop/web 0" in out
     assert "h2.example.com (h2) " in out
     assert "syncer on s1 (process 7)" in out
     assert "empty" not in out

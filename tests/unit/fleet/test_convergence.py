@@ -77,7 +77,12 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             "ALL STOP: app2 (h2) failed at deploy /web 0 of r2: exit / status 1, stopped by ann@adm1: it smells",
         ),
         (judge(Cluster(None), host(), stops=(OPERATOR,)), 1, "ALL STOP: stopped by ann@adm1: it smells"),
-        (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Held: the cluster version was set to false"),
+        (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Cluster is held: the version was set to false"),
+        (
+            judge(Cluster(False), host(), stops=(Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW)),)),
+            1,
+            "Cluster is held by ann@adm1: rack 7",
+        ),
         (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
         (judge(Cluster("r1", importing="r2"), host()), 1, "r2 is being published for 20 min"),
         (

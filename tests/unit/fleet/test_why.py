@@ -161,7 +161,7 @@ def test_a_wait_names_the_place_and_what_the_holder_does():
     answer = explain(RUNNING, DEPLOYING, locks=[lock])
     assert answer.facts == (
         "it is number 2 of 2 in the queue, for 40 s",
-        "the holder is at deploy /web 0, since 2 min",
+        "the holder is at deploy /web 0",
     )
     assert answer.advice == ("'zkdeployment why h2' says what the holder is doing",)
 
