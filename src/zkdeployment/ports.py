@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Packages
     from zkdeployment.model.origin import Origin
@@ -248,6 +249,9 @@ class FleetStore(Protocol):
 
     def publish_inventory(self, known: KnownHost) -> None:
         """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""
+
+    def record_result(self, revision: Revision, result: HostResult) -> None:
+        """Record in the history how the publication of a revision went here; not for a version set by hand."""
 
 
 class PublicationStore(Protocol):

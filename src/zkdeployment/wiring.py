@@ -142,7 +142,7 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
     Raises ``UnreachableError``.
     """
     with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
-        yield Syncer(_source(settings, mirror), ZooKeeperPublications(session), SystemClock())
+        yield Syncer(_source(settings, mirror), _publications(settings, session), SystemClock())
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     """Give the syncer that follows the branch, and what wakes and ends it; nothing is contacted before it runs."""
     session = Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
-        store = ZooKeeperPublications(session)
+        store = _publications(settings, session)
         control = Control(SystemClock())
         syncer = Syncer(_source(settings), store, SystemClock())
         yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
@@ -171,6 +171,10 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
         tip = source.fetch()
         revision = tip if name is None or branch is not None else name
         return revision, source.files(revision)
+
+
+def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:
+    return ZooKeeperPublications(session, history=settings.require_sync().history)
 
 
 def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:

@@ -19,6 +19,7 @@ VERBS = {
     "config": ("config", "Check a configuration file."),
     "forget": ("forget", "Forget hosts that are gone for good."),
     "hold": ("hold", "Hold all hosts until the next push."),
+    "history": ("history", "Show what was published, and how it went."),
     "lint": ("lint", "Check tree files."),
     "locks": ("locks", "Show who has and who waits for locks; free one."),
     "monitor": ("monitor", "Nagios check of this host."),

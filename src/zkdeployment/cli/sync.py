@@ -16,9 +16,11 @@ from zkdeployment import log
 from zkdeployment.adapters.sole import sole_process
 from zkdeployment.adapters.zookeeper.notices import give_notice
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import permit_options
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.history import Forced
 from zkdeployment.model.publication import Permit
 from zkdeployment.wiring import build_follower, build_syncer
 
@@ -64,6 +66,7 @@ _CONFIGURED = "as configured"
 @click.option(
     "--notify", is_flag=True, help="Only tell the syncers that run to look now, as after a push; return at once."
 )
+@reason_option(required=False)
 @click.option("-v", "--verbose", is_flag=True, help="Log everything.")
 def command(
     config: Path,
@@ -77,6 +80,7 @@ def command(
     permit: Permit,
     interval: str | None,
     notify: bool,
+    reason: str,
     verbose: bool,
 ) -> None:
     """Publish the tip of the tree's branch to ZooKeeper, once or again and again.
@@ -104,12 +108,8 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
-    if notify and (interval is not None or dry_run or force or prune or permit != Permit()):
-        raise ConfigurationError("--notify only tells others to look; use it without other options")
-    if interval is not None and (dry_run or force or prune or permit != Permit()):
-        raise ConfigurationError(
-            "--interval follows the branch for good; use --dry-run, --force, --prune and --allow-… without it"
-        )
+    _check_alone(notify, interval, more=dry_run or force or prune or permit != Permit())
+    forced = _forced(reason, force=force)
     if notify:
         _notify(settings.zookeeper)
         return
@@ -122,9 +122,19 @@ def command(
             click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
         elif interval is None:
             with build_syncer(settings) as syncer:
-                click.echo(syncer.sync(force=force, prune=prune, permit=permit).sentence)
+                click.echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
         else:
             _follow(settings)
+
+
+def _check_alone(notify: bool, interval: str | None, *, more: bool) -> None:
+    """Raise ``ConfigurationError`` for options that make no sense together."""
+    if notify and (interval is not None or more):
+        raise ConfigurationError("--notify only tells others to look; use it without other options")
+    if interval is not None and more:
+        raise ConfigurationError(
+            "--interval follows the branch for good; use --dry-run, --force, --prune and --allow-… without it"
+        )
 
 
 def _notify(connection: str) -> None:
@@ -141,6 +151,16 @@ def _notify(connection: str) -> None:
         )
     else:
         click.echo(f"told the syncer ({last.by}) to look now", err=True)
+
+
+def _forced(reason: str, *, force: bool) -> Forced | None:
+    """Return who forces a publication and why; a reason without force is a mistake."""
+    if not force:
+        if reason:
+            raise ConfigurationError("--reason says why something is forced; use it with --force")
+        return None
+    doing = act("sync --force", reason)
+    return Forced(doing.by, doing.reason)
 
 
 def _preview(settings: Settings, *, force: bool, prune: bool, permit: Permit) -> None:

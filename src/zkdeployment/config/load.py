@@ -42,7 +42,7 @@ KEYS = {
         "repositories",
         "checkout-sources",
     ),
-    "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers"),
+    "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history"),
 }
 
 _PACKAGES = ("dnf", "none")
@@ -205,6 +205,7 @@ def _sync(section: _Section) -> SyncSettings | None:
     branch = section.checked("branch", _branch_problem)
     interval = section.number("interval", positive=True)
     allowed_signers = section.path("allowed-signers")
+    history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:
         return None
     return SyncSettings(
@@ -213,6 +214,7 @@ def _sync(section: _Section) -> SyncSettings | None:
         branch=branch,
         interval=interval,
         allowed_signers=allowed_signers,
+        history=history,
     )
 
 
@@ -224,6 +226,12 @@ def _path_problem(value: str) -> str | None:
 
 def _branch_problem(value: str) -> str | None:
     return f"{value!r} cannot be the name of a branch" if _NOT_A_BRANCH.search(value) else None
+
+
+def _count_problem(value: str) -> str | None:
+    return (
+        None if re.fullmatch(r"[1-9][0-9]{0,4}", value) else f"expected a number from 1 to 99999, found {value!r}"
+    )
 
 
 def _package_manager_problem(value: str) -> str | None:

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncSettings:
-    """Where the tree comes from; ``branch`` ``None`` is the remote's default branch, ``interval`` in seconds."""
+    """Where the tree comes from; ``branch`` ``None`` is the remote's default branch, ``interval`` in seconds.
+
+    ``history`` is how many publications are kept in the history.
+    """
 
     url: str
     tree_directory: Path
     branch: str | None = None
     interval: float | None = None
     allowed_signers: Path | None = None
+    history: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ class Outcome(Enum):
 
 
 class _FailedError(Exception):
-    """A failure that was reported."""
+    """A failure that was reported; the message is the step."""
 
 
 #: These say that the world changed, not that a deployment failed.
@@ -194,15 +194,19 @@ class Agent:
         deployment = _Deployment(self._doors, self._presence, self._control, revision)
         get_logger().info("deployment-begins", had=self._presence.host.version)
         self._presence.begin(revision)
+        begun = self._doors.clock.monotonic()
         try:
             if revision != INITIAL:  # nothing was published yet: nothing is to be done or undone
                 self._execute(deployment, revision)
             reach("before:record")
+            self._stock.record(revision, self._doors.clock.monotonic() - begun)
             with deployment.reporting("record the version"):
                 self._presence.succeed(revision)
             reach("after:record")
-        except _FailedError:
+        except _FailedError as failed:
             self._stock.take()
+            error = f"{failed}: {self._presence.host.error}"
+            self._stock.record(revision, self._doors.clock.monotonic() - begun, error)
             return Outcome.FAILED
         get_logger().info("deployment-done")
         return Outcome.DONE
@@ -280,7 +284,7 @@ class _Deployment:
                 raise
             except Exception as error:
                 self._presence.fail(self._revision, step, error)
-                raise _FailedError from error
+                raise _FailedError(step) from error
 
 
 def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:

@@ -18,6 +18,7 @@ from zkdeployment.errors import (
     without_secrets,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.model.history import Forced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,8 @@ class Follower:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         try:
-            report = self._syncer.sync(force=True, permit=request.permit)
+            forced = Forced(request.by, request.reason)
+            report = self._syncer.sync(force=True, permit=request.permit, forced=forced)
         except (UnreachableError, RestartError):
             raise
         except ZkdeploymentError as error:

@@ -1,4 +1,4 @@
-"""Telling the fleet what this host has, so that plans can be made for it elsewhere."""
+"""Telling the fleet what this host has, for plans that are made elsewhere, and how its deployments went."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
+from zkdeployment.model.history import HostResult
 from zkdeployment.model.inventory import KnownHost
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.doors import Doors
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
 
 
 class Stocktaking:
-    """Publishes a host's inventory; what goes wrong is logged and tried again, and fails nothing else."""
+    """Publishes a host's inventory and its results; what goes wrong is logged, and fails nothing else.
+
+    The inventory is tried again then.
+    """
 
     def __init__(self, doors: Doors, identity: Identity) -> None:
         self._doors = doors
@@ -31,6 +36,15 @@ class Stocktaking:
             get_logger().warning("inventory-not-published", reason=str(error))
             return
         self._due = False
+
+    def record(self, revision: Revision, seconds: float, error: str | None = None) -> None:
+        """Tell the history how a deployment went."""
+        one = self._identity
+        result = HostResult(one.id, one.name, self._doors.clock.now(), seconds, error)
+        try:
+            self._doors.fleet.record_result(revision, result)
+        except ZkdeploymentError as trouble:
+            get_logger().warning("history-not-written", reason=str(trouble))
 
     def catch_up(self) -> None:
         """Publish what could not be published before, if anything."""

@@ -11,6 +11,7 @@ from zkdeployment.daemons.drafter import Drafter
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.history import Record
 from zkdeployment.model.publication import Permit, next_sequence
 from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import (
@@ -25,6 +26,7 @@ from zkdeployment.planning.publishing import (
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.history import Forced
     from zkdeployment.ports import Clock, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
@@ -54,6 +56,7 @@ class _Order:
     prune: bool
     whole: bool
     permit: Permit
+    forced: Forced | None = None
 
 
 class Syncer:
@@ -65,16 +68,24 @@ class Syncer:
         self._clock = clock
         self._drafter = Drafter(source, store)
 
-    def sync(self, *, force: bool = False, prune: bool = False, permit: Permit | None = None) -> Report:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        prune: bool = False,
+        permit: Permit | None = None,
+        forced: Forced | None = None,
+    ) -> Report:
         """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
 
-        ``prune`` removes top-level nodes whose file is gone; what ``permit`` allows is refused otherwise, also by
-        force. Raises ``AllStopError``, ``NotConvergedError``, ``RefusedError`` (somebody else holds the lock, or
-        something is not permitted), ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError``
-        when others write all the time, ``UnreachableError``. Then nothing was published, or the beginning of a
-        large publication that the next call finishes.
+        ``forced`` tells the history who wants that, and why. ``prune`` removes top-level nodes whose file is gone;
+        what ``permit`` allows is refused otherwise, also by force. Raises ``AllStopError``, ``NotConvergedError``,
+        ``RefusedError`` (somebody else holds the lock, or something is not permitted), ``SourceError``,
+        ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the time,
+        ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the next
+        call finishes.
         """
-        order = _Order(force, prune, whole=force or prune, permit=permit or Permit())
+        order = _Order(force, prune, whole=force or prune, permit=permit or Permit(), forced=forced)
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             retry=tenacity.retry_if_exception_type(ConflictError),
@@ -109,8 +120,10 @@ class Syncer:
             drafted = self._draft(standing, tip, order)
             if drafted is None:
                 return Report(tip)
-            sequence = next_sequence(standing.published.sequence, self._clock.now())
-            self._store.publish(replace(drafted.publication, sequence=sequence))
+            now = self._clock.now()
+            sequence = next_sequence(standing.published.sequence, now)
+            record = Record(tip, now, origin=origin, forced=order.forced)
+            self._store.publish(replace(drafted.publication, sequence=sequence, record=record))
         finally:
             lock.release()
         get_logger().info(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.history import Record
     from zkdeployment.model.tree import Properties, Tree
 
 
@@ -94,7 +95,8 @@ class Publication:
     published before, and ``versions`` are the data versions of the nodes to be updated or deleted: if somebody
     changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
     from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``,
-    and so is ``sequence``, which is raised if it is not above that of the one before.
+    and so is ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the
+    history keeps of it.
     """
 
     revision: Revision
@@ -108,6 +110,7 @@ class Publication:
     exact: str | None = None
     managed: frozenset[str] = frozenset()
     sequence: int = 0
+    record: Record | None = None
 
 
 def next_sequence(last: int, now: float) -> int:

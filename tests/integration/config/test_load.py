@@ -76,6 +76,7 @@ def test_everything_is_read(file: Path):
         "branch = release/1\n"
         "tree-directory = /var/lib/tree\n"
         "interval = 60\n"
+        "history = 40\n"
         "allowed-signers = /etc/signers\n"
     )
     assert load(file) == Settings(
@@ -100,6 +101,7 @@ def test_everything_is_read(file: Path):
             branch="release/1",
             tree_directory=Path("/var/lib/tree"),
             interval=60,
+            history=40,
             allowed_signers=Path("/etc/signers"),
         ),
     )
@@ -306,6 +308,7 @@ def test_a_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ("history = 0", "history: expected a number from 1 to 99999, found '0'"),
         ("interval = 0", "interval: expected a positive number of seconds, found '0'"),
         ("tree-directory = tree", "tree-directory: expected a path from the root"),
         ("allowed-signers = signers", "allowed-signers: expected a path from the root"),

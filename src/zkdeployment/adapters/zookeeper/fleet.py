@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.assignments import read_wanted
+from zkdeployment.adapters.zookeeper.history import write_result
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.remains import remove_remains
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.stop import Stop
@@ -157,6 +159,10 @@ class ZooKeeperFleet:
         if self._told is None or replace(self._told, time=known.time) != known:
             write_inventory(self._session, known)
             self._told = known
+
+    def record_result(self, revision: Revision, result: HostResult) -> None:
+        """Record in the history how the publication of a revision went here; not for a version set by hand."""
+        write_result(self._session, revision, result)
 
     def _wait_for_place(self, path: str, host: Host, deadline: float) -> Node | None:
         """Return the node to be replaced, ``None`` if there is none.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.history import read_history
 from zkdeployment.adapters.zookeeper.interventions import published_revision
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtree
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.history import Record
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.stop import Stop
@@ -83,6 +85,10 @@ class Operations:
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
+
+    def history(self, last: int | None = None) -> tuple[Record, ...]:
+        """Read the records of the ``last`` publications (``None``: of all that are kept), the newest first."""
+        return read_history(self._session, last)
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         """Read what all hosts last told of what they have."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HOSTS = "/hosts"
 HOSTS_LOCK = "/hosts-lock"
@@ -14,15 +18,29 @@ MANAGED = f"{OURS}/managed"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 INVENTORY = f"{OURS}/inventory"
+HISTORY = f"{OURS}/history"
 REQUEST = f"{OURS}/request"
 NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
 SYNCER = f"{OURS}/syncer"
 
+#: A sequence is a time in seconds, or above.
+_DIGITS = 10
+
 #: The nodes that every publication and every agent find or make.
-SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, MANAGED, STOPS, BUSY, INVENTORY)
+SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, MANAGED, STOPS, BUSY, INVENTORY, HISTORY)
 
 
 def target_path(name: str) -> str:
     """Return the node of a target: a host id, a host name or a role."""
     return f"{TARGETS}/{quote(name, safe='')}"
+
+
+def history_path(sequence: int) -> str:
+    """Return the node of a publication; the names sort as the publications follow each other."""
+    return f"{HISTORY}/{sequence:0{_DIGITS}}"
+
+
+def sequences(names: Iterable[str]) -> list[int]:
+    """Return the sequences of the publications that have nodes of these names, sorted; others are ignored."""
+    return sorted(int(name) for name in names if len(name) == _DIGITS and name.isascii() and name.isdecimal())

@@ -7,9 +7,15 @@ import socket
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.history import LIMIT, tidy
 from zkdeployment.adapters.zookeeper.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
-from zkdeployment.adapters.zookeeper.publishing import published, read_situation, transactions_for
+from zkdeployment.adapters.zookeeper.publishing import (
+    published,
+    read_situation,
+    sequence_of,
+    transactions_for,
+)
 from zkdeployment.adapters.zookeeper.reports import write_report
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
@@ -32,10 +38,14 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperPublications:
-    """Publication through one session; ``identity`` is how the lock names its holder (default: host, process)."""
+    """Publication through one session; ``identity`` is how the lock names its holder (default: host, process).
 
-    def __init__(self, session: Session, *, identity: str | None = None) -> None:
+    ``history`` is how many publications are kept in the history.
+    """
+
+    def __init__(self, session: Session, *, identity: str | None = None, history: int = LIMIT) -> None:
         self._session = session
+        self._history = history
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def cluster(self) -> Cluster | None:
@@ -84,6 +94,7 @@ class ZooKeeperPublications:
             raise ConflictError("somebody else published, or imported by hand, in the meantime")
         for operations in transactions_for(publication, situation):
             self._session.commit(*operations)
+        tidy(self._session, sequence_of(publication, situation), limit=self._history)
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
@@ -39,7 +39,7 @@ _RESERVE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks and stops."""
+    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history."""
 
     hosts: Node
     targets: Node
@@ -47,6 +47,7 @@ class Situation:
     compiled: Mapping[str, Node]
     role_locks: frozenset[str]
     stops: tuple[str, ...]
+    recorded: int
 
 
 def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
@@ -82,6 +83,7 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
         compiled={name: node for name, node in zip(names, nodes, strict=True) if node is not None},
         role_locks=frozenset(session.children(paths.ROLE_LOCKS) or ()),
         stops=tuple(session.children(paths.STOPS) or ()),
+        recorded=max(paths.sequences(session.children(paths.HISTORY) or ()), default=0),
     )
 
 
@@ -113,6 +115,12 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
     for chunk in _chunks(work):
         yield [Check(paths.HOSTS, hosts + 1), *chunk]
     yield _closing(publication, situation, hosts + 1, targets + 1)
+
+
+def sequence_of(publication: Publication, situation: Situation) -> int:
+    """Return the sequence that a publication gets, above all that there were, whatever was lost of them."""
+    last = max(published(situation.targets, None, ()).sequence, situation.recorded)
+    return max(publication.sequence, last + 1)
 
 
 def import_transactions(
@@ -171,14 +179,22 @@ def _closing(publication: Publication, situation: Situation, hosts: int, targets
     """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on."""
     kept = {name: value for name, value in situation.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
-    sequence = max(publication.sequence, published(situation.targets, None, ()).sequence + 1)
+    sequence = sequence_of(publication, situation)
     managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
     return [
+        *_recording(publication, situation, sequence),
         *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),
         Set(paths.TARGETS, encode({"version": publication.revision, "sequence": sequence, **exact}), targets),
         Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
         *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
     ]
+
+
+def _recording(publication: Publication, situation: Situation, sequence: int) -> Iterator[Operation]:
+    """Record the publication in the history; hosts tell below that how it went."""
+    if publication.record is not None:
+        record = replace(publication.record, sequence=sequence, hosts=situation.hosts.children)
+        yield Create(paths.history_path(sequence), encode(record.to_json()))
 
 
 def _encode_assignments(assignments: Sequence[Assignment], written: dict[int, str]) -> bytes:

@@ -1,0 +1,148 @@
+"""``zkdeployment history``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from zkdeployment.adapters.zookeeper.audit import read_acts
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.model.cluster import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.history import Record
+
+_SESSION = 10.0
+_LAST = 20
+#: Characters of a subject in the list.
+_SUBJECT = 50
+
+
+@click.group(name="history", invoke_without_command=True)
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=_LAST,
+    show_default=True,
+    help="How many publications.",
+)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: str, last: int, output: str) -> None:
+    """Show the last publications, the newest first: what, by whom, when, how it went.
+
+    \b
+    Example:
+      zkdeployment history
+      zkdeployment history show 4f2a9c
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with Session(connection, session_timeout=_SESSION) as session:
+        records = Operations(session).history(last)
+    if output != "table":
+        emit({"publications": [record.summary() for record in records]}, output, schema="history")
+    elif records:
+        console_for(stderr=False).print(_list(records), soft_wrap=True)
+    else:
+        click.echo("nothing was published yet", err=True)
+
+
+@command.command()
+@click.argument("what", metavar="REV|SEQUENCE")
+@output_option
+@zookeeper_options
+def show(connection: str, what: str, output: str) -> None:
+    """Show one publication: where it came from, how it went on each host, what operators did meanwhile.
+
+    REV may be the beginning of a commit id; the newest publication of it is shown. The exit code is 3 if it is not
+    in the history.
+
+    \b
+    Example:
+      zkdeployment history show 4f2a9c -o json
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        records = Operations(session).history()
+        acts = read_acts(session)
+    record = find_record(records, what)
+    acts_then = acts_during(records, record, acts)
+    if output != "table":
+        emit(to_json(record, acts_then), output, schema="publication")
+        return
+    console_for(stderr=False).print(Group(*_detail(record, acts_then)), soft_wrap=True)
+
+
+def _list(records: Sequence[Record]) -> RenderableType:
+    table = Table("REVISION", "PUBLISHED", "TOOK", box=box.SIMPLE_HEAD)
+    for heading in ("DONE", "FAILED", "OF"):
+        table.add_column(heading, justify="right")
+    for heading in ("AUTHOR", "SUBJECT", "FORCED BY"):
+        table.add_column(heading)
+    for record in records:
+        author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
+        cells = [
+            short(record.revision),
+            _when(record.time),
+            _took(record),
+            str(record.done),
+            Text(str(record.failed), style="red" if record.failed else ""),
+            str(record.hosts),
+            author.partition(" <")[0],
+            subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
+            "" if record.forced is None else record.forced.by,
+        ]
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
+    return table
+
+
+def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
+    facts = [("revision", str(record.revision)), ("sequence", str(record.sequence))]
+    if record.origin is not None:
+        facts += [("subject", record.origin.subject), ("author", record.origin.author)]
+        facts += [("committed", _when(record.origin.time)), ("signer", record.origin.signer or "not asked for")]
+    facts.append(("published", _when(record.time)))
+    if record.forced is not None:
+        facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
+    facts.append(("took", _took(record) or "-"))
+    facts.append(
+        ("hosts", f"{record.done} done, {record.failed} failed, {record.hosts} registered when published")
+    )
+    yield from (Text(f"{name:10} {value}") for name, value in facts)
+    yield from (Text(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
+    if record.results:
+        table = Table("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR", box=box.SIMPLE_HEAD)
+        for one in by_importance(record.results.values()):
+            result = Text("done", style="green") if one.error is None else Text("failed", style="red")
+            cells = (one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or "")
+            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
+        yield table
+    if record.left_out:
+        yield Text(f"{record.left_out} more hosts were done; there was no room for each of them")
+
+
+def _when(when: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else "-"
+
+
+def _took(record: Record) -> str:
+    return "" if record.ended is None else age(record.ended - record.time)

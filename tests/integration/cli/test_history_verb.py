@@ -1,0 +1,102 @@
+"""The verb history, over what a syncer and agents leave: real ZooKeeper, git, agents and scripts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from support.agents import Fleet
+from support.publishing import Publishing
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.acting import act
+from zkdeployment.model.history import Forced
+
+TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
+
+
+@pytest.fixture
+def fleet(tmp_path, zookeeper, client):
+    return Fleet(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def publishing(tmp_path, zookeeper, client):
+    return Publishing(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def run(zookeeper):
+    def call(*argv):
+        done = subprocess.run(
+            [sys.executable, "-m", "zkdeployment", "history", *argv, "-z", zookeeper],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+def test_nothing_published_is_no_error(run):
+    assert run() == (0, "", "nothing was published yet\n")
+
+
+def test_what_was_published_is_told_with_how_it_went_and_what_operators_did(run, fleet, publishing, zookeeper):
+    first = publishing.push(TREE.format("1.0"))
+    publishing.sync()
+    host = fleet.host("h1")
+    with host.agent():
+        wait_until(lambda: host.at(first), "the first revision", timeout=60)
+        host.fail("/who/one 0")
+        second = publishing.push(TREE.format("2.0"))
+        publishing.sync()
+        wait_until(lambda: host.node.get("error"), "the failure", timeout=60)
+        wait_until(lambda: "failed" in run("show", second)[1], "its record", timeout=60)
+        with Session(zookeeper) as session:
+            Interventions(session).stop(act("stop", "let me look"))
+        host.root.joinpath("fail").unlink()
+        third = publishing.push(TREE.format("1.0"))
+        with publishing.syncer() as syncer:
+            syncer.sync(force=True, forced=Forced("ann@desk", "back to 1.0"))
+        wait_until(lambda: host.at(third), "the third revision", timeout=60)
+
+    code, out, _ = run("-o", "json")
+    assert code == 0
+    listed = json.loads(out)["publications"]
+    assert [(one["revision"], one["done"], one["failed"], one["hosts"]) for one in listed] == [
+        (third, 1, 0, 1),
+        (second, 0, 1, 1),
+        (first, 1, 0, 0),
+    ]
+    assert (listed[0]["author"], listed[0]["subject"]) == ("Tester <tester@example.com>", "a change")
+    assert (listed[0]["forced_by"], listed[0]["reason"]) == ("ann@desk", "back to 1.0")
+    assert listed[0]["time"] <= listed[0]["ended"]
+
+    code, out, _ = run()
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    assert " ".join(lines[0]) == "REVISION PUBLISHED TOOK DONE FAILED OF AUTHOR SUBJECT FORCED BY"
+    assert [line[0] for line in lines if line[0] in {one[:12] for one in (first, second, third)}] == [
+        third[:12],
+        second[:12],
+        first[:12],
+    ]
+    assert len(run("--last", "1")[1].splitlines()) < len(out.splitlines())
+
+    code, out, _ = run("show", second[:8], "-o", "yaml")
+    found = yaml.safe_load(out)
+    assert [(one["id"], one["name"]) for one in found["results"]] == [("h1", "h1.example.com")]
+    assert found["results"][0]["error"].startswith("deploy /who/one 0: ")
+    assert found["results"][0]["error"].endswith("failed with exit status 3")
+    assert [(one["what"], one["reason"]) for one in found["acts"]] == [("stop", "let me look")]
+    code, out, _ = run("show", str(listed[1]["sequence"]))
+    assert "hosts      0 done, 1 failed, 1 registered when published" in out
+    assert "let me look" in out
+    assert run("show", "feedfeed")[0] == 3

@@ -1,0 +1,44 @@
+import pytest
+
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.model.act import Act
+from zkdeployment.model.history import HostResult, Record
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+RECORDS = (
+    Record(COMMIT, 300.0, sequence=30),
+    Record(12, 200.0, sequence=20),
+    Record(COMMIT, 100.0, sequence=10),
+)
+ACTS = [Act("ann@desk", what, "", time) for what, time in (("stop", 150.0), ("resume", 199.0), ("hold", 310.0))]
+
+
+@pytest.mark.parametrize(
+    ("what", "sequence"), [(COMMIT, 30), (COMMIT[:4], 30), ("12", 20), ("10", 10), ("30", 30)]
+)
+def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision(what, sequence):
+    assert find_record(RECORDS, what).sequence == sequence
+
+
+@pytest.mark.parametrize("what", ["012", "fedc", "", "1", "01234x"])
+def test_what_is_not_in_the_history_is_refused(what):
+    with pytest.raises(RefusedError, match="is in the history"):
+        find_record(RECORDS, what)
+
+
+def test_acts_belong_to_the_publication_that_they_came_after():
+    assert [[act.what for act in acts_during(RECORDS, record, ACTS)] for record in RECORDS] == [
+        ["hold"],
+        [],
+        ["stop", "resume"],
+    ]
+
+
+def test_hosts_that_failed_come_first():
+    done, failed = HostResult("h1", "a", 1.0, 1.0), HostResult("h2", "b", 2.0, 1.0, "no")
+    assert by_importance([done, failed]) == [failed, done]
+    record = Record("r", 1.0, results={"h1": done, "h2": failed})
+    told = to_json(record, ACTS[:1])
+    assert [one["id"] for one in told["results"]] == ["h2", "h1"]
+    assert (told["acts"], told["failed"], told["left_out"]) == ([ACTS[0].to_json()], 1, 0)
