@@ -41,7 +41,7 @@ def check(config: Path, output: str) -> None:
     """
     understood = _plain(load(config))
     if output != "table":
-        emit(understood, output)
+        emit(understood, output, schema="config")
         return
     for section, values in understood.items():
         click.echo(f"[{section}]")

@@ -9,6 +9,7 @@ import sys
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from zkdeployment import log
 from zkdeployment.errors import ZkdeploymentError
@@ -16,6 +17,7 @@ from zkdeployment.errors import ZkdeploymentError
 #: Verb → the module of this package whose ``command`` it is, and its line in ``--help``.
 VERBS = {
     "agent": ("agent", "Run the host agent in the foreground."),
+    "completion": ("completion", "Print what completes words in bash, zsh or fish."),
     "config": ("config", "Check a configuration file."),
     "forget": ("forget", "Forget hosts that are gone for good."),
     "hold": ("hold", "Hold all hosts until the next push."),
@@ -51,6 +53,13 @@ class Verbs(click.Group):
         module = importlib.import_module(f"zkdeployment.cli.{VERBS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer verbs without importing them, and options."""
+        verbs = [
+            CompletionItem(verb, help=VERBS[verb][1]) for verb in sorted(VERBS) if verb.startswith(incomplete)
+        ]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the verbs without importing them."""

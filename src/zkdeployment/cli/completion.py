@@ -1,0 +1,27 @@
+"""``zkdeployment completion``."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+_PROGRAM = "zkdeployment"
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete verbs, options and files after 'zkdeployment'.
+
+    \b
+    Example:
+      zkdeployment completion bash > /etc/bash_completion.d/zkdeployment
+      zkdeployment completion zsh > /usr/share/zsh/site-functions/_zkdeployment
+      zkdeployment completion fish > ~/.config/fish/completions/zkdeployment.fish
+    """
+    completion = get_completion_class(shell)
+    if completion is None:
+        raise click.UsageError(f"click does not know how to complete in {shell}")
+    variable = f"_{_PROGRAM.upper()}_COMPLETE"
+    click.echo(completion(context.find_root().command, {}, _PROGRAM, variable).source())
