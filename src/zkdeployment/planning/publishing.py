@@ -195,7 +195,8 @@ def _is_exact(tree: Tree, text: Tree) -> bool:
 
 def _forsaken(text: Tree, targets: Targets, left: Collection[str]) -> Iterator[Problem]:
     """Warn of top-level nodes that are in no file: those whose file is gone, and those that deploy something."""
-    deploying = {f"/{one.path.split('/')[1]}" for assignments in targets.values() for one in assignments}
+    services = {one.path for assignments in targets.values() for one in assignments}
+    deploying = {f"/{path.split('/', 2)[1]}" for path in services}
     for top in sorted({*left, *deploying} - text.nodes.keys()):
         words = f"{top} is in no file{' any more' if top in left else ''} and stays as it is"
         if top in deploying:

@@ -124,6 +124,7 @@ class _Compiler:
         self.tree = tree
         self.only = only
         self.services: dict[str, Service | None] = {}
+        self.made: dict[tuple[str, int], Assignment] = {}
         self.targets: dict[str, list[Assignment]] = {}
         self.problems: list[Problem] = []
         self.above_types: frozenset[str] | None = None
@@ -156,23 +157,29 @@ class _Compiler:
             self.services[service_path], problems = read_service(self.tree, service_path)
             self.problems += problems
         service = self.services[service_path]
-        try:
-            n = check_n(read_property(self.tree, path, "n")) if has_property(self.tree, path, "n") else 1
-        except TreeError as error:
-            self.problems.append(Problem(str(error), path=path))
-            return
+        n = 1
+        if self.tree.nodes[path] and has_property(self.tree, path, "n"):
+            try:
+                n = check_n(read_property(self.tree, path, "n"))
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+                return
         if service is not None:
-            self.targets.setdefault(name, []).append(
-                Assignment(
-                    path=service_path,
-                    n=n,
-                    package=service.package,
-                    application=service.application,
-                    subtype=service.subtype,
-                    version=service.version,
-                    patches=service.patches,
-                )
+            self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
+
+    def _assignment(self, path: str, service: Service, n: int) -> Assignment:
+        """Return the assignment of a service, one for all targets that are to run as many instances."""
+        if (path, n) not in self.made:
+            self.made[path, n] = Assignment(
+                path=path,
+                n=n,
+                package=service.package,
+                application=service.application,
+                subtype=service.subtype,
+                version=service.version,
+                patches=service.patches,
             )
+        return self.made[path, n]
 
     def _add_controller(self, path: str) -> None:
         if has_property(self.tree, path, "type"):
@@ -234,6 +241,10 @@ def _controllers(role: str | None, targets: Targets) -> Sequence[Assignment]:
 
 def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
     """Find packages that one host would have to have in two versions."""
+    if len({one.package for one in assignments}) == len(assignments) and not any(
+        one.patches for one in assignments
+    ):
+        return
     wanted: dict[str, dict[str | None, str]] = {}
     for one in assignments:
         for package, version in [(one.package, one.version), *one.patches.items()] if one.n else ():
