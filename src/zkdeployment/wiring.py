@@ -66,8 +66,7 @@ def build_agent(
     """
     identity = settings.require_identity()
     run = RunDirectory(settings.require_run_directory())
-    if settings.root != Path("/"):
-        failpoints.arm(os.environ)
+    _arm_failpoints(settings)
     run.acquire()
     session = Session(settings.zookeeper, session_timeout=session_timeout, create_chroot=True)
     try:
@@ -158,6 +157,12 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         session.close()
 
 
+def _arm_failpoints(settings: Settings) -> None:
+    """Only where the root is a scratch directory: a variable left behind must harm no real host."""
+    if settings.root != Path("/"):
+        failpoints.arm(os.environ)
+
+
 def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
     """Return a revision and its tree files, read through a mirror for this once; raises ``SourceError``.
 
@@ -174,7 +179,8 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
 
 
 def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:
-    return ZooKeeperPublications(session, history=settings.require_sync().history)
+    _arm_failpoints(settings)
+    return ZooKeeperPublications(session, history=settings.require_sync().history, reach=failpoints.reach)
 
 
 def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:

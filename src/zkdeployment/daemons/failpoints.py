@@ -1,8 +1,8 @@
-"""Named places at which a test makes the agent crash; they do nothing unless armed.
+"""Named places at which a test makes the agent or the syncer crash; they do nothing unless armed.
 
 ``ZKDEPLOYMENT_FAILPOINTS=before:deploy@2=kill,after:marker=freeze`` kills this process (SIGKILL) when it comes to
-``before:deploy`` for the second time, and stops it (SIGSTOP) at the first ``after:marker``. Only agents whose root
-is a scratch directory are ever armed, so that a variable left behind harms no real host.
+``before:deploy`` for the second time, and stops it (SIGSTOP) at the first ``after:marker``. Only where the root is
+a scratch directory is anything ever armed, so that a variable left behind harms no real host.
 """
 
 from __future__ import annotations

@@ -40,12 +40,21 @@ if TYPE_CHECKING:
 class ZooKeeperPublications:
     """Publication through one session; ``identity`` is how the lock names its holder (default: host, process).
 
-    ``history`` is how many publications are kept in the history.
+    ``history`` is how many publications are kept in the history. ``reach`` is called before and after each
+    transaction of a publication, with a name for that place.
     """
 
-    def __init__(self, session: Session, *, identity: str | None = None, history: int = LIMIT) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        identity: str | None = None,
+        history: int = LIMIT,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
         self._session = session
         self._history = history
+        self._reach = reach
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def cluster(self) -> Cluster | None:
@@ -93,7 +102,9 @@ class ZooKeeperPublications:
         if publication.published is not None and publication.published.stamp != situation.targets.version:
             raise ConflictError("somebody else published, or imported by hand, in the meantime")
         for operations in transactions_for(publication, situation):
+            self._reach("before:commit")
             self._session.commit(*operations)
+            self._reach("after:commit")
         tidy(self._session, sequence_of(publication, situation), limit=self._history)
 
     def watch_requests(self, changed: Callable[[], None]) -> None:

@@ -1,0 +1,145 @@
+"""A large publication, killed at each of its writes while agents start again: no host ever gets half a tree."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import Fleet, put_script
+from support.publishing import Publishing
+from support.waiting import wait_until
+from support.zookeeper import connected
+from zkdeployment.adapters.zookeeper import publishing as transactions
+from zkdeployment.config.load import load
+from zkdeployment.daemons.agent import Outcome
+from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.errors import RefusedError
+from zkdeployment.wiring import build_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+#: With so few operations in a transaction, what is published below takes two between the first and the last.
+LIMIT = 18
+TRANSACTIONS = 4
+
+#: Each write, before and after it.
+PLACES = [f"{when}:commit@{number}" for number in range(1, TRANSACTIONS + 1) for when in ("before", "after")]
+
+SERVICES = [f"h1 start /who/a{number} 0" for number in range(6)]
+
+#: The syncer as a process, but for the limit.
+SYNC = f"""
+import sys
+from zkdeployment.adapters.zookeeper import publishing
+from zkdeployment.cli.main import main
+publishing.OPERATIONS_LIMIT = {LIMIT}
+main(["sync", *sys.argv[1:]])
+"""
+
+
+def tree(version: str, services: int) -> str:
+    """Return a tree with services ``a0``, ``a1``, ... for h1, each for another host, too."""
+    return "/who\n" + "".join(
+        f"  /a{number} : foo\n    version = {version!r}\n    /deploy\n      /h1\n      /x{number}\n"
+        for number in range(services)
+    )
+
+
+OLD, NEW = tree("1.0", 2), tree("2.0", 6)
+
+
+class Case:
+    """One fleet: its ZooKeeper, its syncers, of which one is killed at ``place``, and one host."""
+
+    def __init__(self, place: str, publishing: Publishing) -> None:
+        self.place = place
+        self.publishing = publishing
+        directory, zookeeper = publishing.directory, publishing.zookeeper
+        self.config = directory / "sync.cfg"
+        self.config.write_text(
+            f"[zkdeployment]\nzookeeper = {zookeeper}\nroot = {directory}\n"
+            f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {directory}/mirror\n"
+        )
+        self.fleet = Fleet(directory / "fleet", zookeeper, publishing.client)
+        self.host = self.fleet.host("h1")
+        put_script(self.host.root, "foo")
+
+    @contextmanager
+    def syncer(self) -> Iterator[subprocess.Popen[str]]:
+        """Run the syncer as a process that is killed."""
+        argv = [sys.executable, "-c", SYNC, str(self.config)]
+        environment = os.environ | {VARIABLE: f"{self.place}=kill"}
+        with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def restart_agent(self) -> tuple[Outcome, list[str]]:
+        """Start the agent and let it do what it can do now; return what became of it and the scripts it called."""
+        before = len(self.fleet.calls())
+        with build_agent(load(self.host.config), packages=self.host.packages, session_timeout=6) as (agent, _):
+            outcome = agent.run_once()
+        return outcome, [call for call in self.fleet.calls()[before:] if " start " in call]
+
+    def check_killed(self, old: str, new: str, pid: int) -> None:
+        """Look at what the dead syncer left, and restart the agent on it."""
+        found = self.publishing.get("/hosts"), self.publishing.published
+        if self.place == PLACES[0]:
+            assert found == ({"version": old}, old)
+            assert self.restart_agent() == (Outcome.DONE, [])
+        elif self.place == PLACES[-1]:
+            assert found == ({"version": new}, new)
+            assert self.restart_agent() == (Outcome.DONE, SERVICES)
+        else:
+            assert found == ({"version": old, "importing": new}, None)
+            assert self.restart_agent() == (Outcome.HELD, [])
+            with pytest.raises(RefusedError, match=rf"/hosts-lock is held by .*process {pid}"):
+                self.publishing.sync()
+
+    def finish(self, new: str) -> None:
+        """Sync once more, as soon as the dead syncer's session has ended and its lock with it."""
+        client = self.publishing.client
+        wait_until(lambda: not client.get_children("/hosts-lock"), "the dead syncer's lock is gone")
+        self.publishing.sync()
+        assert (self.publishing.get("/hosts"), self.publishing.published) == ({"version": new}, new)
+
+
+def test_killed_at_any_write_no_host_gets_half_a_tree_and_the_next_syncer_finishes(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch, zookeeper: str, tmp_path: Path
+):
+    old = publishing.push(OLD)
+    with ExitStack() as stack:
+        cases = []
+        for number, place in enumerate([*PLACES, "never"]):
+            publishing.client.create(f"/{number}")
+            client = stack.enter_context(connected(f"{zookeeper}/{number}"))
+            own = Publishing(tmp_path / str(number), f"{zookeeper}/{number}", client)
+            own.repository = publishing.repository
+            cases.append(Case(place, own))
+        *cases, clean = cases
+        for case in cases:
+            case.publishing.sync()
+            assert case.restart_agent() == (Outcome.DONE, SERVICES[:2])
+        monkeypatch.setattr(transactions, "OPERATIONS_LIMIT", LIMIT)
+        new = publishing.push(NEW)
+        clean.publishing.sync()
+        dying = [stack.enter_context(case.syncer()) for case in cases]
+        for case, process in zip(cases, dying, strict=True):
+            assert process.wait(60) == -signal.SIGKILL
+            case.check_killed(old, new, process.pid)
+        for case in cases:
+            case.finish(new)
+            assert case.publishing.nodes() == clean.publishing.nodes()
+            assert case.publishing.targets == clean.publishing.targets
+            assert case.restart_agent() == (Outcome.DONE, [] if case.place == PLACES[-1] else SERVICES)
