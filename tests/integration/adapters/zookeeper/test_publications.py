@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from dataclasses import replace
@@ -265,6 +266,36 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
         assert store.published().revision == "three"
         store.publish(publication(store, one, "one"))
     assert number >= 6
+
+
+@pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
+def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_nothing(
+    zookeeper, session, store, monkeypatch, limit
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
+    trees = {"even": shop(3), "odd": shop(6, version="2.0")}
+    wanted = {revision: compile_targets(tree)[0]["1"] for revision, tree in trees.items()}
+    agent, identity, seen = ZooKeeperFleet(session), Identity("1", "web1"), set()
+
+    def publish():
+        with Session(zookeeper) as opened:
+            syncer = ZooKeeperPublications(opened)
+            for number in range(20):
+                revision = "odd" if number % 2 else "even"
+                syncer.publish(publication(syncer, trees[revision], revision))
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    while publisher.is_alive():
+        cluster = store.cluster()
+        if cluster is not None and cluster.revision in wanted:
+            with contextlib.suppress(ConflictError):
+                assert agent.wanted(identity, cluster.revision).assignments == wanted[cluster.revision]
+                seen.add(cluster.revision)
+    publisher.join()
+    assert store.cluster() == Cluster("odd")
+    assert agent.wanted(identity, "odd").assignments == wanted["odd"]
+    assert seen
 
 
 def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
