@@ -17,7 +17,8 @@ from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import TreeError
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.origin import Origin
+from zkdeployment.model.publication import Permit, SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree
 
@@ -96,6 +97,12 @@ class Texts:
 
     def files(self, revision: object) -> list[SourceFile]:
         return self.texts[str(revision)].files
+
+    def origin(self, revision: object) -> Origin:
+        return Origin(author="me", subject=str(revision), time=1.0)
+
+    def descends(self, revision: object, ancestor: object) -> bool:
+        return str(ancestor) <= str(revision)
 
 
 class Standstill:
@@ -189,7 +196,7 @@ class Way:
         ephemeral = {path for path in before if path.rpartition("/")[2].startswith("i")}
         self.source.push(text)
         try:
-            self.syncer.sync(force=self.whole)
+            self.syncer.sync(force=self.whole, permit=Permit(mass_removal=True))
         except TreeError as error:
             assert self.live() == before
             return str(error)
