@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.mail import Mailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
+from zkdeployment.adapters.program import Program
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.adapters.sources import open_source
@@ -201,6 +203,7 @@ def _doors(
     )
     return Doors(
         connect=session.open,
+        outdated=Program(zkdeployment.__file__).outdated,
         session=lambda: session.id,
         fleet=fleet,
         files=Filesystem(settings.root, run),

@@ -221,9 +221,9 @@ class AgentHost:
             running.stop()
 
     @contextmanager
-    def process(self, *options: str, failpoints: str = "") -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent as a process; its software has to be in ``/opt`` already."""
-        environment = {**os.environ, VARIABLE: failpoints}
+    def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the agent as a process, with ``more`` environment; its software has to be in ``/opt`` already."""
+        environment = {**os.environ, VARIABLE: failpoints, **more}
         with self.log.open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],

@@ -76,7 +76,8 @@ class Agent:
         there are any.
 
         Raises ``RefusedError`` if another agent has this host's id or name, ``RestartError`` if the connection to
-        ZooKeeper cannot be mended.
+        ZooKeeper cannot be mended, or when the program was upgraded: between two deployments, so that one is not
+        done half by the old program.
         """
         with self._unregistering():
             self._register()
@@ -85,7 +86,9 @@ class Agent:
             while not self._control.stopping:
                 if (settings := self._reload(reread)) is not None:
                     return settings
-                if self._turn() is Outcome.MOVED:
+                if self._doors.outdated():
+                    raise RestartError("zkdeployment was upgraded; start again with what is there now")
+                if self._turn() is Outcome.MOVED or self._doors.outdated():
                     self._rest(_SETTLE)
                 # Ten thousand hosts need not look at one moment: neither now and then, nor when all are woken.
                 elif self._rest(_RECONCILE * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret

@@ -18,11 +18,12 @@ class Doors:
     """The adapters of an agent.
 
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` tells which one
-    it is.
+    it is. ``outdated`` says whether the program on the disk is another one than the agent's.
     """
 
     connect: Callable[[], None]
     session: Callable[[], int | None]
+    outdated: Callable[[], bool]
     fleet: FleetStore
     files: HostFiles
     packages: PackageManager

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import zkdeployment
 from support.agents import SCRIPT, AgentHost, Fleet, put_script
 from support.proxy import Proxy
 from support.waiting import wait_until
@@ -450,3 +452,18 @@ def heard(address: Path) -> Iterator[list[str]]:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
                 end.sendto(b"", str(address))
             listening.join()
+
+
+def test_an_agent_that_was_upgraded_starts_again_when_its_deployment_is_over(fleet, host, tmp_path):
+    copy = shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
+    block = host.block()
+    with host.process(PYTHONPATH=str(copy.parent)) as agent:
+        wait_until(fleet.calls, "the first script")
+        newer = copy / "newer.py"
+        newer.write_bytes((copy / "__init__.py").read_bytes())
+        newer.replace(copy / "__init__.py")
+        block.unlink()
+        assert agent.wait(60) == 75
+    assert host.status == "done"
+    assert "zkdeployment was upgraded" in host.log.read_text()
+    assert fleet.get("/hosts/h1") == {}
