@@ -1,0 +1,114 @@
+"""Hosts that become somebody else, were away for long, or are stopped in between: real ZooKeeper, real scripts."""
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.waiting import wait_until
+
+
+def called(*calls: str, host: str = "h1") -> list[str]:
+    """Return what the scripts note of these calls when all of them succeed."""
+    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
+
+
+def reach(fleet: Fleet, host: AgentHost, revision: str) -> None:
+    fleet.set_version(revision)
+    wait_until(lambda: host.at(revision), revision, timeout=60)
+
+
+def change(host: AgentHost, old: str, new: str) -> None:
+    """Change a line of a host's configuration."""
+    text = host.config.read_text()
+    assert old in text
+    host.config.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("options", "old", "new", "before", "after"),
+    [
+        ({"role": "web"}, "role = web", "role = db", "web", "db"),
+        ({"role": "web"}, "role = web\n", "", "web", "h1"),
+        ({}, "host-name = h1.example.com", "host-name = new.example.com", "h1.example.com", "new.example.com"),
+        ({}, "host-id = h1", "host-id = h9", "h1", "h9"),
+    ],
+    ids=["role", "no-role", "name", "id"],
+)
+def test_a_host_that_becomes_another_gives_up_what_it_had_for_what_it_is_to_have(
+    fleet, options, old, new, before, after
+):
+    host = fleet.host("h1", **options)
+    fleet.service("/who/old", "foo", "1.0", **{before: 1})
+    with host.agent():
+        reach(fleet, host, "r1")
+    assert fleet.calls() == called("/who/old 0")
+    fleet.service("/who/new", "bar", "1.0", **{after: 1})
+    change(host, old, new)
+    host.id = after if "host-id" in new else "h1"
+    with host.agent():
+        reach(fleet, host, "r2")
+        assert fleet.client.get_children("/hosts") == [host.id]
+    assert fleet.calls()[2:] == called("-u /who/old 0", "/who/new 0", host=host.id)
+    assert host.markers == ["who:new.0.deployed"]
+    assert sorted(host.packages.installed()) == ["bar"]
+
+
+def test_a_role_that_contradicts_what_the_host_has_by_name_stops_the_fleet_before_anything_is_changed(fleet):
+    host = fleet.host("h1")
+    fleet.service("/who/old", "foo", "1.0", h1=1)
+    with host.agent():
+        reach(fleet, host, "r1")
+    with host.config.open("a") as config:
+        config.write("role = web\n")
+    with host.agent():
+        fleet.set_version("r2")
+        wait_until(lambda: host.node.get("error"), "the error", timeout=60)
+        assert "which has the role web: only deploy/web counts" in host.node["error"]
+    assert fleet.version is None
+    assert host.markers == ["who:old.0.deployed"]
+    assert fleet.calls() == called("/who/old 0")
+
+
+def test_a_host_that_was_away_for_many_revisions_goes_straight_to_the_last(fleet):
+    host = fleet.host("h1")
+    fleet.service("/who/stays", "foo", "1.0", h1=1)
+    fleet.service("/who/goes", "bar", "1.0", h1=2)
+    with host.agent():
+        reach(fleet, host, "r1")
+    fleet.journal.unlink()
+    fleet.remove("/who/goes")
+    fleet.service("/who/between", "ctl", "1.0", h1=1)
+    fleet.set_version("r2")
+    fleet.remove("/who/between")
+    fleet.service("/who/stays", "foo", "2.0", h1=1)
+    fleet.set_version("r3")
+    with host.agent():
+        wait_until(lambda: host.at("r3"), "r3", timeout=60)
+    assert fleet.calls() == called("-u /who/goes 0", "-u /who/goes 1", "/who/stays 0")
+    assert [one.version for one in host.packages.installed()["foo"]] == ["2.0"]
+    assert len(host.packages.commits) == 3  # both at first; then the new version, and the removal
+
+
+def test_a_stop_in_the_middle_of_a_rollout_lets_steps_end_and_a_resumption_finishes_it(fleet):
+    hosts = [fleet.host(name) for name in ("h1", "h2")]
+    for host in hosts:
+        put_script(host.root, "foo")
+    first, second = hosts
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2, h2=1)
+    block = first.block()
+    with first.agent():
+        fleet.set_version("r1")
+        wait_until(fleet.calls, "the script of h1", timeout=60)
+        with second.agent():
+            wait_until(lambda: "wait for the lock" in second.status, "h2 waits", timeout=60)
+            fleet.set_version(None)
+            block.unlink()
+            for host in hosts:
+                wait_until(lambda host=host: "deploying" not in host.node, "nothing is under way", timeout=60)
+            assert fleet.calls() == called("/who/myfoo 0")
+            assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+            assert {one.node.get("error") for one in hosts} == {None}
+            fleet.set_version("r1")
+            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1", timeout=60)
+    assert sorted(fleet.calls()[2:]) == sorted(
+        called("/who/myfoo 0", "/who/myfoo 1") + called("/who/myfoo 0", host="h2")
+    )

@@ -1,0 +1,92 @@
+"""Whatever a tree says: it is refused, or it ends up as a literal word of an argument list or a plain file name."""
+
+import re
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.checkout import is_checkout, parse_checkout
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory
+from zkdeployment.model.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.planner import plan
+from zkdeployment.planning.targets import assignments_from_json, compile_targets, wanted_for
+
+PIECES = st.sampled_from(
+    [
+        *";|&$`'\"\\/.,:-%@#*?~^+=(){}[]<>!",
+        *(" ", "\t", "\n", "\r", "\0", "\x1b[31m", "\u202e", "\ud800", "ä", "é", "🙂"),
+        *("rm -rf /", "$(reboot)", "--installroot=/", "-r", "http://h/x.rpm", "file:///etc/passwd", "/etc/x.rpm"),
+        *("git:", "git://", "svn+ssh://", "ext::sh -c id", "--upload-pack=id", "ssh://-oProxyCommand=id/x", "#"),
+        *("foo", "1.4", "0", "True", "None", "[1]", "__import__('os')", "x" * 300),
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=4).map("".join)
+VALUES = TEXTS | st.sampled_from([None, True, -1, 10**30, 1.5, float("nan"), [], ["foo 1"], {}, {"a": "b"}])
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~^:-]*")
+IDENTITY = Identity("h1", "h1.example.com", "web")
+
+
+def check_literal(word: str) -> None:
+    """Fail unless a word is itself, and nothing else, to every program that gets it as an argument."""
+    assert PLAIN.fullmatch(word), word
+    assert ".." not in word.split("/")
+
+
+def check_plan(wanted) -> None:
+    for step in plan(wanted.assignments, Inventory(), wanted.controller).steps:
+        match step:
+            case ChangePackages(change=change) | RemoveSoftware(change=change) | ChangeController(change=change):
+                for name, version in change.want.items():
+                    check_literal(name)
+                    assert version is None or PLAIN.fullmatch(version), version
+            case CheckOut():
+                check_literal(step.package)
+                checkout = parse_checkout(step.version)
+                for word in (checkout.url, checkout.revision):
+                    assert not word.startswith("-")
+                    assert re.fullmatch(r"[!-~]+", word)
+                    assert "::" not in word.partition("[")[0]
+            case Deploy(assignment=one):
+                check_literal(one.package)
+                check_literal(one.application)
+                assert one.subtype is None or PLAIN.fullmatch(one.subtype)
+                assert is_checkout(one.version) or one.version is None or PLAIN.fullmatch(one.version)
+                assert re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9._+@~=-]*)+", one.path), one.path
+                assert "/" not in step.deployment.marker_name
+
+
+@settings(deadline=None, max_examples=400)
+@given(name=TEXTS, kind=VALUES, version=VALUES, patches=VALUES, n=VALUES, controller=VALUES)
+@example(name="x", kind="foo -r", version="1", patches=["--installroot=/ 1"], n=1, controller="ctl")
+@example(name="x", kind="foo", version="git:ext::sh -c id#1", patches=[], n=1, controller="../ctl")
+@example(name="a,b", kind="foo", version="1.0; rm", patches=[], n=1, controller="ctl")
+def test_a_hostile_tree_is_refused_or_means_only_literal_words(name, kind, version, patches, n, controller):
+    tree = Tree(
+        {
+            "/s": {},
+            f"/s/{name}": {"type": kind, "version": version, "patches": patches},
+            f"/s/{name}/deploy": {},
+            f"/s/{name}/deploy/web": {"n": n},
+            "/roles": {},
+            "/roles/web": {"type": controller, "version": version},
+        }
+    )
+    targets, problems = compile_targets(tree)
+    if not problems:
+        check_plan(wanted_for(IDENTITY, targets))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.fixed_dictionaries(dict.fromkeys(("package", "version", "subtype"), VALUES)), TEXTS)
+def test_hostile_published_assignments_are_refused_or_mean_only_literal_words(fields, path):
+    application = fields["package"]
+    published = [{"path": path, "n": 1, "application": application, "patches": [], **fields}]
+    try:
+        found = assignments_from_json(published)
+        wanted = wanted_for(IDENTITY, {"web": found})
+    except ZkdeploymentError:
+        return
+    check_plan(wanted)
