@@ -1,4 +1,4 @@
-"""Whatever a tree says: it is refused, or it ends up as a literal word of an argument list or a plain file name."""
+"""Whatever a tree says is refused, or ends up as a literal word of an argument list or a plain file name."""
 
 import re
 
@@ -58,35 +58,51 @@ def check_plan(wanted) -> None:
                 assert "/" not in step.deployment.marker_name
 
 
-@settings(deadline=None, max_examples=400)
-@given(name=TEXTS, kind=VALUES, version=VALUES, patches=VALUES, n=VALUES, controller=VALUES)
-@example(name="x", kind="foo -r", version="1", patches=["--installroot=/ 1"], n=1, controller="ctl")
-@example(name="x", kind="foo", version="git:ext::sh -c id#1", patches=[], n=1, controller="../ctl")
-@example(name="a,b", kind="foo", version="1.0; rm", patches=[], n=1, controller="ctl")
-def test_a_hostile_tree_is_refused_or_means_only_literal_words(name, kind, version, patches, n, controller):
+GOOD = {"name": "x", "type": "foo web", "version": "1", "patches": ["fix 1"], "n": 1, "controller": "ctl"}
+# One value is hostile: in a tree of nothing else nothing would ever be accepted.
+HOSTILE = st.tuples(st.sampled_from(sorted(GOOD)), TEXTS | VALUES)
+
+
+@settings(deadline=None, max_examples=500)
+@given(HOSTILE)
+@example(("type", "foo web"))
+@example(("type", "foo -r"))
+@example(("patches", ["--installroot=/ 1"]))
+@example(("version", "git:ext::sh -c id#1"))
+@example(("version", "git:ssh://-oProxyCommand=id/x#1"))
+@example(("version", "1.0; rm"))
+@example(("version", "git:/srv/foo#1"))
+@example(("controller", "../ctl"))
+@example(("name", "a,b"))
+def test_a_hostile_tree_is_refused_or_means_only_literal_words(hostile):
+    field, value = hostile
+    values = {**GOOD, field: value}
     tree = Tree(
         {
             "/s": {},
-            f"/s/{name}": {"type": kind, "version": version, "patches": patches},
-            f"/s/{name}/deploy": {},
-            f"/s/{name}/deploy/web": {"n": n},
+            f"/s/{values['name']}": {name: values[name] for name in ("type", "version", "patches")},
+            f"/s/{values['name']}/deploy": {},
+            f"/s/{values['name']}/deploy/web": {"n": values["n"]},
             "/roles": {},
-            "/roles/web": {"type": controller, "version": version},
+            "/roles/web": {"type": values["controller"], "version": values["version"]},
         }
     )
     targets, problems = compile_targets(tree)
+    assert not problems or value != GOOD[field]
     if not problems:
         check_plan(wanted_for(IDENTITY, targets))
 
 
-@settings(deadline=None, max_examples=300)
-@given(st.fixed_dictionaries(dict.fromkeys(("package", "version", "subtype"), VALUES)), TEXTS)
-def test_hostile_published_assignments_are_refused_or_mean_only_literal_words(fields, path):
-    application = fields["package"]
-    published = [{"path": path, "n": 1, "application": application, "patches": [], **fields}]
+@settings(deadline=None, max_examples=500)
+@given(st.sampled_from(["path", "package", "version", "subtype", "n"]), TEXTS | VALUES)
+@example("package", "foo")
+@example("version", "git:/srv/foo#1")
+def test_hostile_published_assignments_are_refused_or_mean_only_literal_words(field, value):
+    published = {"path": "/s/x", "n": 1, "package": "foo", "version": "1", "subtype": None, "patches": []}
+    published[field] = value
+    published["application"] = published["package"]
     try:
-        found = assignments_from_json(published)
-        wanted = wanted_for(IDENTITY, {"web": found})
+        wanted = wanted_for(IDENTITY, {"web": assignments_from_json([published])})
     except ZkdeploymentError:
         return
     check_plan(wanted)
