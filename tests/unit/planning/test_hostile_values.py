@@ -54,7 +54,8 @@ def check_plan(wanted) -> None:
                 check_literal(one.application)
                 assert one.subtype is None or PLAIN.fullmatch(one.subtype)
                 assert is_checkout(one.version) or one.version is None or PLAIN.fullmatch(one.version)
-                assert re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9._+@~=-]*)+", one.path), one.path
+                assert re.fullmatch(r"(/[A-Za-z0-9_.][A-Za-z0-9._+@~=-]*)+", one.path), one.path
+                assert {".", ".."}.isdisjoint(one.path.split("/"))
                 assert "/" not in step.deployment.marker_name
 
 
