@@ -140,9 +140,10 @@ class GitSource:
         return self._remake()
 
     def _update(self, directory: Path) -> Revision:
-        words = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        # Without --update-shallow a branch of a shallow repository is left where it was, and nothing said.
+        words = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
         git = self._mirror(directory)
-        git.run("fetch", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
+        git.run("fetch", "--quiet", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
         return git.run("rev-parse", "--verify", "--end-of-options", f"{_TIP}^{{commit}}").check().text
 
     def _remake(self) -> Revision:

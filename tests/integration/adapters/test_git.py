@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -461,3 +462,47 @@ class TestAnyRevisionOfALocalRepository:
     def test_a_directory_without_a_repository_is_an_error(self, tmp_path: Path):
         assert "not a git repository" in refused(revision_files, tmp_path, "HEAD")
         assert refused(revision_files, tmp_path / "x", "HEAD") == f"there is no directory {tmp_path}/x"
+
+
+class TestSurprises:
+    def test_a_shallow_repository_is_followed_and_its_history_known_as_far_as_it_goes(
+        self, repository: Repository, mirror: Path, tmp_path: Path
+    ):
+        first = repository.commit({"a.zk": "/a\n"})
+        second = repository.commit({"a.zk": "/b\n"})
+        shallow = Repository(tmp_path / "shallow")
+        shallow.git("fetch", "-q", "--depth=1", f"file://{repository.directory}", "main")
+        shallow.git("reset", "-q", "--hard", "FETCH_HEAD")
+        git = source(shallow, mirror)
+        assert git.fetch() == second
+        assert contents(git.files(second)) == {"a.zk": b"/b\n"}
+        assert not git.descends(second, first)
+        third = shallow.commit({"a.zk": "/c\n"})
+        assert git.fetch() == third
+        assert git.descends(third, second)
+
+    def test_a_disk_that_is_full_leaves_the_mirror_as_it_was(self, repository: Repository, mirror: Path):
+        first = repository.commit({"a.zk": "/a\n"})
+        git = source(repository, mirror)
+        git.fetch()
+        second = repository.commit({"a.zk": "/b\n", "large": os.urandom(1 << 20)})
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, hard))
+        try:
+            assert "failed" in refused(git.fetch)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert contents(git.files(first)) == {"a.zk": b"/a\n"}
+        assert [path.name for path in mirror.parent.iterdir()] == ["tree"]
+        assert git.fetch() == second
+        assert git.descends(second, first)
+
+    def test_submodules_and_links_elsewhere_do_not_matter(self, repository: Repository, mirror: Path):
+        head = repository.commit({"a.zk": "/a\n", ".gitmodules": '[submodule "m"]\n  path = m\n  url = /etc\n'})
+        repository.git("update-index", "--add", "--cacheinfo", f"160000,{head},m")
+        (repository.directory / "loop").symlink_to("loop")
+        (repository.directory / "zero").symlink_to("/dev/zero")
+        repository.git("add", "loop", "zero")
+        repository.git("commit", "-q", "-m", "surprises")
+        git = source(repository, mirror)
+        assert contents(git.files(git.fetch())) == {"a.zk": b"/a\n"}
