@@ -294,7 +294,7 @@ class PublicationStore(Protocol):
     def answer(self, request: PublicationRequest, error: str | None) -> None:
         """Say that a request was carried out, or why not."""
 
-    def report(self, said: str, interval: float) -> None:
+    def report(self, said: str, interval: float, fetched: float | None) -> None:
         """Give a sign of life: what was done last, and in how many seconds the next look is due."""
 
 

@@ -99,7 +99,7 @@ class Follower:
     def _report(self, words: str, interval: float) -> None:
         """Give a sign of life; if that cannot be done now, the next look meets the same trouble."""
         with contextlib.suppress(UnreachableError, RestartError):
-            self._store.report(words, interval)
+            self._store.report(words, interval, self._syncer.fetched)
 
     def _serve(self, request: PublicationRequest) -> Report:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""

@@ -60,13 +60,17 @@ class _Order:
 
 
 class Syncer:
-    """Publishes the tip of ``source`` to ``store``."""
+    """Publishes the tip of ``source`` to ``store``.
+
+    ``fetched`` is when the source could be read last, in seconds since the epoch.
+    """
 
     def __init__(self, source: TreeSource, store: PublicationStore, clock: Clock) -> None:
         self._source = source
         self._store = store
         self._clock = clock
         self._drafter = Drafter(source, store)
+        self.fetched: float | None = None
 
     def sync(
         self,
@@ -164,6 +168,7 @@ class Syncer:
                 "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
             )
         tip = self._source.fetch()
+        self.fetched = self._clock.now()
         standing = Standing(cluster, self._store.published())
         if order.whole or not is_up_to_date(standing, tip):
             standing = replace(standing, hosts=self._store.hosts())

@@ -13,6 +13,7 @@ from zkdeployment.model.cluster import ClusterState, short
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import SyncerReport
     from zkdeployment.model.snapshot import Snapshot
@@ -30,7 +31,8 @@ def fleet_health(
     """Judge the fleet: the worst first, everything that is wrong in one line.
 
     ``limits`` judge minutes: for how long the slowest host has been behind, a lock was held, or the syncer has
-    been silent. ``now`` is in seconds since the epoch. A ``syncer`` that nobody ever saw is not missed.
+    been silent or could not read the repository. ``now`` is in seconds since the epoch. A ``syncer`` that nobody
+    ever saw is not missed.
     """
     status = fleet_status(snapshot)
     cluster = snapshot.cluster
@@ -45,6 +47,7 @@ def fleet_health(
         *_absences(snapshot, status),
         *_old_locks(snapshot, locks, now, limits),
         *_silence(syncer, now, limits),
+        *_blindness(cluster, syncer, now, limits),
     ]
     health = max((found[0] for found in findings), default=Health.OK)
     findings.sort(key=lambda found: -found[0])
@@ -137,6 +140,16 @@ def _silence(syncer: SyncerReport | None, now: float, limits: Limits) -> Iterato
     health, _ = limits.judge(max(0.0, silent - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
+
+
+def _blindness(cluster: Cluster, syncer: SyncerReport | None, now: float, limits: Limits) -> Iterator[_Finding]:
+    """Say that a syncer lives, but cannot read the repository; while all is stopped it does not try."""
+    if syncer is None or syncer.fetched is None or cluster.state is ClusterState.STOPPED:
+        return
+    unread = max(0.0, syncer.time - syncer.fetched)
+    health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
+    if health is not Health.OK:
+        yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.said}"
 
 
 def _some(words: Sequence[str]) -> str:

@@ -131,13 +131,14 @@ def is_sequence(value: object) -> TypeGuard[int]:
 class SyncerReport:
     """A following syncer's sign of life: who, what it said last, and when (seconds since the epoch).
 
-    It looks again after ``interval`` seconds.
+    It looks again after ``interval`` seconds. ``fetched`` is when it could read the repository last.
     """
 
     by: str
     said: str
     interval: float
     time: float
+    fetched: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from support.proxy import Proxy
     from support.publishing import Publishing
+    from zkdeployment.model.tree import Value
     from zkdeployment.ports import TreeSource
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
@@ -193,6 +195,24 @@ def test_a_repository_that_comes_back_is_followed(publishing: Publishing):
         hidden.rename(publishing.repository.directory)
         published(publishing, first)
     assert [entry["event"] for entry in logs] == ["repository-unreadable", "published"]
+
+
+def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publishing):
+    def reported(words: str) -> object:
+        def report() -> dict[str, Value]:
+            return publishing.get("/zkdeployment/syncer") or {}
+
+        wait_until(lambda: words in str(report().get("said")), f"it says {words}", 60)
+        return report()["fetched"]
+
+    publishing.push(TREE)
+    with following(publishing, NEVER):
+        reported("published")
+    fetched = (publishing.get("/zkdeployment/syncer") or {})["fetched"]
+    assert abs(float(str(fetched)) - time.time()) < 300
+    publishing.repository.directory.rename(publishing.directory / "hidden")
+    with following(publishing, NEVER):
+        assert reported("there is no git repository") == fetched
 
 
 def test_it_starts_without_zookeeper_and_survives_its_absence(publishing: Publishing, proxy: Proxy):

@@ -118,6 +118,14 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         ),
         (judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 3600, NOW - 3600)), 0, CONVERGED),
         (
+            judge(
+                RUNNING, host(), syncer=SyncerReport("s1", "cannot reach the repository", 60, NOW, NOW - 40 * 60)
+            ),
+            2,
+            "the tree's repository was last read 40 min ago: cannot reach the repository",
+        ),
+        (judge(RUNNING, host(), syncer=SyncerReport("s1", "done", 3600, NOW, NOW - 3600)), 0, CONVERGED),
+        (
             judge(RUNNING, host(2, "r1", error="no foo"), locks=[service(16)]),
             2,
             "1 host failed: app2: no foo; the lock of /web is held by app1 (h1) for 16 min (more than 15)",

@@ -121,9 +121,9 @@ class ZooKeeperPublications:
         """Say that a request was carried out, or why not."""
         answer_request(self._session, request, error)
 
-    def report(self, said: str, interval: float) -> None:
+    def report(self, said: str, interval: float, fetched: float | None) -> None:
         """Give a sign of life: what was done last, and in how many seconds the next look is due."""
-        write_report(self._session, self._identity, said, interval)
+        write_report(self._session, self._identity, said, interval, fetched)
 
 
 def read_hosts(session: Session) -> tuple[Host, ...]:
