@@ -102,6 +102,17 @@ def test_what_lost_its_file_but_is_still_deployed_is_warned_of(sync, publishing:
     assert sync("--prune")[:2] == (0, f"nothing to do: {revision} is published\n")
 
 
+def test_who_forces_a_publication_and_why_is_kept(sync, publishing: Publishing):
+    publishing.push(TREE)
+    assert sync("--reason", "it burns")[0] == 2
+    assert sync("--force", "--reason", "it burns")[0] == 0
+    (sequence,) = publishing.client.get_children("/zkdeployment/history")
+    record = publishing.get(f"/zkdeployment/history/{sequence}")
+    assert record is not None
+    assert (record["subject"], record["reason"]) == ("a change", "it burns")
+    assert "@" in str(record["forced_by"])
+
+
 @pytest.mark.parametrize(
     ("cluster", "code", "words"),
     [
