@@ -10,8 +10,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from zkdeployment.fleet.ages import ago
 from zkdeployment.fleet.status import FleetStatus, HostState
+from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def render(status: FleetStatus) -> RenderableType:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
     now = time.time()
     told = " ".join(stop.reason for stop in status.stops)
-    stops = [f"{stop} ({ago(stop.time, now)})" for stop in status.stops]
+    stops = tell(status.stops, now)
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     return Group(table, *(Text(line, style="red") for line in (*stops, *errors)), Text(status.summary))
 

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from zkdeployment.cli.fleet_table import COLOURS, console_for
 from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.stops import tell
 from zkdeployment.fleet.watching import changes, foremost
 from zkdeployment.model.cluster import short
 
@@ -96,7 +97,7 @@ def _shown(console: Console) -> Iterator[Callable[[FleetStatus, str], None]]:
 
 def picture(status: FleetStatus, height: int, width: int, now: float, trouble: str = "") -> RenderableType:
     """Draw a fleet within ``height`` lines of ``width``: what stops it, the hosts that matter, the summary."""
-    stops = [_line(f"{stop} ({ago(stop.time, now)})", "red") for stop in status.stops[:_MOST_STOPS]]
+    stops = [_line(told, "red") for told in tell(status.stops, now)[:_MOST_STOPS]]
     if trouble:
         stops.insert(0, _line(trouble, "red"))
     rows, rest = foremost(status, max(1, height - _FRAME - len(stops)))

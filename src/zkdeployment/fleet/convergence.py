@@ -8,6 +8,7 @@ from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, one_line
 from zkdeployment.fleet.locks import is_orphaned
 from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
+from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def fleet_health(
     behind = [row for row in status.hosts if row.state in (HostState.BEHIND, HostState.DEPLOYING)]
     told = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
     findings = [
-        *_halts(status),
+        *_halts(status, now),
         *_failures(status),
         *_slowness(snapshot, behind, told, limits),
         *_absences(snapshot, status),
@@ -75,9 +76,9 @@ def _counts(status: FleetStatus) -> tuple[Measure, ...]:
     )
 
 
-def _halts(status: FleetStatus) -> Iterator[_Finding]:
+def _halts(status: FleetStatus, now: float) -> Iterator[_Finding]:
     state = None if status.cluster is None else status.cluster.state
-    told = _some([str(stop) for stop in status.stops])
+    told = _some(tell(status.stops, now))
     if state is ClusterState.HELD:
         yield Health.WARNING, f"Cluster is {told or 'held: the version was set to false'}"
     if state is ClusterState.STOPPED:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.status import in_force
+from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.lock import LockKind
 
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.snapshot import Snapshot
+    from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.model.work import Work
 
 #: What a registered host that is told of a version is given to begin, in seconds.
 _PROMPT = 10.0
+
+#: How many hosts that failed in the same way are named.
+_NAMED = 3
 
 
 class Cause(Enum):
@@ -133,11 +138,11 @@ def _failed(snapshot: Snapshot, host: Host, now: float) -> Answer:
     mine = [stop for stop in snapshot.stops if stop.by is None and stop.host_id == host.identity.id]
     facts = [f"it failed at {stop.step} of {short(stop.revision)}, {ago(stop.time, now)}" for stop in mine]
     facts.append(_had(snapshot, host))
-    facts += [
-        f"{stop} ({ago(stop.time, now)})"
-        for stop in in_force(snapshot.cluster, snapshot.stops)
-        if stop not in mine
-    ]
+    others = [stop for stop in in_force(snapshot.cluster, snapshot.stops) if stop not in mine]
+    same = [stop for stop in others if any(_is_alike(stop, one) for one in mine)]
+    if same:
+        facts.append(f"{_hosts(same)} failed in the same way")
+    facts += tell([stop for stop in others if stop not in same], now)
     return Answer(
         Cause.FAILED,
         f"{host.identity} failed: {host.error}",
@@ -161,7 +166,7 @@ def _halted(snapshot: Snapshot, host: Host, now: float) -> Answer:
         sentence = f"The fleet was {first} ({ago(first.time, now)})."
     else:
         sentence = f"The fleet is {word}: {first} ({ago(first.time, now)})."
-    facts = [f"{stop} ({ago(stop.time, now)})" for stop in stops[1:]]
+    facts = tell(stops[1:], now)
     facts.append(_had(snapshot, host))
     advice = ["'zkdeployment resume' ends it; 'zkdeployment resume --latest' publishes the branch's tip first"]
     if first is not None and first.by is None:
@@ -273,6 +278,14 @@ def _underway(snapshot: Snapshot, host: Host, now: float) -> Answer:
         (had,),
         ("on the host: journalctl -u zkdeployment-agent; the agent may be frozen, or cut off from ZooKeeper",),
     )
+
+
+def _is_alike(one: Stop, other: Stop) -> bool:
+    return one.by is None and (one.step, one.reason) == (other.step, other.reason)
+
+
+def _hosts(stops: Sequence[Stop]) -> str:
+    return ", ".join(stop.host_name for stop in stops) if len(stops) <= _NAMED else f"{len(stops)} other hosts"
 
 
 def _others(number: int) -> str:

@@ -74,14 +74,21 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         (
             judge(Cluster(None), host(), host(2, "r1", error="exit status 1"), stops=(FAILURE, OPERATOR)),
             2,
-            "ALL STOP: app2 (h2) failed at deploy /web 0 of r2: exit / status 1, stopped by ann@adm1: it smells",
+            (
+                "ALL STOP: app2 (h2) failed at deploy /web 0 of r2: exit / status 1 (5 min ago), "
+                "stopped by ann@adm1: it smells (1 min ago)"
+            ),
         ),
-        (judge(Cluster(None), host(), stops=(OPERATOR,)), 1, "ALL STOP: stopped by ann@adm1: it smells"),
+        (
+            judge(Cluster(None), host(), stops=(OPERATOR,)),
+            1,
+            "ALL STOP: stopped by ann@adm1: it smells (1 min ago)",
+        ),
         (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Cluster is held: the version was set to false"),
         (
             judge(Cluster(False), host(), stops=(Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW)),)),
             1,
-            "Cluster is held by ann@adm1: rack 7",
+            "Cluster is held by ann@adm1: rack 7 (0 s ago)",
         ),
         (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
         (judge(Cluster("r1", importing="r2"), host()), 1, "r2 is being published for 20 min"),

@@ -197,6 +197,15 @@ def test_a_failed_host_is_told_where_it_failed():
     )
 
 
+@pytest.mark.parametrize(("number", "words"), [(2, "app2, app3"), (40, "40 other hosts")])
+def test_hosts_that_failed_in_the_same_way_are_one_fact(number, words):
+    stops = [
+        Stop(f"h{one}", f"app{one}", "r2", "deploy /web 0", "no foo", NOW - 300) for one in range(1, number + 2)
+    ]
+    answer = explain(Cluster(None), host(error="no foo"), stops=stops)
+    assert answer.facts[-1] == f"{words} failed in the same way"
+
+
 def test_a_publication_under_way_names_the_syncer():
     holder = Lock(
         LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", NOW - 5, "/hosts-lock/x"),)

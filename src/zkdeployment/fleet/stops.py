@@ -1,0 +1,33 @@
+"""Stops in sentences: a hundred hosts that fail in the same way are told as one failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import ago
+from zkdeployment.model.cluster import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.model.stop import Stop
+
+#: How many hosts a sentence names.
+_NAMED = 3
+
+
+def tell(stops: Iterable[Stop], now: float) -> list[str]:
+    """Return a sentence for each reason, in the order in which they came up; ``now`` is since the epoch."""
+    alike: dict[tuple[object, ...], list[Stop]] = {}
+    for stop in stops:
+        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
+    return [f"{_sentence(group)} ({ago(group[0].time, now)})" for group in alike.values()]
+
+
+def _sentence(group: Sequence[Stop]) -> str:
+    first = group[0]
+    if len(group) == 1:
+        return str(first)
+    named = ", ".join(f"{stop.host_name} ({stop.host_id})" for stop in group[:_NAMED])
+    rest = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
+    return f"{named}{rest} failed at {first.step} of {short(first.revision)}: {first.reason}"
