@@ -11,8 +11,11 @@ from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.model.tree import Tree
 
 
-def import_tree(client: KazooClient, tree: Tree, path: str = "") -> None:
-    """Make what is below ``path`` what the tree says; top-level nodes that it does not have stay."""
+def import_tree(client: KazooClient, tree: Tree, path: str = "") -> Iterator[str]:
+    """Make what is below ``path`` what the tree says; top-level nodes that it does not have stay.
+
+    Gives each node that is done, so that others can be measured in between.
+    """
     there = set(client.get_children(path or "/"))
     names = tree.children(path)
     if path:
@@ -25,7 +28,8 @@ def import_tree(client: KazooClient, tree: Tree, path: str = "") -> None:
             client.create(child, data)
         elif client.get(child)[0] != data:
             client.set(child, data)
-        import_tree(client, tree, child)
+        yield from import_tree(client, tree, child)
+        yield child
 
 
 def deployments_of(client: KazooClient, name: str) -> list[tuple[str, bytes]]:

@@ -1,12 +1,12 @@
 """Publishing a tree, and reading what a host is to run: against node by node, and against floors.
 
-One ZooKeeper for all sides. The baseline is given the parsed tree's time as well: it reads the same bytes. Ours
-is the syncer's whole work on the real repository, fetched before: reading the blobs, parsing, checking, compiling
-the targets, comparing, writing.
+One ZooKeeper for all sides. Ours are measured again and again while the baseline is at work, in its pauses. The
+baseline gets the tree parsed. Ours is the syncer's whole work on the real repository, fetched before: reading the
+blobs, parsing, checking, compiling the targets, comparing, writing.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from kazoo.client import KazooClient
 
 from benchmarks.baseline import create_in_transactions, delete_in_transactions, deployments_of, import_tree
 from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
-from benchmarks.results import Result, Scale, middle, seconds
+from benchmarks.results import Result, Scale, interleaved, middle, seconds
 from support.zookeeper import connected
 from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.model.host import Identity
+from zkdeployment.model.tree import Tree
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
 from zkdeployment.tree.parse import parse_bytes
 
@@ -107,72 +108,83 @@ class Side:
 
 
 def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) -> Iterator[Result]:
-    content = fleet_text(hosts).encode()
-    changed = fleet_text(hosts, version="2.0").encode()
-    tree = parse_bytes("fleet.zk", content).tree
+    tree = parse_bytes("fleet.zk", fleet_text(hosts).encode()).tree
+    changed = parse_bytes("fleet.zk", fleet_text(hosts, version="2.0").encode()).tree
     size = f"{len(tree):,} nodes"
     repository = FleetRepository(scratch / "repository", hosts)
     repository.push()
     with connected(server.address) as root:
         for chroot in ("baseline", "floor"):
             root.create(f"/{chroot}")
-    with connected(f"{server.address}/baseline") as client:
-        old_import = seconds(lambda: import_tree(client, parse_bytes("fleet.zk", content).tree))
-        old_change = seconds(lambda: import_tree(client, parse_bytes("fleet.zk", changed).tree))
-        old_walk = seconds(lambda: deployments_of(client, host_name(0)))
-        delete_in_transactions(client, tree)
-    floors: list[float] = []
-    imports: list[float] = []
-    for number in range(rounds):
-        with connected(f"{server.address}/floor") as client:
-            floors.append(seconds(lambda: create_in_transactions(client, tree)))
-            delete_in_transactions(client, tree)
-        side = Side(server, f"ours{number}", repository, scratch)
-        imports.append(seconds(side.syncer.sync))
-        if number < rounds - 1:
-            _leave(side, server, f"ours{number}", tree)
-    full = middle(imports)
-    yield Result(
-        work="full import", size=size, value=full, against="node by node", reference=old_import, at_least=40
-    )
-    yield Result(
-        work="full import",
-        size=size,
-        value=full,
-        against="bare transactions of 500 creates",
-        reference=middle(floors),
-        at_most=3,
-    )
-    yield from _changes(side, size, rounds, old_change)
-    yield from _reading(side, size, rounds, old_walk)
+    with connected(f"{server.address}/baseline") as old, connected(f"{server.address}/floor") as bare:
+        floors: list[float] = []
+        imports: list[float] = []
+        sides: list[Side] = []
+
+        def import_both() -> None:
+            floors.append(seconds(lambda: create_in_transactions(bare, tree)))
+            delete_in_transactions(bare, tree)
+            if sides:
+                _leave(sides[-1], tree)
+            sides.append(Side(server, f"ours{len(sides)}", repository, scratch))
+            imports.append(seconds(sides[-1].syncer.sync))
+
+        old_import = interleaved(import_tree(old, tree), len(tree), import_both, rounds)
+        side, full = sides[-1], middle(imports)
+        yield Result(
+            work="full import", size=size, value=full, against="node by node", reference=old_import, at_least=40
+        )
+        yield Result(
+            work="full import",
+            size=size,
+            value=full,
+            against="bare transactions of 500 creates",
+            reference=middle(floors),
+            at_most=3,
+        )
+        yield from _changes(side, size, rounds, import_tree(old, changed), len(changed))
+        yield from _reading(side, size, rounds, old)
     side.session.close()
 
 
-def _leave(side: Side, server: ZooKeeperServer, chroot: str, tree: Any) -> None:
+def _leave(side: Side, tree: Tree) -> None:
     side.session.close()
-    with connected(f"{server.address}/{chroot}") as client:
-        delete_in_transactions(client, tree)
-        for name in client.get_children("/zkdeployment/targets"):
-            client.delete_async(f"/zkdeployment/targets/{name}")
-
-
-def _changes(side: Side, size: str, rounds: int, old_change: float) -> Iterator[Result]:
-    work = "one property changed"
     with connected(side.session.connection) as client:
-        floors = [seconds(lambda: _two_writes(client)) for _ in range(rounds * 4)]
-    warm = middle([side.change(side.syncer) for _ in range(rounds)])
-    cold = middle([side.change(side.fresh()) for _ in range(rounds)])
-    git = middle([side.change(side.syncer, fetch=True) for _ in range(rounds)])
+        delete_in_transactions(client, tree)
+        names = client.get_children("/zkdeployment/targets")
+        delete_in_transactions(client, Tree({f"/zkdeployment/targets/{name}": {} for name in names}))
+
+
+def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count: int) -> Iterator[Result]:
+    work = "one property changed"
+    floors: list[float] = []
+    warm: list[float] = []
+    cold: list[float] = []
+    fetched: list[float] = []
+
+    def change_all() -> None:
+        floors.append(seconds(lambda: _two_writes(client)))
+        warm.append(side.change(side.syncer))
+        cold.append(side.change(side.fresh()))
+        side.change(side.syncer)  # it reads what the other published
+        fetched.append(side.change(side.syncer, fetch=True))
+
+    with connected(side.session.connection) as client:
+        old_change = interleaved(steps, count, change_all, rounds * 2)
     for words, value in (
-        (f"{work}, syncer running", warm),
-        (f"{work}, syncer just started", cold),
-        (f"{work}, git fetch included", git),
+        (f"{work}, syncer running", middle(warm)),
+        (f"{work}, syncer just started", middle(cold)),
+        (f"{work}, git fetch included", middle(fetched)),
     ):
         yield Result(
             work=words, size=size, value=value, against="node by node", reference=old_change, at_least=100
         )
     yield Result(
-        work=work, size=size, value=warm, against="bare transaction of two writes", reference=middle(floors)
+        work=work,
+        size=size,
+        value=middle(warm),
+        against="bare transaction of two writes",
+        reference=middle(floors),
     )
     sizes = side.operations()
     yield Result(work=f"{work}: transactions", size=size, value=len(sizes), unit="")
@@ -186,7 +198,7 @@ def _two_writes(client: KazooClient) -> None:
     transaction.commit()
 
 
-def _reading(side: Side, size: str, rounds: int, old_walk: float) -> Iterator[Result]:
+def _reading(side: Side, size: str, rounds: int, old: KazooClient) -> Iterator[Result]:
     fleet = ZooKeeperFleet(side.session)
     cluster = fleet.cluster()
     assert cluster is not None
@@ -194,9 +206,14 @@ def _reading(side: Side, size: str, rounds: int, old_walk: float) -> Iterator[Re
     revision = cluster.revision
     identity = Identity("id0", host_name(0))
     target = f"/zkdeployment/targets/{identity.name}"
-    ours, floors = [], []
+    ours: list[float] = []
+    floors: list[float] = []
     with connected(side.session.connection) as client:
-        for _ in range(rounds * 4):
+        for _ in range(rounds * 2):
+            floors.append(seconds(lambda: [client.get(path) for path in ("/hosts", target, "/hosts")]))
+            ours.append(seconds(lambda: fleet.wanted(identity, revision)))
+        old_walk = seconds(lambda: deployments_of(old, identity.name))
+        for _ in range(rounds * 2):
             floors.append(seconds(lambda: [client.get(path) for path in ("/hosts", target, "/hosts")]))
             ours.append(seconds(lambda: fleet.wanted(identity, revision)))
     work = "what one host is to run"

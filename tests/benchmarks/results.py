@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -102,6 +102,22 @@ def seconds(action: Callable[[], object]) -> float:
     taken = time.perf_counter() - start
     del result
     return taken
+
+
+def interleaved(steps: Iterable[object], count: int, sample: Callable[[], None], rounds: int) -> float:
+    """Take ``count`` steps and, spread evenly over them, ``rounds`` samples; return how long the steps took.
+
+    What is slow and what is fast then meet the same load of the machine.
+    """
+    taken = 0.0
+    due = {round(count * (number + 0.5) / rounds) for number in range(rounds)}
+    start = time.perf_counter()
+    for number, _ in enumerate(steps, 1):
+        if number in due:
+            taken += time.perf_counter() - start
+            sample()
+            start = time.perf_counter()
+    return taken + time.perf_counter() - start
 
 
 def middle(values: list[float]) -> float:
