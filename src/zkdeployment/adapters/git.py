@@ -57,6 +57,8 @@ class GitSource:
     timeout: float = field(default=300, kw_only=True)
     gap: float = field(default=3, kw_only=True)
     now: Callable[[], float] = field(default=time.time, kw_only=True)
+    #: Commits that the mirror has: one run of git for each is enough.
+    _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def fetch(self) -> Revision:
         """Bring the mirror up to date and return the branch's tip."""
@@ -109,7 +111,9 @@ class GitSource:
         return git, commit
 
     def _knows(self, git: Git, commit: str) -> bool:
-        return not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status
+        if commit not in self._known and not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status:
+            self._known.add(commit)
+        return commit in self._known
 
     def _verify(self, git: Git, commit: str) -> str | None:
         """Return who signed a commit, if that matters; raises ``SourceError`` unless it is somebody allowed."""
@@ -149,6 +153,7 @@ class GitSource:
     def _remake(self) -> Revision:
         """Make a mirror beside the old one, then take its place; nothing is lost if that fails."""
         tip = self._remote_tip()
+        self._known.clear()
         new = self._directory.with_name(f".{self._directory.name}.new")
         old = self._directory.with_name(f".{self._directory.name}.old")
         with self._writing():
