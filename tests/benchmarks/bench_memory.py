@@ -3,9 +3,9 @@
 The most it ever took after the first and after the last says whether it stays bounded.
 """
 
+import contextlib
 import logging
 import multiprocessing
-import resource
 import tempfile
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -24,14 +24,22 @@ def measure(scale: Scale) -> Iterator[Result]:
     hosts, publications = scale.large // 5, scale.rounds + 1
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+        repository = FleetRepository(Path(scratch) / "repository", hosts)
         here, there = context.Pipe()
-        arguments = server.address, Path(scratch), hosts, publications, there
+        arguments = server.address, repository.url, Path(scratch) / "mirror", there
         process = context.Process(target=_publish, args=arguments, daemon=True)
         process.start()
         there.close()
-        nodes, start, *peaks = here.recv()
+        _, start = here.recv()
+        sizes, peaks = [], []
+        for _ in range(publications):
+            here.send(repository.push())
+            nodes, peak = here.recv()
+            sizes.append(nodes)
+            peaks.append(peak)
+        here.close()
         process.join()
-    size = f"{nodes:,} nodes"
+    size = f"{sizes[0]:,} nodes"
     for work, value in (
         ("syncer's memory before it publishes", start),
         ("its peak after the first publication", peaks[0]),
@@ -40,25 +48,21 @@ def measure(scale: Scale) -> Iterator[Result]:
         yield Result(work=work, size=size, value=value, unit="MB")
 
 
-def _publish(address: str, directory: Path, hosts: int, publications: int, pipe: Connection) -> None:
+def _publish(address: str, url: str, mirror: Path, pipe: Connection) -> None:
+    """Publish whenever told to, and tell how many nodes were made and the peak, until the other end is closed."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
-    repository = FleetRepository(directory / "repository", hosts)
-    with Session(address) as session:
-        syncer = make_syncer(GitSource(repository.url, directory / "mirror"), session)
-        start = _peak()
-        peaks = []
-        nodes = 0
-        for _ in range(publications):
-            repository.push()
+    with Session(address) as session, contextlib.suppress(EOFError):
+        syncer = make_syncer(GitSource(url, mirror), session)
+        pipe.send((0, _peak()))
+        while pipe.recv():
             report = syncer.sync()
-            if report.draft is not None and not nodes:
-                nodes = len(report.draft.publication.change.create)
+            nodes = 0 if report.draft is None else len(report.draft.publication.change.create)
             del report
-            peaks.append(_peak())
-    pipe.send((nodes, start, *peaks))
+            pipe.send((nodes, _peak()))
 
 
 def _peak() -> float:
     """Return the most memory this process ever had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024

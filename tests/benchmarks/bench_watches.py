@@ -41,7 +41,7 @@ def measure(scale: Scale) -> Iterator[Result]:
                 data = client.get("/hosts")[0]
                 client.set("/hosts", data)
 
-            def push() -> None:
+            def fetch_and_publish() -> None:
                 source.update()
                 syncer.sync()
 
@@ -51,25 +51,34 @@ def measure(scale: Scale) -> Iterator[Result]:
                 size = f"{watchers:,} watchers"
                 with _watching(server.address, watchers) as fan_out:
                     first = watchers == scale.watchers[0]
-                    bare, pushed = [], []
+                    bare: list[float] = []
+                    published: list[float] = []
+                    fetched: list[float] = []
                     for _ in range(scale.rounds if first else 1):
                         bare.append(fan_out(touch))
                         repository.push()
-                        pushed.append(fan_out(push))
+                        source.update()
+                        published.append(fan_out(syncer.sync))
+                        repository.push()
+                        fetched.append(fan_out(fetch_and_publish))
                     memory = process.memory_info().rss / 2**20
-                yield Result(
-                    work="push until all watches fired",
-                    size=size,
-                    value=middle(pushed),
-                    against="bare fan-out of one set",
-                    reference=middle(bare),
-                    at_most=2 if first else None,
-                )
+                for work, taken in (
+                    ("publication until all watches fired", published),
+                    ("fetch and publication until all fired", fetched),
+                ):
+                    yield Result(
+                        work=work,
+                        size=size,
+                        value=middle(taken),
+                        against="bare fan-out of one set",
+                        reference=middle(bare),
+                        at_most=2 if first else None,
+                    )
                 yield Result(work="ZooKeeper's memory", size=size, value=memory, unit="MB")
 
 
 @contextmanager
-def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], None]], float]]:
+def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
     """Have so many sessions watch ``/hosts``; give what says how long after an action the last watch fires."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -83,7 +92,7 @@ def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], None]
         heard: float = here.recv()
         return heard
 
-    def fan_out(action: Callable[[], None]) -> float:
+    def fan_out(action: Callable[[], object]) -> float:
         start = time.perf_counter()
         action()
         taken = hear() - start

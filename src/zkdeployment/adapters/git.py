@@ -111,7 +111,10 @@ class GitSource:
         return git, commit
 
     def _knows(self, git: Git, commit: str) -> bool:
-        if commit not in self._known and not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status:
+        if (
+            commit not in self._known
+            and not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status
+        ):
             self._known.add(commit)
         return commit in self._known
 
