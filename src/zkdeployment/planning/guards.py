@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.publishing import Standing
 
-#: The part of the service nodes that may go at once.
+#: The part of the service nodes that may go at once; one of them always may, however few there are.
 MOST_REMOVED = 0.3
 
 _SHOWN = 5
@@ -69,7 +69,7 @@ def removal_refusal(tip: Revision, before: Tree, change: TreeChange) -> str | No
     services = sum(
         1 for path in before.nodes if path.endswith("/deploy") and _is_service(before, parent_path(path))
     )
-    if len(gone) <= MOST_REMOVED * services:
+    if len(gone) <= max(1, MOST_REMOVED * services):
         return None
     listed = ", ".join(gone[:_SHOWN]) + (", …" if gone[_SHOWN:] else "")
     return (

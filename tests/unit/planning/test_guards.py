@@ -68,7 +68,8 @@ class TestDates:
 
 class TestRemoval:
     @pytest.mark.parametrize(
-        ("number", "gone", "refused"), [(10, 3, False), (10, 4, True), (3, 1, True), (4, 1, False)]
+        ("number", "gone", "refused"),
+        [(10, 3, False), (10, 4, True), (3, 1, False), (3, 2, True), (2, 2, True), (1, 1, False)],
     )
     def test_more_than_three_in_ten_may_not_go_at_once(self, number: int, gone: int, refused: bool):
         change = removing(*(f"s{i}" for i in range(gone)))
@@ -84,20 +85,20 @@ class TestRemoval:
     @pytest.mark.parametrize(
         "change",
         [
-            TreeChange(delete=frozenset({"/who/s0/deploy", "/who/s0/deploy/h1"})),
-            TreeChange(update={"/who/s0": {"version": "1"}}),
+            TreeChange(delete=frozenset({f"/who/s{i}/deploy{end}" for i in (0, 1) for end in ("", "/h1")})),
+            TreeChange(update={f"/who/s{i}": {"version": "1"} for i in (0, 1)}),
         ],
         ids=["deploy", "type"],
     )
     def test_a_service_ends_also_with_what_makes_it_one(self, change: TreeChange):
-        assert removal_refusal(A, services(1), change)
+        assert removal_refusal(A, services(2), change)
 
     def test_what_stays_a_service_and_what_is_none_does_not_count(self):
         change = TreeChange(
-            update={"/who/s0": {"type =>": "/who/other type"}, "/who/other": {}},
+            update={f"/who/s{i}": {"type =>": "/who/other type"} for i in (0, 1)} | {"/who/other": {}},
             delete=frozenset({"/who/s0/deploy/h1"}),
         )
-        assert removal_refusal(A, services(1), change) is None
+        assert removal_refusal(A, services(2), change) is None
         assert removal_refusal(A, services(0), TreeChange(delete=frozenset({"/who/other"}))) is None
 
     def test_a_top_level_node_goes_only_because_somebody_asked_for_it(self):
