@@ -158,7 +158,9 @@ class Syncer:
         if before is None or before == tip:
             return
         _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
-        _refuse(date_refusal(tip, self._source.origin(tip), self._source.origin(before)))
+        origin = self._source.origin(tip)
+        if origin.signer is not None:
+            _refuse(date_refusal(tip, origin, self._source.origin(before)))
 
     def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
