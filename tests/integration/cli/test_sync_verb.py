@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.publishing import Publishing
+from support.subversion import Subversion
 from support.waiting import wait_until
 from zkdeployment.adapters.sole import sole_process
 from zkdeployment.cli.main import main
@@ -69,6 +70,16 @@ def test_options_win_over_the_configuration(sync, publishing: Publishing, tmp_pa
     assert sync("-u", str(tmp_path / "copy"), "-b", "other", "-t", "here")[0] == 0
     assert publishing.version == revision
     assert (tmp_path / "here" / "HEAD").exists()
+
+
+def test_a_subversion_tree_is_published_under_its_number(sync, publishing: Publishing, tmp_path: Path):
+    subversion = Subversion(tmp_path / "svn")
+    subversion.commit({"trunk/a.zk": TREE})
+    assert sync("-u", f"{subversion.url}/trunk")[:2] == (0, "published 1 (nodes: 4 added; targets: 1 changed)\n")
+    assert publishing.version == 1
+    assert sync("-u", f"{subversion.url}/trunk")[1] == "nothing to do: 1 is published\n"
+    code, _, err = sync("-u", subversion.url, "-b", "main")
+    assert (code, "the branch is a part of url" in err) == (2, True)
 
 
 def test_a_dry_run_prints_the_difference_and_changes_nothing(sync, publishing: Publishing, tmp_path: Path):
