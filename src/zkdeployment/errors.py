@@ -39,6 +39,10 @@ class AllStopError(RefusedError):
     """The cluster version is null: nothing starts, and nothing is published without force."""
 
 
+class WentBackError(RefusedError):
+    """ZooKeeper shows an earlier publication than was seen before: nothing is done without force."""
+
+
 class NotConvergedError(RefusedError):
     """Some host is not at the cluster version, so nothing new is published."""
 

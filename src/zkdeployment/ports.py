@@ -99,7 +99,17 @@ class Checkouts(Protocol):
         """Put back what an interrupted installation had taken away, and clear what was left to one side."""
 
 
-class HostFiles(Protocol):
+class PublicationMemory(Protocol):
+    """Remembers the last publication, over restarts."""
+
+    def read_published(self) -> Published:
+        """Return the last publication known; unknown (missing, corrupt) has sequence 0."""
+
+    def write_published(self, published: Published) -> None:
+        """Record the revision and the sequence of the last publication known; raises ``HostFilesError``."""
+
+
+class HostFiles(PublicationMemory, Protocol):
     """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
 
     Writes replace files atomically and durably.
@@ -135,8 +145,8 @@ class HostFiles(Protocol):
     def write_status(self, revision: Revision | None, status: str) -> None:
         """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
 
-    def has_status(self) -> bool:
-        """Whether there is a ``RUN/status``."""
+    def read_status(self) -> str | None:
+        """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
 
     def read_version(self) -> Revision | None:
         """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
@@ -207,6 +217,9 @@ class FleetStore(Protocol):
 
     def cluster(self) -> Cluster | None:
         """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+
+    def published(self) -> Published:
+        """Read the revision and the sequence of the last publication."""
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""

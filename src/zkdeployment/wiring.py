@@ -19,6 +19,7 @@ from zkdeployment.adapters.mail import Mailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.program import Program
+from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.adapters.sources import open_source
@@ -143,7 +144,8 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
     Raises ``UnreachableError``.
     """
     with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
-        yield Syncer(_source(settings, mirror), _publications(settings, session), SystemClock())
+        store = _publications(settings, session)
+        yield Syncer(_source(settings, mirror), store, _memory(settings), SystemClock())
 
 
 @contextlib.contextmanager
@@ -153,7 +155,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     try:
         store = _publications(settings, session)
         control = Control(SystemClock())
-        syncer = Syncer(_source(settings), store, SystemClock())
+        syncer = Syncer(_source(settings), store, _memory(settings), SystemClock())
         yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
     finally:
         session.close()
@@ -163,6 +165,12 @@ def _arm_failpoints(settings: Settings) -> None:
     """Only where the root is a scratch directory: a variable left behind must harm no real host."""
     if settings.root != Path("/"):
         failpoints.arm(os.environ)
+
+
+def _memory(settings: Settings) -> PublishedFile:
+    """Return where the syncer remembers what it published, beside its mirror."""
+    mirror = settings.require_sync().tree_directory
+    return PublishedFile(mirror.with_name(f".{mirror.name}.published"))
 
 
 def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:

@@ -11,6 +11,7 @@ from kazoo.exceptions import NoNodeError
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.syncer import Syncer
@@ -43,11 +44,17 @@ class Publishing:
     def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
         """Give a syncer with a mirror and a session of its own."""
         with Session(self.zookeeper, session_timeout=6) as session:
-            yield Syncer(self.source(name), ZooKeeperPublications(session, identity=name), SystemClock())
+            yield Syncer(
+                self.source(name), ZooKeeperPublications(session, identity=name), self.memory(name), SystemClock()
+            )
 
     def source(self, name: str = "syncer") -> GitSource:
         """Return the repository as the syncer ``name`` sees it."""
         return GitSource(self.repository.url, self.directory / name / "tree", gap=0)
+
+    def memory(self, name: str = "syncer") -> PublishedFile:
+        """Return what the syncer ``name`` remembers of what it published."""
+        return PublishedFile(self.directory / name / ".tree.published")
 
     def sync(self, *, force: bool = False, permit: Permit | None = None) -> str:
         """Sync once; return what the syncer says."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.inventory import Marker, Packages
+    from zkdeployment.model.publication import Published
 
 _SCRIPTS = ("bin/zookeeper-deploy", "zookeeper-deploy")
 _CONTROLLER_SCRIPT = "bin/starting-deployments"
@@ -187,9 +188,9 @@ class Filesystem:
         """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
         self._run.write_status(revision, status)
 
-    def has_status(self) -> bool:
-        """Whether there is a ``RUN/status``."""
-        return self._run.has_status()
+    def read_status(self) -> str | None:
+        """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
+        return self._run.read_status()
 
     def read_version(self) -> Revision | None:
         """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
@@ -198,6 +199,14 @@ class Filesystem:
     def write_version(self, revision: Revision) -> None:
         """Record the last revision fully deployed."""
         self._run.write_version(revision)
+
+    def read_published(self) -> Published:
+        """Return the last publication known; unknown (missing, corrupt) has sequence 0."""
+        return self._run.read_published()
+
+    def write_published(self, published: Published) -> None:
+        """Record the last publication known."""
+        self._run.write_published(published)
 
 
 def _executable(script: Path, what: str) -> str:

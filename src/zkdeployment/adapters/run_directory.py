@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import Published
 
 _LARGEST = 64 * 1024
 
@@ -27,6 +29,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+        self._published = PublishedFile(path / "published")
 
     def acquire(self) -> None:
         """Make the directory and lock it for this process, for as long as it runs.
@@ -66,9 +69,14 @@ class RunDirectory:
         words = " ".join(status.split())
         self._replace("status", f"{time.time():.3f} {os.getpid()} {version} {words}\n".encode())
 
-    def has_status(self) -> bool:
-        """Whether there is a status file."""
-        return (self.path / "status").is_file()
+    def read_status(self) -> str | None:
+        """Return what the status file shows: ``done``, ``error`` or a step; ``None`` if it makes no sense."""
+        try:
+            content = durable.read(self.path / "status", _LARGEST)
+        except OSError:
+            return None
+        parts = (content or b"").decode(errors="replace").strip().split(" ", 3)
+        return parts[3] if len(parts) == 4 else None
 
     def read_version(self) -> Revision | None:
         """Return the last revision fully deployed; ``None``, and a warning, for a file that makes no sense."""
@@ -81,6 +89,14 @@ class RunDirectory:
     def write_version(self, revision: Revision) -> None:
         """Record the last revision fully deployed."""
         self._replace("host_version", json.dumps(revision).encode())
+
+    def read_published(self) -> Published:
+        """Return the last publication that this host's agent knew of."""
+        return self._published.read_published()
+
+    def write_published(self, published: Published) -> None:
+        """Record the last publication known."""
+        self._published.write_published(published)
 
     def read_session(self) -> int | None:
         """Return the id of the ZooKeeper session that the last agent here had, if it is known."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.executor import Executor
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.stocktaking import Stocktaking
+from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
     ConflictError,
     DeniedError,
@@ -19,6 +20,7 @@ from zkdeployment.errors import (
     RestartError,
     ShutdownError,
     UnreachableError,
+    WentBackError,
 )
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
@@ -65,6 +67,7 @@ class Agent:
         self._control = control
         self._after = after
         self._stock = Stocktaking(doors, presence.host.identity)
+        self._watermark = Watermark(doors.files)
         self._held: ClusterState | None = None
         self._spread = 0.0
         self._followed = False
@@ -164,6 +167,7 @@ class Agent:
         try:
             self._presence.refresh()
             self._stock.catch_up()
+            self._look_forward()
             cluster = self._presence.insist(self._doors.fleet.cluster)
             self._spread = 0.0 if cluster is None else cluster.spread
             revision = None if cluster is None else cluster.revision
@@ -175,9 +179,19 @@ class Agent:
                 return Outcome.DONE
             with bound(revision=revision):
                 return self._deploy(revision)
+        except WentBackError as error:
+            self._presence.refuse(str(error))
+            return Outcome.HELD
         except (ConflictError, UnreachableError) as error:
             get_logger().info("start-over", reason=str(error))
             return Outcome.MOVED
+
+    def _look_forward(self) -> None:
+        """Raise ``WentBackError`` if ZooKeeper forgot what was published; else remember what is, before acting."""
+        published = self._presence.insist(self._doors.fleet.published)
+        self._watermark.check(published)
+        self._watermark.note(published)
+        self._presence.relent()
 
     def _settle(self) -> None:
         try:
@@ -304,6 +318,7 @@ def preview(doors: Doors, identity: Identity) -> tuple[Revision, Plan]:
 
     Raises ``RefusedError`` when nothing may start.
     """
+    Watermark(doors.files).check(doors.fleet.published())
     cluster = doors.fleet.cluster()
     if cluster is None or cluster.revision is None:
         state = ClusterState.STOPPED if cluster is None else cluster.state

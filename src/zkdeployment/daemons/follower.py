@@ -14,6 +14,7 @@ from zkdeployment.errors import (
     SourceError,
     TreeError,
     UnreachableError,
+    WentBackError,
     ZkdeploymentError,
     without_secrets,
 )
@@ -34,6 +35,7 @@ _LONGEST_ANSWER = 4000
 
 #: Which event each error is, the first that fits, and how loudly it is said.
 _EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
+    (WentBackError, "critical", "store-went-back"),
     (AllStopError, "critical", "all-stop"),
     (NotConvergedError, "info", "not-converged"),
     (RefusedError, "warning", "publication-refused"),

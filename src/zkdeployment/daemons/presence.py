@@ -48,6 +48,7 @@ class Presence:
         self._control = control
         self._shown: tuple[Host, int | None] | None = None
         self._shown_at = 0.0
+        self._refusal: str | None = None
 
     # Registration
 
@@ -168,8 +169,30 @@ class Presence:
         self.host = replace(self.host, error=None)
         self._end()
         self.refresh()
-        if not self._doors.files.has_status():
+        if self._doors.files.read_status() != "done":
             self._doors.files.write_status(self.host.version, "done")
+
+    def refuse(self, why: str) -> None:
+        """Show that this host does nothing and why, without stopping the fleet; says it once."""
+        if self.host.error == why:
+            return
+        get_logger().error("refused", reason=why)
+        self._refusal = why
+        self.host = replace(self.host, error=why)
+        self._end()
+        try:
+            self._doors.files.write_status(self.host.version, "error")
+        except HostFilesError as unwritable:
+            get_logger().error("status-not-written", error=str(unwritable))
+        self._doors.notifier.status(why)
+        self.refresh()
+
+    def relent(self) -> None:
+        """Show that the reason of the last refusal is gone."""
+        if self._refusal is not None and self.host.error == self._refusal:
+            self.host = replace(self.host, error=None)
+            self.refresh()
+        self._refusal = None
 
     def fail(self, revision: Revision, step: str, error: Exception) -> None:
         """Stop the fleet and say why; returns when ZooKeeper has it.

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from zkdeployment.daemons.drafter import Drafter
+from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import Record
-from zkdeployment.model.publication import Permit, next_sequence
+from zkdeployment.model.publication import Permit, Published, next_sequence
 from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import (
     Draft,
@@ -27,7 +28,7 @@ from zkdeployment.planning.publishing import (
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Forced
-    from zkdeployment.ports import Clock, PublicationStore, TreeSource
+    from zkdeployment.ports import Clock, PublicationMemory, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
 _ATTEMPTS = 4
@@ -60,15 +61,18 @@ class _Order:
 
 
 class Syncer:
-    """Publishes the tip of ``source`` to ``store``.
+    """Publishes the tip of ``source`` to ``store``, of which ``memory`` tells if it went back.
 
     ``fetched`` is when the source could be read last, in seconds since the epoch.
     """
 
-    def __init__(self, source: TreeSource, store: PublicationStore, clock: Clock) -> None:
+    def __init__(
+        self, source: TreeSource, store: PublicationStore, memory: PublicationMemory, clock: Clock
+    ) -> None:
         self._source = source
         self._store = store
         self._clock = clock
+        self._watermark = Watermark(memory)
         self._drafter = Drafter(source, store)
         self.fetched: float | None = None
 
@@ -83,9 +87,9 @@ class Syncer:
         """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
 
         ``forced`` tells the history who wants that, and why. ``prune`` removes top-level nodes whose file is gone;
-        what ``permit`` allows is refused otherwise, also by force. Raises ``AllStopError``, ``NotConvergedError``,
-        ``RefusedError`` (somebody else holds the lock, or something is not permitted), ``SourceError``,
-        ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the time,
+        what ``permit`` allows is refused otherwise, also by force. Raises ``WentBackError``, ``AllStopError``,
+        ``NotConvergedError``, ``RefusedError`` (somebody else holds the lock, or something is not permitted),
+        ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the time,
         ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the next
         call finishes.
         """
@@ -110,6 +114,7 @@ class Syncer:
 
     def _sync(self, order: _Order) -> Report:
         standing, tip, verdict = self._judge(order)
+        self._watermark.note(standing.published)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
         origin = self._source.origin(tip)
@@ -125,9 +130,10 @@ class Syncer:
             if drafted is None:
                 return Report(tip)
             now = self._clock.now()
-            sequence = next_sequence(standing.published.sequence, now)
+            sequence = next_sequence(max(standing.published.sequence, self._watermark.known.sequence), now)
             record = Record(tip, now, origin=origin, forced=order.forced)
             self._store.publish(replace(drafted.publication, sequence=sequence, record=record))
+            self._watermark.note(Published(revision=tip, sequence=sequence))
         finally:
             lock.release()
         get_logger().info(
@@ -165,13 +171,16 @@ class Syncer:
     def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
         cluster = self._store.cluster()
+        published = self._store.published()
+        if not order.force:
+            self._watermark.check(published)
         if is_stopped(cluster, force=order.force):
             raise AllStopError(
                 "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
             )
         tip = self._source.fetch()
         self.fetched = self._clock.now()
-        standing = Standing(cluster, self._store.published())
+        standing = Standing(cluster, published)
         if order.whole or not is_up_to_date(standing, tip):
             standing = replace(standing, hosts=self._store.hosts())
         firm = cluster == Cluster(False) and self._store.is_held_by_operator()

@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.model.publication import Published
 
 
 @pytest.fixture
@@ -42,14 +44,14 @@ def test_a_read_only_run_directory_says_what_to_do():
 
 
 def test_the_status_is_one_line_of_time_process_version_and_words(run):
-    assert not run.has_status()
+    assert run.read_status() is None
     run.write_status("abc", "deploy\n/who 0")
     stamp, pid, version, status = (run.path / "status").read_text().rstrip("\n").split(" ", 3)
     assert abs(float(stamp) - time.time()) < 60
     assert (int(pid), version, status) == (os.getpid(), "abc", "deploy /who 0")
     run.write_status("a b", "done")
     assert (run.path / "status").read_text().split(" ")[2] == "a_b"
-    assert run.has_status()
+    assert run.read_status() == "done"
     assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
 
 
@@ -97,3 +99,26 @@ def test_the_session_reads_back_and_is_unknown_at_first(run):
     assert run.read_session() == 0x1000_0000_0001
     (run.path / "session").write_text('"x"')
     assert run.read_session() is None
+
+
+def test_the_last_publication_is_remembered(run):
+    assert run.read_published() == Published()
+    run.write_published(Published(revision="abc", sequence=7))
+    assert RunDirectory(run.path).read_published() == Published(revision="abc", sequence=7)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"7", b'{"sequence": "7"}', b'{"sequence": -1}', b"\xff", b"[" * 4000]
+)
+def test_a_memory_of_publications_that_makes_no_sense_is_unknown_with_a_warning(run, content):
+    (run.path / "published").write_bytes(content)
+    with capture_logs() as logs:
+        assert run.read_published() == Published()
+    assert [(line["log_level"], line["event"]) for line in logs] == [("warning", "publication-unknown")]
+
+
+def test_a_memory_of_publications_that_cannot_be_written_says_so(run):
+    (run.path / "published").mkdir()
+    (run.path / "published" / "x").touch()
+    with pytest.raises(HostFilesError, match=r"cannot write .*published"):
+        run.write_published(Published(revision="abc", sequence=7))

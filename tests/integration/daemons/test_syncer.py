@@ -350,7 +350,8 @@ class TestOthersWriteToo:
     def sync(self, publishing: Publishing, meddle, times: int = 1) -> str:
         permit = Permit(mass_removal=True)
         with Session(publishing.zookeeper) as session:
-            syncer = Syncer(publishing.source(), Meddling(session, meddle, times), SystemClock())
+            store = Meddling(session, meddle, times)
+            syncer = Syncer(publishing.source(), store, publishing.memory(), SystemClock())
             return syncer.sync(permit=permit).sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
@@ -397,7 +398,7 @@ class TestOthersWriteToo:
 
             store.lock = stop_and_lock  # type: ignore[method-assign]
             with pytest.raises(AllStopError):
-                Syncer(publishing.source(), store, SystemClock()).sync()
+                Syncer(publishing.source(), store, publishing.memory(), SystemClock()).sync()
         assert publishing.version is None
 
     def test_it_gives_up_when_others_write_all_the_time(self, publishing: Publishing):

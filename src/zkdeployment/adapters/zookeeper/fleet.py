@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.assignments import read_wanted
 from zkdeployment.adapters.zookeeper.history import write_result
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.publishing import published
 from zkdeployment.adapters.zookeeper.remains import remove_remains
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
 from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
 
 #: How often a write is tried again when others write to the same nodes at the same time.
@@ -72,6 +74,10 @@ class ZooKeeperFleet:
         """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
         node = self._session.get(paths.HOSTS)
         return None if node is None else Cluster.from_properties(node.properties, hosts=node.children)
+
+    def published(self) -> Published:
+        """Read the revision and the sequence of the last publication."""
+        return published(self._session.get(paths.TARGETS), None, ())
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""

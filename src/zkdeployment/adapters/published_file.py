@@ -1,0 +1,52 @@
+"""The file in which a process keeps the last publication it knows of (a ``PublicationMemory``)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable
+from zkdeployment.errors import HostFilesError
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.publication import Published, is_sequence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LARGEST = 4096
+
+
+class PublishedFile:
+    """One JSON object, ``{"revision", "sequence"}``, replaced atomically."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read_published(self) -> Published:
+        """Return the last publication known; sequence 0, and a warning, for a file that makes no sense."""
+        try:
+            content = durable.read(self._file, _LARGEST)
+            found = {} if content is None else json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
+            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
+        if content is None:
+            get_logger().info("publication-unknown", file=str(self._file), reason="there is no such file yet")
+            return Published()
+        if not isinstance(found, dict) or not is_sequence(found.get("sequence")):
+            return self._unknown("not a publication")
+        revision = found.get("revision")
+        return Published(revision=revision if is_revision(revision) else None, sequence=found["sequence"])
+
+    def write_published(self, published: Published) -> None:
+        """Record the last publication known; raises ``HostFilesError``."""
+        content = json.dumps({"revision": published.revision, "sequence": published.sequence}).encode()
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(self._file, content)
+        except OSError as error:
+            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
+
+    def _unknown(self, reason: str | None) -> Published:
+        get_logger().warning("publication-unknown", file=str(self._file), reason=reason)
+        return Published()

@@ -1,0 +1,174 @@
+"""ZooKeeper is wiped, or restored from an old backup: nothing happens until somebody publishes again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.agents import put_script
+from support.waiting import wait_until
+from zkdeployment.errors import AllStopError, WentBackError
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from support.agents import AgentHost, Fleet
+    from support.publishing import Publishing
+
+TREE = """\
+/who
+  /web : foo
+    version = '{version}'
+    /deploy
+      /h1
+        n = 1
+"""
+
+
+def backup(client: KazooClient, path: str = "") -> dict[str, bytes]:
+    """Return all nodes that are not ephemeral, parents first."""
+    found = {}
+    for name in client.get_children(path or "/"):
+        child = f"{path}/{name}"
+        data, stat = client.get(child)
+        if name != "zookeeper" and not stat.ephemeralOwner:
+            found |= {child: data, **backup(client, child)}
+    return found
+
+
+def wipe(client: KazooClient) -> None:
+    """Delete everything."""
+    for name in client.get_children("/"):
+        if name != "zookeeper":
+            client.delete(f"/{name}", recursive=True)
+
+
+def restore(client: KazooClient, nodes: dict[str, bytes]) -> None:
+    """Bring all nodes back as they were."""
+    for path in backup(client).keys() - nodes.keys():
+        client.delete(path, recursive=True)
+    for path, data in reversed(nodes.items()):  # so /hosts, which agents watch, is not the last
+        client.ensure_path(path)
+        client.set(path, data)
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    return fleet.host("h1")
+
+
+@pytest.fixture
+def saved(publishing: Publishing, client: KazooClient, host: AgentHost) -> dict[str, bytes]:
+    """A host at version 1.1, and a backup from when it was at 1.0."""
+    publishing.push(TREE.format(version="1.0"))
+    publishing.sync()
+    with host.agent():
+        wait_until(lambda: host.at(publishing.version), "the first version")
+        old = backup(client)
+        publishing.push(TREE.format(version="2.0"))
+        publishing.sync()
+        wait_until(lambda: host.at(publishing.version), "the second version")
+    return old
+
+
+def remembered(host: AgentHost) -> object:
+    return json.loads((host.run / "published").read_text())["sequence"]
+
+
+@pytest.mark.parametrize("how", ["wiped", "restored"])
+def test_an_agent_refuses_a_store_that_went_back_until_somebody_publishes(
+    fleet, host, publishing, saved, client, how
+):
+    calls, latest = fleet.calls(), publishing.version
+    with host.agent():
+        wait_until(lambda: host.at(latest), "the agent is there")
+        sequence = remembered(host)
+        wipe(client)
+        if how == "restored":
+            restore(client, saved)
+        wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
+        assert f"expected publication {sequence}" in host.node["error"]
+        assert "sync --force" in host.node["error"]
+        wait_until(lambda: host.status == "error", "the status")
+        assert fleet.calls() == calls
+        assert publishing.version is not None
+        with pytest.raises(WentBackError, match="the store went back"):
+            publishing.sync()
+        publishing.sync(force=True)
+        assert publishing.version == latest
+        wait_until(lambda: host.at(latest) and "error" not in host.node, "the agent goes on")
+        assert fleet.calls() == calls
+        assert remembered(host) > sequence
+        newer = publishing.push(TREE.format(version="1.0"))
+        publishing.sync()
+        wait_until(lambda: host.at(newer), "the next version")
+
+
+def test_an_agent_that_starts_on_a_store_that_went_back_refuses(host, publishing, saved, client):
+    latest = publishing.version
+    restore(client, saved)
+    put_script(host.root, "foo")
+    for options in (["--run-once"], ["--dry-run"]):
+        done = host.command(*options)
+        assert done.returncode == 3
+        assert "the store went back" in done.stderr
+    assert json.loads((host.run / "host_version").read_text()) == latest
+    with host.agent():
+        wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
+    publishing.sync(force=True)
+    with host.agent():
+        wait_until(lambda: host.at(latest), "the agent goes on")
+        assert "error" not in host.node
+
+
+def test_a_version_set_by_hand_is_refused_too_on_a_store_that_went_back(fleet, host, saved, client):
+    restore(client, saved)
+    calls = fleet.calls()
+    fleet.set_version("by hand")
+    with host.agent():
+        wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
+        assert fleet.calls() == calls
+        assert fleet.version == "by hand"
+
+
+@pytest.mark.usefixtures("saved")
+def test_a_version_set_by_hand_is_deployed_while_the_store_remembers(fleet, host):
+    with host.agent():
+        fleet.set_version("by hand")
+        wait_until(lambda: host.at("by hand"), "the version set by hand")
+
+
+def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, saved, client):
+    with publishing.syncer("other") as other:
+        other.sync()
+    restore(client, saved)
+    with publishing.syncer("other") as other:
+        with pytest.raises(WentBackError, match="went back"):
+            other.sync()
+        with pytest.raises(WentBackError, match="went back"):
+            other.preview()
+        other.sync(force=True)
+        other.sync()
+
+
+def test_a_store_that_went_back_to_a_stop_is_said_to_have_gone_back(publishing, saved, client):
+    restore(client, {**saved, "/hosts": b'{"version": null}'})
+    with pytest.raises(WentBackError):
+        publishing.sync()
+    publishing.sync(force=True)
+    publishing.put("/hosts", {"version": None})
+    with pytest.raises(AllStopError):
+        publishing.sync()
+
+
+def test_a_refusal_is_said_once(host, publishing, saved, client):
+    restore(client, saved)
+    with capture_logs() as logs, host.agent():
+        wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
+        publishing.put("/hosts", {"version": "another"})
+        publishing.sync(force=True)
+        wait_until(lambda: "error" not in host.node, "the agent goes on")
+    assert len([line for line in logs if line["event"] == "refused"]) == 1
