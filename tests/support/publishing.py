@@ -74,6 +74,11 @@ class Publishing:
         else:
             self.client.create(path, data, ephemeral=ephemeral, makepath=True)
 
+    def invalidate(self) -> None:
+        """Take the targets' version away, as an import by hand and an unfinished publication do."""
+        found = self.get("/zkdeployment/targets") or {}
+        self.put("/zkdeployment/targets", {"version": None, "sequence": found["sequence"]})
+
     def get(self, path: str) -> dict[str, Value] | None:
         """Return a node's properties."""
         try:

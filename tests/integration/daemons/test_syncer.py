@@ -472,7 +472,7 @@ class TestLargeTrees:
         first = publishing.push(TREE)
         publishing.sync()
         publishing.put("/hosts", {"version": first, "importing": "gone"})
-        publishing.put("/zkdeployment/targets", {"version": None})
+        publishing.invalidate()
         revision = publishing.push(TREE.replace("1.0", "1.1"))
         publishing.sync()
         assert publishing.get("/hosts") == {"version": revision}

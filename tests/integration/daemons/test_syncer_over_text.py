@@ -245,7 +245,7 @@ def test_after_an_import_by_hand_everything_is_looked_at(publishing: Publishing,
     [
         (lambda publishing: publishing.put("/who/web", {"type": "x-1"}), [{"/who/web"}, "all"]),
         (lambda publishing: publishing.put("/zkdeployment/targets/h1", {}), [{"/who/web"}, "all"]),
-        (lambda publishing: publishing.put("/zkdeployment/targets", {"version": None}), [{"/who/web"}, "all"]),
+        (lambda publishing: publishing.invalidate(), [{"/who/web"}, "all"]),
         (lambda publishing: publishing.client.delete("/who/web", recursive=True), [{"/who/web"}, "all"]),
     ],
     ids=["touched node", "touched target", "import by hand", "deleted"],

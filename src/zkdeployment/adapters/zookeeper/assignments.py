@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.compiled import decode_targets
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree
-from zkdeployment.errors import ConflictError, TreeError
+from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.planning import targets as planning
 
@@ -20,30 +20,28 @@ if TYPE_CHECKING:
 
 
 def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wanted:
-    """Return what ``identity`` is to run at ``revision``.
+    """Return what ``identity`` is to run at ``revision``, in four requests at most if that was published.
 
-    A session's reads are answered in their order, so a publication between them shows in the last two. Raises
-    ``ConflictError`` then, ``TreeError`` if the tree contradicts itself for this host.
+    Raises ``ConflictError`` if somebody published on the way (then call again), or the cluster is at another
+    revision, ``TreeError`` if the tree contradicts itself for this host.
     """
-    names = identity.published_names
-    before, *mine, cluster, after = session.get_many(
-        [paths.TARGETS, *map(paths.target_path, names), paths.HOSTS, paths.TARGETS]
-    )
-    _check_cluster(cluster, revision)
-    if before is not None and before.properties.get("version") == revision:
-        if after is None or after.changed != before.changed:
-            raise ConflictError(f"the targets changed while those of {identity} were read")
-        found = {
-            name: planning.assignments_from_json(_json(name, node.data))
-            for name, node in zip(names, mine, strict=True)
-            if node is not None
-        }
-        return planning.wanted_for(identity, found)
-    return _from_tree(session, identity, revision, cluster)
+    names = identity.target_names
+    seen, (*mine, targets) = session.get_many_seen([*map(paths.target_path, names), paths.TARGETS])
+    if targets is None or targets.properties.get("version") != revision:
+        return _from_tree(session, identity, revision)
+    # Every publication, of the same revision too, and every import writes the node above the targets: with its
+    # only transaction, or with the first and the last of many. All reads saw what is as new as ``seen`` or newer,
+    # that node's last. If it has not changed since ``seen``, then nor had any target when it was read. An agent
+    # has read the cluster version before, so ``seen`` is as new as the publication that it is to follow.
+    if targets.changed > seen:
+        raise ConflictError(f"the targets changed while those of {identity} were read")
+    return planning.wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
 
 
-def _from_tree(session: Session, identity: Identity, revision: Revision, before: Node | None) -> Wanted:
+def _from_tree(session: Session, identity: Identity, revision: Revision) -> Wanted:
     """Walk the tree, which a version set by hand stands for."""
+    before = session.get(paths.HOSTS)
+    _check_cluster(before, revision)
     tree = read_live_tree(session).tree
     after = session.get(paths.HOSTS)
     _check_cluster(after, revision)
@@ -58,10 +56,3 @@ def _check_cluster(node: Node | None, revision: Revision) -> None:
         state = "gone" if found is None else found.state.value
         version = None if found is None else found.version
         raise ConflictError(f"the cluster moved on from {revision} while it was read: it is {state} at {version}")
-
-
-def _json(name: str, data: bytes) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise TreeError(f"{paths.target_path(name)} does not hold a list of assignments: {error}") from error

@@ -103,6 +103,7 @@ class ZooKeeperFleet:
                 continue  # somebody, or the end of a session, was faster: look again
             self._path = path
             self._remember_session()
+            self._give_way(path, host)
             return adopted
         raise ConflictError(f"cannot register {host.identity}: {path} changes all the time")
 
@@ -189,15 +190,29 @@ class ZooKeeperFleet:
                     f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
                 )
 
-    def _refuse_name_twice(self, host: Host) -> None:
+    def _refuse_name_twice(self, host: Host, born: int | None = None) -> None:
+        """Raise ``RefusedError`` if another live host has this name; with ``born`` only if it was there before."""
         ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
         nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
         for other, node in zip(ids, nodes, strict=True):
-            if node is not None and node.owner and node.properties.get("name") == host.identity.name:
+            if node is None or not node.owner or node.properties.get("name") != host.identity.name:
+                continue
+            if born is None or node.born < born:
                 raise RefusedError(
                     f"two hosts are called {host.identity.name}: {other}, which is registered, and"
                     f" {host.identity.id}, this one; host names must be unique"
                 )
+
+    def _give_way(self, path: str, host: Host) -> None:
+        """Look again: of two hosts with one name that found none and registered, the later one leaves."""
+        ours = self._session.get(path)
+        if ours is None or ours.owner != self._session.id:
+            return  # the session is over: this host registers again, and looks again
+        try:
+            self._refuse_name_twice(host, ours.born)
+        except RefusedError:
+            self.unregister()
+            raise
 
     def _registration(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:
         properties = host.properties() | ({} if adopted is None else {"version": adopted})

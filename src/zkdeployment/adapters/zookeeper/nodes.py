@@ -83,13 +83,15 @@ class Node:
     """A node as read: data and what ZooKeeper keeps about it.
 
     ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data, ``changed``
-    is the transaction of the last one. ``created`` and ``modified`` are in seconds since the epoch.
+    is the transaction of the last one and ``born`` that which made the node. ``created`` and ``modified`` are in
+    seconds since the epoch.
     """
 
     data: bytes
     version: int
     owner: int
     changed: int
+    born: int
     children: int
     created: float
     modified: float
@@ -103,6 +105,7 @@ class Node:
             version=stat.version,
             owner=stat.ephemeralOwner,
             changed=stat.mzxid,
+            born=stat.czxid,
             children=stat.numChildren,
             created=stat.ctime / 1000,
             modified=stat.mtime / 1000,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.compiled import encode_targets, node_paths
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
 from zkdeployment.adapters.zookeeper.transactions import (
     ANY_VERSION,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
-    from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.publication import Publication, TreeChange
 
 #: A transaction stops the whole ensemble for its time; this many small operations take it some 20 ms.
@@ -74,7 +73,7 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
     if touched is None:
         names = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
     else:
-        names = sorted(map(paths.target_path, touched))
+        names = node_paths(touched)
     nodes = session.get_many(names)
     return Situation(
         hosts=hosts,
@@ -159,12 +158,7 @@ def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterato
 
 def _target_operations(publication: Publication, situation: Situation) -> Iterator[Operation]:
     touched = publication.targets.keys() if publication.touched is None else publication.touched
-    written: dict[int, str] = {}
-    wanted = {
-        paths.target_path(name): _encode_assignments(publication.targets[name], written)
-        for name in touched
-        if name in publication.targets
-    }
+    wanted = encode_targets(publication.targets, touched)
     for path, data in sorted(wanted.items()):
         node = situation.compiled.get(path)
         if node is None:
@@ -195,17 +189,6 @@ def _recording(publication: Publication, situation: Situation, sequence: int) ->
     if publication.record is not None:
         record = replace(publication.record, sequence=sequence, hosts=situation.hosts.children)
         yield Create(paths.history_path(sequence), encode(record.to_json()))
-
-
-def _encode_assignments(assignments: Sequence[Assignment], written: dict[int, str]) -> bytes:
-    """Return the data of a target's node.
-
-    ``written`` keeps each assignment's text by its identity: all targets of a service share one.
-    """
-    for one in assignments:
-        if id(one) not in written:
-            written[id(one)] = json.dumps(one.to_json(), separators=(",", ":"), sort_keys=True)
-    return f"[{','.join(written[id(one)] for one in assignments)}]".encode("ascii")
 
 
 def _fits(operations: Sequence[Operation]) -> bool:

@@ -181,6 +181,21 @@ class Session:
         found = self._again(f"read {len(waiting)} nodes", lambda: list(self._pipeline(deque(waiting))))
         return [None if answer is None else Node.read(answer) for _, answer in found]
 
+    def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
+        """Like ``get_many``; return also the last transaction that was seen before: all reads saw its effects."""
+        wanted = [Read(check_path(path)) for path in paths]
+
+        def attempt() -> tuple[int, list[tuple[Read, Any]]]:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            seen, session = self._client.last_zxid, self.id
+            found = list(self._pipeline(deque(wanted)))
+            if self.id != session:
+                raise exceptions.ConnectionLoss  # the new one may be with a server that lags behind ``seen``
+            return seen, found
+
+        seen, found = self._again(f"read {len(wanted)} nodes", attempt)
+        return seen, [None if answer is None else Node.read(answer) for _, answer in found]
+
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         """Send many reads, ``WINDOW`` at a time, and give each with kazoo's answer (``None``: no such node).
 

@@ -13,6 +13,7 @@ from support.zookeeper import connected, expire_session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster
@@ -59,6 +60,11 @@ def published(client, revision, targets):
     put(client, "/zkdeployment/targets", {"version": revision})
 
 
+def wanted(fleet, identity, revision):
+    fleet.cluster()  # as agents do: it shows the session what there is
+    return fleet.wanted(identity, revision)
+
+
 def test_the_first_agent_makes_hosts_at_the_initial_version(fleet, session):
     assert fleet.cluster() is None
     assert fleet.register(HOST) is None
@@ -97,6 +103,48 @@ def test_another_agent_with_the_same_id_is_refused_and_the_first_untouched(fleet
     with pytest.raises(RefusedError, match=r"host id 1: web1.example.com \(1\), process 4711"):
         fleet.register(replace(HOST, pid=1))
     assert other.get("/hosts/1") == before
+
+
+@pytest.mark.parametrize("first", ["mine", "theirs"])
+def test_of_two_hosts_with_one_name_that_register_at_once_the_later_one_gives_way(session, other, first):
+    """Both look before either has a node; both look again when both have one."""
+    made, looked = threading.Event(), threading.Event()
+    mine, theirs = (session, other) if first == "mine" else (other, session)
+    fleets = {"1": ZooKeeperFleet(mine, patience=0.3), "2": ZooKeeperFleet(theirs, patience=0.3)}
+    commits = {"1": mine.commit, "2": theirs.commit}
+    refused: dict[str, str] = {}
+
+    def early(*operations):
+        assert looked.wait(30)  # the other one found nobody either
+        mine.commit = commits["1"]
+        commits["1"](*operations)
+        made.set()
+        assert late_made.wait(30)
+
+    def late(*operations):
+        looked.set()
+        assert made.wait(30)
+        theirs.commit = commits["2"]
+        commits["2"](*operations)
+        late_made.set()
+
+    def register(host_id):
+        try:
+            fleets[host_id].register(replace(HOST, identity=Identity(host_id, "web1.example.com")))
+        except RefusedError as error:
+            refused[host_id] = str(error)
+
+    make_skeleton(session)
+    late_made = threading.Event()
+    mine.commit, theirs.commit = early, late
+    threads = [threading.Thread(target=register, args=[host_id]) for host_id in fleets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert list(refused) == ["2"]
+    assert "two hosts are called web1.example.com: 1, which is registered, and 2, this one" in refused["2"]
+    assert session.children("/hosts") == ["1"]
 
 
 def test_another_hosts_node_is_waited_out(zookeeper, session):
@@ -245,13 +293,13 @@ def test_a_change_of_the_version_wakes_the_agent(fleet, client):
 
 def test_assignments_come_from_the_targets_of_the_clusters_revision(fleet, client):
     published(client, "new", {"1": [ASSIGNMENT], "elsewhere": [replace(ASSIGNMENT, path="/no")]})
-    assert fleet.wanted(WEB1, "new").assignments == (ASSIGNMENT,)
-    assert fleet.wanted(Identity("9", "web9.example.com"), "new").assignments == ()
+    assert wanted(fleet, WEB1, "new").assignments == (ASSIGNMENT,)
+    assert wanted(fleet, Identity("9", "web9.example.com"), "new").assignments == ()
 
 
 def test_targets_of_odd_names_are_found(fleet, client):
     published(client, "new", {"web%20server%3A~": [ASSIGNMENT]})
-    assert fleet.wanted(Identity("1", "web1", role="web server:~"), "new").assignments == (ASSIGNMENT,)
+    assert wanted(fleet, Identity("1", "web1", role="web server:~"), "new").assignments == (ASSIGNMENT,)
 
 
 @pytest.mark.parametrize("targets", [None, {"version": "old"}, {"version": None}])
@@ -269,8 +317,9 @@ def test_assignments_come_from_the_tree_when_the_version_was_set_by_hand(fleet, 
 @pytest.mark.parametrize(
     "cluster", [{"version": "newer"}, {"version": None}, {"version": "new", "importing": "x"}]
 )
-def test_assignments_of_a_revision_that_is_not_the_clusters_are_a_conflict(fleet, client, cluster):
-    published(client, "new", {"1": [ASSIGNMENT]})
+@pytest.mark.parametrize("targets", ["newer", None])
+def test_assignments_of_a_revision_that_is_not_the_clusters_are_a_conflict(fleet, client, cluster, targets):
+    published(client, targets, {"1": [ASSIGNMENT]})
     put(client, "/hosts", cluster)
     with pytest.raises(ConflictError, match="moved on from new"):
         fleet.wanted(WEB1, "new")
@@ -281,17 +330,73 @@ def test_assignments_without_hosts_are_a_conflict(fleet):
         fleet.wanted(WEB1, "new")
 
 
-def test_a_publication_while_the_targets_are_read_is_a_conflict(fleet, session, client):
-    published(client, "new", {"1": [ASSIGNMENT]})
-    read = session.get_many
+def counting(session, monkeypatch):
+    """Note the requests that a session's client sends."""
+    sent, send = [], session._client._call
 
-    def disturb(wanted):
-        before, *found = read(wanted)
-        put(client, "/zkdeployment/targets", {"version": "new"})
-        return [before, *found[:-1], *read(["/zkdeployment/targets"])]
+    def call(request, result):
+        sent.append(request.path)
+        return send(request, result)
 
-    session.get_many = disturb
+    monkeypatch.setattr(session._client, "_call", call)
+    return sent
+
+
+def test_four_requests_at_most_read_what_a_host_is_to_run_whatever_the_tree_s_size(
+    fleet, session, client, monkeypatch
+):
+    host = Identity("1", "web1.example.com", role="web")
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
+    counts = []
+    for services in (1, 1000):
+        assignments = tuple(replace(ASSIGNMENT, path=f"/shop/s{number:04}") for number in range(services))
+        published(client, "new", {"web": [controller, *assignments], "elsewhere": [ASSIGNMENT] * services})
+        fleet.cluster()
+        sent = counting(session, monkeypatch)
+        assert fleet.wanted(host, "new") == Wanted(assignments, controller)
+        counts.append(len(sent))
+        monkeypatch.undo()
+    assert counts == [4, 4]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_publication_between_two_reads_is_a_conflict_and_the_next_round_succeeds(
+    fleet, session, client, monkeypatch, place
+):
+    newer = replace(ASSIGNMENT, version="1.3")
+    published(client, "new", {"1": [ASSIGNMENT], "web1.example.com": []})
+    fleet.cluster()
+    send, sent = session._client.get_async, []
+
+    def disturb(path):
+        if len(sent) == place:
+            if sent:
+                sent[-1].wait(10)  # the read before was answered
+            published(client, "new", {"1": [newer]})
+        sent.append(send(path))
+        return sent[-1]
+
+    monkeypatch.setattr(session._client, "get_async", disturb)
     with pytest.raises(ConflictError, match="changed while those of"):
+        fleet.wanted(WEB1, "new")
+    assert fleet.wanted(WEB1, "new").assignments == (newer,)
+
+
+def test_a_large_publication_that_begins_between_two_reads_is_a_conflict(fleet, session, client, monkeypatch):
+    published(client, "new", {"1": [ASSIGNMENT]})
+    fleet.cluster()
+    send, sent = session._client.get_async, []
+
+    def disturb(path):
+        if len(sent) == 1:
+            sent[0].wait(10)
+            put(client, "/zkdeployment/targets", {"version": None})
+            put(client, "/hosts", {"version": "new", "importing": "newer"})
+        sent.append(send(path))
+        return sent[-1]
+
+    monkeypatch.setattr(session._client, "get_async", disturb)
+    with pytest.raises(ConflictError, match="importing"):
         fleet.wanted(WEB1, "new")
 
 
@@ -313,7 +418,7 @@ def test_hostile_targets_are_refused(fleet, client, data):
     published(client, "new", {"1": []})
     client.set("/zkdeployment/targets/1", data)
     with pytest.raises(TreeError):
-        fleet.wanted(WEB1, "new")
+        wanted(fleet, WEB1, "new")
 
 
 def test_node_locks_exclude_hosts_and_name_the_holder(fleet, other):
@@ -384,7 +489,7 @@ def test_a_roles_controller_comes_with_the_targets_and_with_the_tree_alike(fleet
     put(client, "/roles/web", {"type": "ctl", "version": "2"})
     put(client, "/roles/db", {"type": "no version"})
     put(client, "/hosts", {"version": "by hand"})
-    by_hand = fleet.wanted(web, "by hand")
-    published(client, "new", {"%2Froles%2Fweb": [controller]})
-    assert fleet.wanted(web, "new") == by_hand == Wanted(controller=controller)
-    assert fleet.wanted(WEB1, "new") == Wanted()
+    by_hand = wanted(fleet, web, "by hand")
+    published(client, "new", {"web": [controller]})
+    assert wanted(fleet, web, "new") == by_hand == Wanted(controller=controller)
+    assert wanted(fleet, WEB1, "new") == Wanted()
