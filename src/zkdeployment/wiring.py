@@ -145,7 +145,7 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
     """
     with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
         store = _publications(settings, session)
-        yield Syncer(_source(settings, mirror), store, _memory(settings), SystemClock())
+        yield Syncer(_source(settings, mirror), store, SystemClock(), _memory(settings))
 
 
 @contextlib.contextmanager
@@ -155,7 +155,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     try:
         store = _publications(settings, session)
         control = Control(SystemClock())
-        syncer = Syncer(_source(settings), store, _memory(settings), SystemClock())
+        syncer = Syncer(_source(settings), store, SystemClock(), _memory(settings))
         yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
     finally:
         session.close()

@@ -45,7 +45,7 @@ class Publishing:
         """Give a syncer with a mirror and a session of its own."""
         with Session(self.zookeeper, session_timeout=6) as session:
             yield Syncer(
-                self.source(name), ZooKeeperPublications(session, identity=name), self.memory(name), SystemClock()
+                self.source(name), ZooKeeperPublications(session, identity=name), SystemClock(), self.memory(name)
             )
 
     def source(self, name: str = "syncer") -> GitSource:

@@ -67,7 +67,7 @@ class Syncer:
     """
 
     def __init__(
-        self, source: TreeSource, store: PublicationStore, memory: PublicationMemory, clock: Clock
+        self, source: TreeSource, store: PublicationStore, clock: Clock, memory: PublicationMemory | None = None
     ) -> None:
         self._source = source
         self._store = store

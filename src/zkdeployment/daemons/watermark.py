@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 class Watermark:
-    """What ``memory`` remembers, over restarts. ZooKeeper may be wiped, or restored from an old backup."""
+    """What ``memory`` remembers, over restarts. ZooKeeper may be wiped, or restored from an old backup.
 
-    def __init__(self, memory: PublicationMemory) -> None:
+    Without ``memory`` it is remembered for as long as this object lives.
+    """
+
+    def __init__(self, memory: PublicationMemory | None) -> None:
         self._memory = memory
         self._known: Published | None = None
 
@@ -24,7 +27,7 @@ class Watermark:
     def known(self) -> Published:
         """The last publication known; sequence 0 if there is none."""
         if self._known is None:
-            self._known = self._memory.read_published()
+            self._known = Published() if self._memory is None else self._memory.read_published()
         return self._known
 
     def check(self, found: Published) -> None:
@@ -41,6 +44,8 @@ class Watermark:
         if found.sequence <= self.known.sequence:
             return
         self._known = Published(revision=found.revision, sequence=found.sequence)
+        if self._memory is None:
+            return
         try:
             self._memory.write_published(self._known)
         except HostFilesError as error:

@@ -43,7 +43,7 @@ def following(
     session = Session(connection or publishing.zookeeper, session_timeout=2, call_timeout=2)
     store = ZooKeeperPublications(session)
     control = Control(SystemClock())
-    syncer = Syncer(source or publishing.source(), store, publishing.memory(), SystemClock())
+    syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())
     follower = Follower(syncer, store, control, connect=session.open, notifier=Notifier({}))
     thread = threading.Thread(target=follower.run, args=(interval,))
     thread.start()
@@ -115,7 +115,7 @@ def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
     session = Session(publishing.zookeeper)
     session.open()
     store = ZooKeeperPublications(session)
-    syncer = Syncer(publishing.source(), store, publishing.memory(), SystemClock())
+    syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
     follower = Follower(syncer, store, Control(SystemClock()), connect=session.open, notifier=Notifier({}))
     session.close()
     with pytest.raises(RestartError):

@@ -351,7 +351,7 @@ class TestOthersWriteToo:
         permit = Permit(mass_removal=True)
         with Session(publishing.zookeeper) as session:
             store = Meddling(session, meddle, times)
-            syncer = Syncer(publishing.source(), store, publishing.memory(), SystemClock())
+            syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
             return syncer.sync(permit=permit).sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
@@ -398,7 +398,7 @@ class TestOthersWriteToo:
 
             store.lock = stop_and_lock  # type: ignore[method-assign]
             with pytest.raises(AllStopError):
-                Syncer(publishing.source(), store, publishing.memory(), SystemClock()).sync()
+                Syncer(publishing.source(), store, SystemClock(), publishing.memory()).sync()
         assert publishing.version is None
 
     def test_it_gives_up_when_others_write_all_the_time(self, publishing: Publishing):

@@ -54,7 +54,7 @@ class Follower:
 
     def __init__(self, publishing: Publishing, session: Session) -> None:
         self.store = Noting(session)
-        self.syncer = Syncer(publishing.source(), self.store, publishing.memory(), SystemClock())
+        self.syncer = Syncer(publishing.source(), self.store, SystemClock(), publishing.memory())
 
     def sync(self, **how: bool | Permit) -> list[object]:
         self.store.looks.clear()
