@@ -103,7 +103,7 @@ class TestHistory:
         publishing.sync()
         begun = publishing.push(tree(1, "1.1"))
         publishing.put("/hosts", {"version": publishing.version, "importing": begun})
-        publishing.put("/zkdeployment/targets", {"version": None})
+        publishing.invalidate()
         publishing.repository.commit({"a.zk": tree(1, "1.2")}, "--amend")
         assert begun in refused(publishing)
         publishing.repository.git("reset", "-q", "--hard", begun)
@@ -180,7 +180,7 @@ class TestRemoval:
         publishing.sync()
         tip = publishing.push(tree(1))
         publishing.put("/hosts", {"version": publishing.version, "importing": tip})
-        publishing.put("/zkdeployment/targets", {"version": None})
+        publishing.invalidate()
         publishing.sync()
         assert publishing.version == tip
 
