@@ -94,16 +94,15 @@ class ZooKeeperFleet:
         deadline = time.monotonic() + self._patience
         for _ in range(_ATTEMPTS):
             node = self._wait_for_place(path, host, deadline)
-            if self._path is None:  # not again in each session: with thousands of hosts that would be a storm
-                self._refuse_name_twice(host)
             adopted = _adopted_version(node)
             try:
                 self._session.commit(*self._registration(path, node, host, adopted))
+                self._remember_session()
+                if self._path is None:  # not again in each session: with thousands of hosts that would be a storm
+                    self._give_way(path, host)
             except ConflictError:
                 continue  # somebody, or the end of a session, was faster: look again
             self._path = path
-            self._remember_session()
-            self._give_way(path, host)
             return adopted
         raise ConflictError(f"cannot register {host.identity}: {path} changes all the time")
 
@@ -190,29 +189,26 @@ class ZooKeeperFleet:
                     f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
                 )
 
-    def _refuse_name_twice(self, host: Host, born: int | None = None) -> None:
-        """Raise ``RefusedError`` if another live host has this name; with ``born`` only if it was there before."""
+    def _give_way(self, path: str, host: Host) -> None:
+        """Raise ``RefusedError``, without our node, if another live host has this name.
+
+        Only a look after the node was made sees a host that registers at the same time: the later one leaves.
+        """
+        ours = self._session.get(path)
+        if ours is None or ours.owner != self._session.id:
+            raise ConflictError(f"{path} is gone already")
         ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
         nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
         for other, node in zip(ids, nodes, strict=True):
             if node is None or not node.owner or node.properties.get("name") != host.identity.name:
                 continue
-            if born is None or node.born < born:
+            if node.born < ours.born:
+                with contextlib.suppress(ConflictError):  # the end of the session was faster
+                    self._session.commit(Delete(path))
                 raise RefusedError(
                     f"two hosts are called {host.identity.name}: {other}, which is registered, and"
                     f" {host.identity.id}, this one; host names must be unique"
                 )
-
-    def _give_way(self, path: str, host: Host) -> None:
-        """Look again: of two hosts with one name that found none and registered, the later one leaves."""
-        ours = self._session.get(path)
-        if ours is None or ours.owner != self._session.id:
-            return  # the session is over: this host registers again, and looks again
-        try:
-            self._refuse_name_twice(host, ours.born)
-        except RefusedError:
-            self.unregister()
-            raise
 
     def _registration(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:
         properties = host.properties() | ({} if adopted is None else {"version": adopted})
