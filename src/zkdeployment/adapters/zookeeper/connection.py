@@ -18,12 +18,17 @@ from kazoo.retry import KazooRetry
 from zkdeployment.adapters.zookeeper.addresses import parse, probe
 from zkdeployment.adapters.zookeeper.clients import CLOSE_LIMIT, call_safely, discard, watch_data
 from zkdeployment.adapters.zookeeper.nodes import check_path
+from zkdeployment.adapters.zookeeper.silence import Silence
 from zkdeployment.adapters.zookeeper.transactions import denied
 from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+#: Seconds without an answer until a client is replaced. The servers may all be away for longer: so there is only
+#: one new client, and then another process, which waits until one of them can be reached.
+PATIENCE = 300.0
 
 _DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
 
@@ -35,7 +40,8 @@ class Connection:
     is how long ephemeral nodes survive a silent client; ``call_timeout`` limits each call, ``close_timeout`` the
     end.
 
-    A client that died is replaced once; after that calls raise ``RestartError``.
+    A client that died is replaced once; after that calls raise ``RestartError``. So is one that no server has
+    answered for ``patience`` seconds; once a server answers, that may happen again.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class Connection:
         session_timeout: float = 30.0,
         call_timeout: float = 10.0,
         close_timeout: float = CLOSE_LIMIT,
+        patience: float = PATIENCE,
     ) -> None:
         self.connection = connection
         self.session_timeout = session_timeout
@@ -53,6 +60,7 @@ class Connection:
         self._client = self._make_client()
         self._replacing = threading.Lock()
         self._replaced = False
+        self._silence = Silence(patience)
         self._connected = threading.Event()
         self._wakers: list[Callable[[], None]] = []
         self._watches: list[tuple[str, Callable[[], None]]] = []
@@ -161,20 +169,42 @@ class Connection:
                 return  # another thread was faster
             if self._closed or self._replaced:
                 raise RestartError(f"the client of ZooKeeper at {self.connection} is dead; start again")
-            get_logger().error("zookeeper-client-replaced", connection=self.connection)
-            self._replaced = self._behind = True
-            self._opened = False  # as kazoo has it, a client is closed until it is connected
-            self._connected.clear()
-            discard(self._client)
-            self._client = self._make_client()
-            self._client.start_async()
-            for path, changed in self._watches:
-                watch_data(self._client, path, changed)
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason="it is dead")
+            self._replaced = True
+            self._rebuild()
+
+    def _note_silence(self) -> None:
+        self._silence.begin()
+        if self._silence.too_long:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Put a new client in the place of one that gets no answer; ``RestartError`` if it is one already."""
+        with self._replacing:
+            if not self._silence.too_long:
+                return  # another thread was faster
+            words = f"no server has answered for {self._silence.patience:g} seconds"
+            if self._silence.renewed:
+                raise RestartError(f"ZooKeeper at {self.connection}: {words}, nor a client before; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=words)
+            self._silence.renew()
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._behind = True
+        self._opened = False  # as kazoo has it, a client is closed until it is connected
+        self._connected.clear()
+        discard(self._client)
+        self._client = self._make_client()
+        self._client.start_async()
+        for path, changed in self._watches:
+            watch_data(self._client, path, changed)
 
     def _wait_connected(self, deadline: float) -> None:
         if not self.alive:
             self._replace()
         if not self._connected.wait(max(0.0, deadline - time.monotonic())):
+            self._note_silence()
             raise UnreachableError(f"ZooKeeper at {self.connection} does not answer")
 
     def _get_ready(self, deadline: float) -> None:
@@ -187,10 +217,13 @@ class Connection:
     def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
         """Wait for an answer; only a missing node and a dropped connection are left to the caller."""
         try:
-            return result.get(timeout=max(0.0, deadline - time.monotonic()))
-        except (exceptions.NoNodeError, exceptions.ConnectionLoss):
+            found = result.get(timeout=max(0.0, deadline - time.monotonic()))
+        except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
+            if isinstance(error, exceptions.NoNodeError):
+                self._silence.end()
             raise
         except KazooTimeoutError as error:
+            self._note_silence()
             raise UnreachableError(f"ZooKeeper at {self.connection} did not answer in time") from error
         except exceptions.SessionExpiredError as error:
             raise UnreachableError(f"the session with ZooKeeper at {self.connection} was lost") from error
@@ -198,3 +231,5 @@ class Connection:
             raise denied(doing) from error
         except exceptions.KazooException as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}") from error
+        self._silence.end()
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -356,6 +357,47 @@ def test_a_dead_client_is_replaced_once_and_watches_go_on(zookeeper, client):
         kill_client(session)
         with pytest.raises(RestartError, match="dead"):
             session.commit(Create("/z"))
+
+
+@pytest.mark.parametrize("silence", ["cut", "freeze"])
+def test_a_client_that_gets_no_answer_is_replaced_once_in_each_outage(zookeeper, proxy, silence):
+    changes = []
+    with Session(through(proxy, zookeeper), call_timeout=0.4, patience=0.5, close_timeout=0.5) as session:
+        session.watch("/", lambda: changes.append(session._client))
+        for _ in range(2):
+            before = session._client
+            getattr(proxy, silence)()
+            wait_until(lambda before=before: renewed(session, before), "a new client")
+            proxy.heal()
+            session.call_timeout, session._silence.patience = 60, 60
+            assert session.get("/") is not None
+            wait_until(lambda: session._client in changes, "the watch of the new client")
+            session.call_timeout = 0.4
+            session._silence.patience = 0.5
+
+
+def renewed(session, before):
+    with contextlib.suppress(UnreachableError):
+        session.get("/")
+    return session._client is not before
+
+
+def test_a_new_client_that_gets_no_answer_either_asks_for_a_new_start(zookeeper, proxy):
+    with Session(through(proxy, zookeeper), call_timeout=0.2, patience=0.5, close_timeout=0.5) as session:
+        proxy.cut()
+        before = session._client
+        wait_until(lambda: renewed(session, before), "a new client")
+        ended = []
+
+        def ends():
+            try:
+                renewed(session, before)
+            except RestartError as error:
+                ended.append(str(error))
+            return ended
+
+        wait_until(ends, "the end")
+        assert "no server has answered for 0.5 seconds" in ended[0]
 
 
 def test_threads_that_meet_a_dead_client_share_one_new_one(zookeeper):
