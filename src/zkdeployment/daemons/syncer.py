@@ -89,9 +89,9 @@ class Syncer:
         ``forced`` tells the history who wants that, and why. ``prune`` removes top-level nodes whose file is gone;
         what ``permit`` allows is refused otherwise, also by force. Raises ``WentBackError``, ``AllStopError``,
         ``NotConvergedError``, ``RefusedError`` (somebody else holds the lock, or something is not permitted),
-        ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the time,
-        ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the next
-        call finishes.
+        ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the
+        time, ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the
+        next call finishes.
         """
         order = _Order(force, prune, whole=force or prune, permit=permit or Permit(), forced=forced)
         retrying = tenacity.Retrying(
