@@ -31,8 +31,7 @@ class PublishedFile:
         except (OSError, ValueError, RecursionError) as error:
             return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
         if content is None:
-            get_logger().info("publication-unknown", file=str(self._file), reason="there is no such file yet")
-            return Published()
+            return Published()  # as on every host at first
         if not isinstance(found, dict) or not is_sequence(found.get("sequence")):
             return self._unknown("not a publication")
         revision = found.get("revision")

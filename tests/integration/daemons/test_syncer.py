@@ -148,8 +148,8 @@ class TestPublishing:
         publishing.push(TREE + "/x\n  y -> /elsewhere\n")
         with capture_logs() as logs:
             publishing.sync()
-        assert [entry["event"] for entry in logs] == ["publication-unknown", "published", "tree-warning"]
-        assert "/elsewhere" in logs[2]["problem"]
+        assert [entry["event"] for entry in logs] == ["published", "tree-warning"]
+        assert "/elsewhere" in logs[1]["problem"]
 
     def test_hand_made_changes_are_put_right_by_force(self, publishing: Publishing):
         publishing.push(TREE)
