@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from benchmarks.baseline import create_in_transactions, delete_in_transactions, deployments_of, import_tree
 from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
-from benchmarks.results import Result, Scale, interleaved, middle, seconds
+from benchmarks.results import Result, Scale, best, interleaved, seconds
 from support.zookeeper import connected
 from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -130,7 +130,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
             imports.append(seconds(sides[-1].syncer.sync))
 
         old_import = interleaved(import_tree(old, tree), len(tree), import_both, rounds)
-        side, full = sides[-1], middle(imports)
+        side, full = sides[-1], best(imports)
         yield Result(
             work="full import", size=size, value=full, against="node by node", reference=old_import, at_least=40
         )
@@ -139,7 +139,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
             size=size,
             value=full,
             against="bare transactions of 500 creates",
-            reference=middle(floors),
+            reference=best(floors),
             at_most=3,
         )
         yield from _changes(side, size, rounds, import_tree(old, changed), len(changed))
@@ -172,9 +172,9 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
     with connected(side.session.connection) as client:
         old_change = interleaved(steps, count, change_all, rounds * 2)
     for words, value in (
-        (f"{work}, syncer running", middle(warm)),
-        (f"{work}, syncer just started", middle(cold)),
-        (f"{work}, git fetch included", middle(fetched)),
+        (f"{work}, syncer running", best(warm)),
+        (f"{work}, syncer just started", best(cold)),
+        (f"{work}, git fetch included", best(fetched)),
     ):
         yield Result(
             work=words, size=size, value=value, against="node by node", reference=old_change, at_least=100
@@ -182,9 +182,9 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
     yield Result(
         work=work,
         size=size,
-        value=middle(warm),
+        value=best(warm),
         against="bare transaction of two writes",
-        reference=middle(floors),
+        reference=best(floors),
     )
     sizes = side.operations()
     yield Result(work=f"{work}: transactions", size=size, value=len(sizes), unit="")
@@ -217,6 +217,6 @@ def _reading(side: Side, size: str, rounds: int, old: KazooClient) -> Iterator[R
             floors.append(seconds(lambda: [client.get(path) for path in ("/hosts", target, "/hosts")]))
             ours.append(seconds(lambda: fleet.wanted(identity, revision)))
     work = "what one host is to run"
-    value = middle(ours)
+    value = best(ours)
     yield Result(work=work, size=size, value=value, against="walk of the tree", reference=old_walk, at_least=100)
-    yield Result(work=work, size=size, value=value, against="three bare reads", reference=middle(floors))
+    yield Result(work=work, size=size, value=value, against="three bare reads", reference=best(floors))

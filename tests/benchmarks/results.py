@@ -3,8 +3,10 @@
 import gc
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +107,24 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def interleaved(steps: Iterable[object], count: int, sample: Callable[[], None], rounds: int) -> float:
-    """Take ``count`` steps and, spread evenly over them, ``rounds`` samples; return how long the steps took.
+    """Take ``count`` steps in equal stretches, with a sample after each; return how long the steps take.
 
-    What is slow and what is fast then meet the same load of the machine.
+    What is slow and what is fast then meet the same load of the machine. As with ``best``, the least disturbed
+    stretch counts, for all of them.
     """
-    taken = 0.0
-    due = {round(count * (number + 0.5) / rounds) for number in range(rounds)}
-    start = time.perf_counter()
-    for number, _ in enumerate(steps, 1):
-        if number in due:
-            taken += time.perf_counter() - start
-            sample()
-            start = time.perf_counter()
-    return taken + time.perf_counter() - start
+    ends = [round(count * (number + 1) / rounds) for number in range(rounds)]
+    taking = iter(steps)
+    stretches = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        stretches.append(seconds(lambda: deque(islice(taking, end - start), maxlen=0)) / (end - start))  # noqa: B023
+        sample()
+    deque(taking, maxlen=0)
+    return min(stretches) * count
+
+
+def best(values: list[float]) -> float:
+    """Return the least: what disturbs a measurement only ever makes it longer."""
+    return min(values)
 
 
 def middle(values: list[float]) -> float:
