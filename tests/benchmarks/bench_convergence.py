@@ -143,7 +143,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     offers = _offers()
     with ExitStack() as stack:
         # Reading all other hosts' names is for the start, which is not measured.
-        stack.enter_context(mock.patch.object(ZooKeeperFleet, "_refuse_name_twice"))
+        stack.enter_context(mock.patch.object(ZooKeeperFleet, "_give_way"))
         stack.enter_context(mock.patch("zkdeployment.adapters.zookeeper.session.KazooClient", Counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.ScriptRunner", _NoScripts))
