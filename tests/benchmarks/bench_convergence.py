@@ -127,10 +127,11 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     done: Counter[object] = Counter()
     guard = threading.Lock()
 
-    class Counted(KazooClient):  # type: ignore[misc]  # kazoo has no types
-        def _call(self, *arguments: Any) -> Any:
-            next(requests)
-            return super()._call(*arguments)
+    call = KazooClient._call
+
+    def counted(client: KazooClient, *arguments: Any) -> Any:
+        next(requests)
+        return call(client, *arguments)
 
     class Files(Filesystem):
         def write_version(self, revision: Any) -> None:
@@ -144,7 +145,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     with ExitStack() as stack:
         # Reading all other hosts' names is for the start, which is not measured.
         stack.enter_context(mock.patch.object(ZooKeeperFleet, "_give_way"))
-        stack.enter_context(mock.patch("zkdeployment.adapters.zookeeper.session.KazooClient", Counted))
+        stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.ScriptRunner", _NoScripts))
         threads = [
