@@ -62,7 +62,9 @@ class GitSource:
 
     def fetch(self) -> Revision:
         """Bring the mirror up to date and return the branch's tip."""
-        return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
+        tip = persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
+        self._known.add(str(tip))
+        return tip
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
         """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""

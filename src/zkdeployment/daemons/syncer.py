@@ -28,6 +28,7 @@ from zkdeployment.planning.publishing import (
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Forced
+    from zkdeployment.model.origin import Origin
     from zkdeployment.ports import Clock, PublicationMemory, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
@@ -110,6 +111,7 @@ class Syncer:
         standing, tip, verdict = self._judge(order)
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
+        self._check_history(standing, tip, self._source.origin(tip), order)
         return Report(tip, self._draft(standing, tip, order))
 
     def _sync(self, order: _Order) -> Report:
@@ -118,6 +120,7 @@ class Syncer:
         if verdict is Verdict.UP_TO_DATE:
             return Report(tip)
         origin = self._source.origin(tip)
+        self._check_history(standing, tip, origin, order)
         lock = self._store.lock()
         if not lock.try_acquire():
             raise RefusedError(
@@ -158,13 +161,12 @@ class Syncer:
             _refuse(removal_refusal(tip, drafted.live.tree, drafted.publication.change))
         return drafted
 
-    def _check_history(self, standing: Standing, tip: Revision) -> None:
-        """Raise ``RefusedError`` unless the tip comes after what is published."""
+    def _check_history(self, standing: Standing, tip: Revision, origin: Origin, order: _Order) -> None:
+        """Raise ``RefusedError`` unless the tip comes after what is published, or need not."""
         before = predecessor(standing)
-        if before is None or before == tip:
+        if order.permit.rewind or before is None or before == tip:
             return
         _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
-        origin = self._source.origin(tip)
         if origin.signer is not None:
             _refuse(date_refusal(tip, origin, self._source.origin(before)))
 
@@ -187,8 +189,6 @@ class Syncer:
         verdict = judge(standing, tip=tip, force=order.force, prune=order.prune, firm=firm)
         if cluster is not None and verdict is Verdict.NOT_CONVERGED:
             raise NotConvergedError(refusal(cluster, standing.hosts, tip))
-        if verdict is Verdict.PUBLISH and not order.permit.rewind:
-            self._check_history(standing, tip)
         return standing, tip, verdict
 
 
