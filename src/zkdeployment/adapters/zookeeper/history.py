@@ -5,7 +5,6 @@ The next publication folds the hosts' nodes into the publication's own, compress
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.publishing import published
-from zkdeployment.adapters.zookeeper.session import Read
 from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT, Create, Delete, Operation, Set
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
@@ -29,8 +27,11 @@ if TYPE_CHECKING:
 #: Publications that are kept.
 LIMIT = 500
 
-#: How many older publications are looked at for something to fold, and how many are dropped, at once.
-_RECENT = 20
+#: How many older publications are looked at for something to fold: hosts write to the last one, or a little late.
+_RECENT = 3
+
+#: How many publications are dropped at once.
+_DROPPED = 20
 
 _CHUNK = 1000
 
@@ -50,17 +51,20 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
     session.commit(Create(mine, data) if node is None else Set(mine, data, node.version))
 
 
-def tidy(session: Session, sequence: int, *, limit: int = LIMIT) -> None:
-    """Fold what is older than this publication and drop what is too old; trouble is logged, and met again."""
+def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> None:
+    """Fold the publications of these sequences, all but the last one, and drop what is too old.
+
+    Trouble is logged, and met again.
+    """
+    older = [paths.history_path(one) for one in sequences]
     try:
-        older = [paths.history_path(one) for one in _sequences(session) if one < sequence]
         surplus = max(0, len(older) + 1 - limit)
-        for path in older[:surplus][:_RECENT]:
+        for path in older[:surplus][:_DROPPED]:
             _drop(session, path)
-        reading = deque(Read(path, children=True) for path in older[surplus:][-_RECENT:])
-        for read, names in list(session.pipeline(reading)):
+        recent = older[surplus:][-_RECENT:]
+        for path, names in zip(recent, session.children_many(recent), strict=True):
             if names:
-                _fold(session, read.path, sorted(names))
+                _fold(session, path, names)
     except ZkdeploymentError as error:
         get_logger().warning("history-not-tidied", reason=str(error))
 

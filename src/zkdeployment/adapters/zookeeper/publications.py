@@ -13,7 +13,6 @@ from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.publishing import (
     published,
     read_situation,
-    sequence_of,
     transactions_for,
 )
 from zkdeployment.adapters.zookeeper.reports import write_report
@@ -105,7 +104,7 @@ class ZooKeeperPublications:
             self._reach("before:commit")
             self._session.commit(*operations)
             self._reach("after:commit")
-        tidy(self._session, sequence_of(publication, situation), limit=self._history)
+        tidy(self._session, situation.recorded, limit=self._history)
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""

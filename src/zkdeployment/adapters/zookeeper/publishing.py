@@ -38,7 +38,10 @@ _RESERVE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history."""
+    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history.
+
+    ``recorded`` are the sequences of the publications in the history, sorted.
+    """
 
     hosts: Node
     targets: Node
@@ -46,7 +49,7 @@ class Situation:
     compiled: Mapping[str, Node]
     role_locks: frozenset[str]
     stops: tuple[str, ...]
-    recorded: int
+    recorded: tuple[int, ...]
 
 
 def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
@@ -75,14 +78,15 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
     else:
         names = node_paths(touched)
     nodes = session.get_many(names)
+    role_locks, stops, history = session.children_many([paths.ROLE_LOCKS, paths.STOPS, paths.HISTORY])
     return Situation(
         hosts=hosts,
         targets=targets,
         managed=managed,
         compiled={name: node for name, node in zip(names, nodes, strict=True) if node is not None},
-        role_locks=frozenset(session.children(paths.ROLE_LOCKS) or ()),
-        stops=tuple(session.children(paths.STOPS) or ()),
-        recorded=max(paths.sequences(session.children(paths.HISTORY) or ()), default=0),
+        role_locks=frozenset(role_locks or ()),
+        stops=tuple(stops or ()),
+        recorded=tuple(paths.sequences(history or ())),
     )
 
 
@@ -118,7 +122,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
 
 def sequence_of(publication: Publication, situation: Situation) -> int:
     """Return the sequence that a publication gets, above all that there were, whatever was lost of them."""
-    last = max(published(situation.targets, None, ()).sequence, situation.recorded)
+    last = max(published(situation.targets, None, ()).sequence, *situation.recorded, 0)
     return max(publication.sequence, last + 1)
 
 

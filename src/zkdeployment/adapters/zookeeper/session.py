@@ -88,18 +88,13 @@ class Session(Connection):
 
     def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
         """Like ``get_many``; return also the last transaction that was seen before: all reads saw its effects."""
-        wanted = [Read(check_path(path)) for path in paths]
+        seen, found = self._read_many([Read(check_path(path)) for path in paths])
+        return seen, [None if answer is None else Node.read(answer) for answer in found]
 
-        def attempt() -> tuple[int, list[tuple[Read, Any]]]:
-            self._get_ready(time.monotonic() + self.call_timeout)
-            seen, session = self._client.last_zxid, self.id
-            found = list(self._pipeline(deque(wanted)))
-            if self.id != session:
-                raise exceptions.ConnectionLoss  # the new one may be with a server that lags behind ``seen``
-            return seen, found
-
-        seen, found = self._again(f"read {len(wanted)} nodes", attempt)
-        return seen, [None if answer is None else Node.read(answer) for _, answer in found]
+    def children_many(self, paths: Iterable[str]) -> list[list[str] | None]:
+        """Read the names of several nodes' children, each sorted, in one pipelined round, in this order."""
+        _, found = self._read_many([Read(check_path(path), children=True) for path in paths])
+        return [None if names is None else sorted(names) for names in found]
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         """Send many reads, ``WINDOW`` at a time, and give each with kazoo's answer (``None``: no such node).
@@ -110,6 +105,19 @@ class Session(Connection):
             yield from self._pipeline(waiting)
         except exceptions.ConnectionLoss as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def _read_many(self, wanted: list[Read]) -> tuple[int, list[Any]]:
+        """Read all in one pipelined round; return the last transaction that was seen before, and the answers."""
+
+        def attempt() -> tuple[int, list[Any]]:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            seen, session = self._client.last_zxid, self.id
+            found = [answer for _, answer in self._pipeline(deque(wanted))]
+            if self.id != session:
+                raise exceptions.ConnectionLoss  # the new one may be with a server that lags behind ``seen``
+            return seen, found
+
+        return self._again(f"read {len(wanted)} nodes", attempt)
 
     def _pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         flying: deque[tuple[Read, Any]] = deque()
