@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.tree import SYMBOLIC_LINK, parent_path
+from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.services import has_property
-from zkdeployment.planning.targets import compile_targets
+from zkdeployment.planning.targets import compile_targets, recompile_targets
+from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     if last is not None and last.fingerprint == found:
         return last
     linted = lint(files, None if last is None else last.linted)
-    targets, conflicts = compile_targets(linted.tree)
+    targets, conflicts = _compile(linted, last)
     damaged = _paths(linted, Severity.ERROR)
     near = damaged.union(*(_above(path) for path in damaged))
     dubious = _paths(linted, Severity.WARNING)
@@ -74,6 +75,14 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
     return Review(found, linted, targets, conflicts, tuple(sort_problems([*linted.problems, *placed])))
+
+
+def _compile(linted: Linted, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:
+    if last is None or last.conflicts:
+        return compile_targets(linted.tree)
+    linked = {path for path, name in linted.merged.links if name.endswith(PROPERTY_LINK)}
+    changed = linked | diff(last.linted.tree, linted.tree).paths
+    return recompile_targets(linted.tree, changed, last.targets)
 
 
 def _linked_targets(linted: Linted) -> Iterator[Problem]:

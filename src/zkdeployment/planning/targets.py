@@ -46,7 +46,30 @@ def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple
     A role's controller stands under the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
     restricts both to these names: an agent is not concerned by mistakes made for others.
     """
-    return _Compiler(tree, only).compile()
+    compiler = _Compiler(tree)
+    compiler.read(only=only)
+    targets = {name: tuple(sorted(found, key=_by_path)) for name, found in sorted(compiler.targets.items())}
+    return targets, (*compiler.problems, *_all_conflicts(targets, targets))
+
+
+def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tuple[Targets, tuple[Problem, ...]]:
+    """Compile only what concerns the ``changed`` nodes; the result is that of ``compile_targets``.
+
+    ``last`` are the targets of the tree before, which had no problems. Nodes with property links have to be among
+    the changed ones: what is read there may stand anywhere.
+    """
+    stale = frozenset(path for node in changed for path in _concerned(node))
+    compiler = _Compiler(tree)
+    compiler.read(services=stale)
+    renewed = {name for name, found in last.items() if any(one.path in stale for one in found)}
+    renewed |= compiler.targets.keys()
+    targets = {name: found for name, found in last.items() if name not in renewed}
+    for name in renewed:
+        kept = [one for one in last.get(name, ()) if one.path not in stale]
+        if found := [*kept, *compiler.targets.get(name, ())]:
+            targets[name] = tuple(sorted(found, key=_by_path))
+    judged = renewed | {name.removeprefix("/roles/") for name in renewed}
+    return targets, (*compiler.problems, *_all_conflicts(judged & targets.keys(), targets))
 
 
 def wanted_from_tree(identity: Identity, tree: Tree) -> Wanted:
@@ -120,33 +143,29 @@ def assignments_from_json(value: object) -> tuple[Assignment, ...]:
 class _Compiler:
     """One compilation: each service node is read once, however many targets it has."""
 
-    def __init__(self, tree: Tree, only: Collection[str] | None) -> None:
+    def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.only = only
         self.services: dict[str, Service | None] = {}
         self.made: dict[tuple[str, int], Assignment] = {}
         self.targets: dict[str, list[Assignment]] = {}
         self.problems: list[Problem] = []
         self.above_types: frozenset[str] | None = None
 
-    def compile(self) -> tuple[Targets, tuple[Problem, ...]]:
+    def read(self, *, only: Collection[str] | None = None, services: Collection[str] | None = None) -> None:
+        """Read the targets of all these names, and of these services and controllers (``None``: all)."""
         for path in self.tree.nodes:
             above, _, name = path.rpartition("/")
             if path.startswith("/roles/"):
                 name = path
-            if self.only is not None and name not in self.only:
+            if only is not None and name not in only:
                 continue
             if above == "/roles":
-                self._add_controller(path)
+                if services is None or path in services:
+                    self._add_controller(path)
             elif name != path and above.endswith("/deploy") and above != "/deploy":
-                self._add(above.removesuffix("/deploy"), path, name)
-        targets = {name: tuple(sorted(found, key=_by_path)) for name, found in sorted(self.targets.items())}
-        conflicts = (
-            problem
-            for name, found in targets.items()
-            for problem in _conflicts((*found, *_controllers(name, targets)))
-        )
-        return targets, (*self.problems, *dict.fromkeys(conflicts))
+                service = above.removesuffix("/deploy")
+                if services is None or service in services:
+                    self._add(service, path, name)
 
     def _add(self, service_path: str, path: str, name: str) -> None:
         """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
@@ -234,9 +253,25 @@ def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:
     yield from _conflicts((*_assignments(identity, targets), *_controllers(identity.role, targets)))
 
 
+def _concerned(path: str) -> Iterator[str]:
+    """Return the services and controllers that a node may be read for: itself, and what it is in ``deploy`` of."""
+    yield path
+    while path:
+        path, _, name = path.rpartition("/")
+        if name == "deploy":
+            yield path
+
+
 def _controllers(role: str | None, targets: Targets) -> Sequence[Assignment]:
     """Return the controller of a role, if it has one."""
     return targets.get(f"/roles/{role}", ())
+
+
+def _all_conflicts(names: Iterable[str], targets: Targets) -> Iterable[Problem]:
+    """Return the conflicts within targets, each once."""
+    return dict.fromkeys(
+        problem for name in sorted(names) for problem in _conflicts((*targets[name], *_controllers(name, targets)))
+    )
 
 
 def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:

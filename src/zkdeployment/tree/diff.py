@@ -51,7 +51,10 @@ def same(old: Value | Properties, new: Value | Properties) -> bool:
 
 def _is_plain(old: Properties, new: Properties) -> bool:
     """Whether equal properties are stored alike, as far as their types tell; quick, and true of almost all."""
-    return all(type(value) in _PLAIN and type(value) is type(old[name]) for name, value in new.items())
+    for name, value in new.items():  # a loop, for it runs for each node of the tree
+        if type(value) not in _PLAIN or type(value) is not type(old[name]):
+            return False
+    return True
 
 
 def describe(change: TreeChange, old: Tree) -> Iterator[str]:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
     from zkdeployment.tree.parse import ParsedFile
 
-#: Without any of these in its text a file has no secrets: most files are done with at once.
-_HINT = re.compile(
-    rb"pass|token|secret|credential|api[_-]?key|authorization|-----BEGIN|://[^\s/]*@|AKIA", re.IGNORECASE
+#: Without any of these in its text, in small letters, a file has no secrets: most files are done with at once.
+_HINTS = (
+    *(b"pass", b"token", b"secret", b"credential", b"apikey", b"api_key", b"api-key", b"authorization"),
+    *(b"-----begin", b"akia"),
 )
+_URL_USER = re.compile(rb"://[^\s/]*@")
 
 #: What is a secret under any name: private keys, and the keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
@@ -29,7 +31,7 @@ _REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTA
 
 def suspicions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
     """Find what is suspicious in a file; ``content`` is its text."""
-    if _HINT.search(content):
+    if _may_have_secrets(content):
         for path, properties in file.tree.nodes.items():
             for name in _secrets(properties):
                 words = (
@@ -42,6 +44,11 @@ def suspicions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
             for name in _twins(properties):
                 words = f"the property {name!a} is there twice, in two spellings of Unicode that look the same"
                 yield _problem(file, path, words, Severity.ERROR)
+
+
+def _may_have_secrets(content: bytes) -> bool:
+    small = content.lower()
+    return any(hint in small for hint in _HINTS) or _URL_USER.search(content) is not None
 
 
 def _secrets(properties: Properties) -> Iterator[str]:

@@ -14,9 +14,11 @@ from zkdeployment.planning.targets import (
     assignments_from_json,
     compile_targets,
     host_problems,
+    recompile_targets,
     wanted_for,
     wanted_from_tree,
 )
+from zkdeployment.tree.diff import diff
 
 FOO = {"type": "foo", "version": "1.4"}
 
@@ -354,6 +356,72 @@ def test_an_agent_and_the_syncer_agree_on_every_tree(subject):
     for host in (Identity("h1", "h2"), Identity("h1", "h2", "web")):
         if not problems and not host_problems(targets, [host]):
             assert wanted_from_tree(host, subject) == wanted_for(host, targets)
+
+
+LINKS = st.sampled_from([{"type =>": "/a"}, {"type": "foo", "version =>": "/a/b"}, {"version =>": "/z version"}])
+PATHS = ["/a", "/a/b", "/a/deploy", "/a/deploy/h1/x", "/b", "/b/deploy/deploy", "/roles/h1", "/roles/web", "/z"]
+PLACES = [f"{path}/deploy/{name}" for path in PATHS for name in ("h1", "h2", "web")]
+SERVICES = st.sampled_from([{}, FOO, {"type": "foo", "version": 2}, {"type": "bar-1"}])
+COUNTS = st.sampled_from([{}, {"n": 1}, {"n": True}, {"n": 2}, {"n =>": "/z"}])
+FLEETS = st.builds(
+    lambda services, counts: tree(services | counts),
+    st.dictionaries(st.sampled_from(PATHS), SERVICES | LINKS),
+    st.dictionaries(st.sampled_from(PLACES), COUNTS),
+)
+
+
+def without(subject, gone):
+    """Remove nodes with all below them."""
+    return Tree(
+        {
+            path: properties
+            for path, properties in subject.nodes.items()
+            if not any(f"{path}/".startswith(f"{one}/") for one in gone)
+        }
+    )
+
+
+def check_recompiled(before, after):
+    last, problems = compile_targets(before)
+    assert not problems
+    linked = {path for path, properties in after.nodes.items() if any(name.endswith("=>") for name in properties)}
+    again = recompile_targets(after, linked | diff(before, after).paths, last)
+    assert again == compile_targets(after)
+    return again
+
+
+@given(FLEETS, FLEETS, st.sets(st.sampled_from([*PATHS, *PLACES])))
+def test_compiling_what_a_change_concerns_gives_the_same_as_compiling_all(before, added, gone):
+    while problems := compile_targets(before)[1]:
+        before = without(before, {problem.path for problem in problems})
+    check_recompiled(before, tree({**without(before, gone).nodes, **added.nodes}))
+
+
+def test_a_change_concerns_those_who_link_to_it():
+    service = {"/a": {"type": "foo", "version =>": "/z"}, "/a/deploy/h1": {}}
+    targets, _ = check_recompiled(
+        tree(service | {"/z": {"version": "1"}}), tree(service | {"/z": {"version": "2"}})
+    )
+    assert targets["h1"] == (foo("/a", version="2"),)
+
+
+def test_a_change_of_a_controller_concerns_the_services_of_its_role():
+    service = {"/a": {"type": "foo", "version": "1"}, "/a/deploy/web": {}}
+    _, problems = check_recompiled(
+        tree(service | {"/roles/web": {"type": "bar", "version": "1"}}),
+        tree(service | {"/roles/web": {"type": "foo", "version": "2"}}),
+    )
+    assert "on the same host" in str(problems[0])
+
+
+def test_what_a_change_does_not_concern_is_not_compiled_again():
+    before = tree({"/a": FOO, "/a/deploy/h1": {}, "/b": {"type": "b-1"}, "/b/deploy/h1": {}, "/b/deploy/h2": {}})
+    last, _ = compile_targets(before)
+    after = Tree({**before.nodes, "/a": {"type": "foo", "version": "2"}})
+    targets, _ = recompile_targets(after, {"/a"}, last)
+    assert targets["h1"] == (foo("/a", version="2"), last["h1"][1])
+    assert targets["h1"][1] is last["h1"][1]
+    assert targets["h2"] is last["h2"]
 
 
 NAMES = st.sampled_from(["foo", "foo.bar", "f00_1", "a+b", "Z"])
