@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import socket
 import threading
+import time
+from collections import deque
 from typing import Self
 
 
@@ -12,15 +15,24 @@ class Proxy:
     """Forwards ``address`` to a server until told otherwise.
 
     ``cut()``: connections are closed and new ones refused at once. ``freeze()``: they stay open and silent (a
-    partition, a stopped server). ``heal()``: forwarding goes on.
+    partition, a stopped server). ``lose()``: what goes one way, or both, is swallowed. ``delay()``: all arrives
+    late. ``heal()``: forwarding goes on.
+
+    ``accepted`` counts the connections that were taken.
     """
 
     def __init__(self, host: str, port: int, *, listen: int = 0) -> None:
         self._target = (host, port)
         self._listener = socket.create_server(("127.0.0.1", listen))
         self.port: int = self._listener.getsockname()[1]
+        self.accepted = 0
         self._frozen = False
         self._down = False
+        self._delay = 0.0
+        self._lost: frozenset[bool] = frozenset()
+        self._clients: set[socket.socket] = set()
+        self._spoilt: set[socket.socket] = set()
+        self._late: deque[tuple[float, socket.socket, bytes]] = deque()
         self._pairs: dict[socket.socket, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -50,10 +62,25 @@ class Proxy:
         with self._lock:
             self._frozen = True
 
+    def lose(self, *, requests: bool = True, answers: bool = True) -> None:
+        """Swallow what clients say, or what the server says, or both; connections are taken all the same."""
+        with self._lock:
+            self._lost = frozenset(way for way, lost in ((True, requests), (False, answers)) if lost)
+
+    def delay(self, seconds: float) -> None:
+        """Let everything arrive so much later, each way."""
+        with self._lock:
+            self._delay = seconds
+
     def heal(self) -> None:
-        """Forward again, also what was held back."""
+        """Forward again, also what was held back; connections that miss something end."""
         with self._lock:
             self._down = self._frozen = False
+            self._delay, self._lost = 0.0, frozenset()
+            for one in self._spoilt:
+                if one in self._pairs:  # else it has ended by itself, or with its other end
+                    self._drop(one)
+            self._spoilt.clear()
 
     def close(self) -> None:
         """Stop for good."""
@@ -71,7 +98,7 @@ class Proxy:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            events = self._selector.select(0.02)
+            events = self._selector.select(0.002 if self._late else 0.02)
             with self._lock:
                 if self._frozen:
                     self._stopped.wait(0.01)
@@ -80,10 +107,12 @@ class Proxy:
                     if key.fileobj is self._listener:
                         self._accept()
                     elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._pairs:
-                        self._forward(key.fileobj)
+                        self._receive(key.fileobj)
+                self._deliver()
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
+        self.accepted += 1
         if self._down:
             client.close()
             return
@@ -93,25 +122,43 @@ class Proxy:
             client.close()
             return
         server.settimeout(None)
+        self._clients.add(client)
         for one, other in ((client, server), (server, client)):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._pairs[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
-    def _forward(self, source: socket.socket) -> None:
+    def _receive(self, source: socket.socket) -> None:
         try:
             data = source.recv(1 << 16)
-            if data:
-                self._pairs[source].sendall(data)
-                return
         except OSError:
-            pass
-        self._drop(source)
+            data = b""
+        if not data:
+            self._selector.unregister(source)  # else its end is reported again and again
+        if data and (source in self._clients) in self._lost:
+            self._spoilt.add(source)
+        else:
+            self._late.append((time.monotonic() + self._delay, source, data))
+
+    def _deliver(self) -> None:
+        while self._late and self._late[0][0] <= time.monotonic():
+            _, source, data = self._late.popleft()
+            if source not in self._pairs:
+                continue
+            try:
+                if data:
+                    self._pairs[source].sendall(data)
+                    continue
+            except OSError:
+                pass
+            self._drop(source)
 
     def _drop(self, one: socket.socket) -> None:
         for end in (one, self._pairs[one]):
             del self._pairs[end]
-            self._selector.unregister(end)
+            self._clients.discard(end)
+            with contextlib.suppress(KeyError):  # it had ended already
+                self._selector.unregister(end)
             end.close()
 
     def _drop_all(self) -> None:

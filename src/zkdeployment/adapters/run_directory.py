@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
@@ -15,12 +16,11 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import Published
 
 _LARGEST = 64 * 1024
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RunDirectory:
@@ -30,6 +30,7 @@ class RunDirectory:
         self.path = path
         self._lock: int | None = None
         self._published = PublishedFile(path / "published")
+        self._place: list[object] = []
 
     def acquire(self) -> None:
         """Make the directory and lock it for this process, for as long as it runs.
@@ -42,6 +43,7 @@ class RunDirectory:
             durable.remove(self.path / "writable")
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self.path / "lock", flags, 0o644)
+            self._place = _place(self.path)
         except OSError as error:
             raise ConfigurationError(
                 f"run-directory {self.path} cannot be written ({error.strerror}): make it a directory that"
@@ -99,13 +101,20 @@ class RunDirectory:
         self._published.write_published(published)
 
     def read_session(self) -> int | None:
-        """Return the id of the ZooKeeper session that the last agent here had, if it is known."""
+        """Return the id of the ZooKeeper session that the last agent here had, if it is known.
+
+        One that was recorded elsewhere, or before the machine started, is not: it may be that of a live agent on
+        the machine of which this one is a copy.
+        """
         found = self._read("session")
-        return found if isinstance(found, int) else None
+        if not isinstance(found, dict) or found.get("place") != self._place:
+            return None
+        session = found.get("id")
+        return session if isinstance(session, int) else None
 
     def write_session(self, session: int) -> None:
         """Record the id of our ZooKeeper session."""
-        self._replace("session", json.dumps(session).encode())
+        self._replace("session", json.dumps({"id": session, "place": self._place}).encode())
 
     def _read(self, name: str) -> object | None:
         file = self.path / name
@@ -122,3 +131,9 @@ class RunDirectory:
             durable.replace(self.path / name, content)
         except OSError as error:
             raise HostFilesError(f"cannot write {self.path / name}: {error.strerror}") from error
+
+
+def _place(path: Path) -> list[object]:
+    """Return what no copy of a directory has in common with it, on this machine or another."""
+    found = path.stat()
+    return [_BOOT_ID.read_text(encoding="ascii").strip(), found.st_dev, found.st_ino]

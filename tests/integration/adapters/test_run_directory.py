@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from zkdeployment.adapters import run_directory
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.model.publication import Published
@@ -97,7 +99,31 @@ def test_the_session_reads_back_and_is_unknown_at_first(run):
     assert run.read_session() is None
     run.write_session(0x1000_0000_0001)
     assert run.read_session() == 0x1000_0000_0001
-    (run.path / "session").write_text('"x"')
+
+
+@pytest.mark.parametrize("content", ['"x"', "17", "{}", "nonsense"])
+def test_a_session_that_makes_no_sense_is_unknown(run, content):
+    (run.path / "session").write_text(content)
+    assert run.read_session() is None
+
+
+def test_the_session_in_a_copy_of_the_directory_is_not_that_of_the_copy(run, tmp_path):
+    run.write_session(17)
+    copy = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))
+    copy.acquire()
+    assert copy.read_session() is None
+    assert run.read_session() == 17
+
+
+def test_a_session_of_another_start_of_the_machine_is_unknown(run, tmp_path, monkeypatch):
+    run.write_session(17)
+    run.release()
+    run.acquire()
+    assert run.read_session() == 17
+    (tmp_path / "boot_id").write_text("another\n")
+    monkeypatch.setattr(run_directory, "_BOOT_ID", tmp_path / "boot_id")
+    run.release()
+    run.acquire()
     assert run.read_session() is None
 
 

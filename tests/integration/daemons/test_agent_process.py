@@ -410,6 +410,33 @@ def test_an_agent_of_another_host_with_this_id_is_refused_after_a_session_timeou
         assert fleet.get("/hosts/h1")["pid"] == agent.pid
 
 
+def test_a_copy_of_the_machine_is_refused_and_the_host_at_work_is_left_alone(fleet, host):
+    block = host.block()
+    with host.process():
+        wait_until(fleet.calls, "the first script")
+        before = [
+            fleet.client.get_children("/agent-locks/who,myfoo"),
+            fleet.client.get_children("/zkdeployment/busy"),
+        ]
+        node = fleet.client.exists("/hosts/h1")
+        copy = shutil.copytree(host.run, fleet.directory / "copy")
+        with (
+            pytest.raises(RefusedError, match="another agent is running with host id h1") as refused,
+            build_agent(replace(load(host.config), run_directory=copy), session_timeout=2) as (clone, _),
+        ):
+            clone.run()
+        assert refused.value.exit_code == 3
+        found = fleet.client.exists("/hosts/h1")
+        assert (found.czxid, found.ephemeralOwner) == (node.czxid, node.ephemeralOwner)
+        assert before == [
+            fleet.client.get_children("/agent-locks/who,myfoo"),
+            fleet.client.get_children("/zkdeployment/busy"),
+        ]
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
 def test_the_asserted_address_is_checked_before_anything_is_contacted(host):
     done = host.command("-z", "192.0.2.7")
     assert done.returncode == 3

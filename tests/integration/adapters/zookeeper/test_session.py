@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 from kazoo.security import make_acl
 
+from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, through
 from zkdeployment.adapters.zookeeper.session import Read, Session
@@ -211,10 +212,20 @@ def test_a_new_session_first_catches_up_with_the_ensemble(session, monkeypatch):
     assert asked[already:] == ["/"]
 
 
-def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy):
-    session = Session(through(proxy, zookeeper), call_timeout=0.5)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Proxy.freeze,
+        lambda proxy: proxy.lose(requests=False),
+        lambda proxy: proxy.lose(answers=False),
+        lambda proxy: proxy.delay(5),
+    ],
+    ids=["silent", "deaf", "unheard", "slow"],
+)
+def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy, fault):
+    session = Session(through(proxy, zookeeper), call_timeout=0.5, close_timeout=0.5)
     session.open()
-    proxy.freeze()
+    fault(proxy)
     started = time.monotonic()
     for call in (
         lambda: session.get("/"),

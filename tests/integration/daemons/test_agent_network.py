@@ -1,0 +1,130 @@
+"""The network between an agent and ZooKeeper fails in parts: one way, without a word, slowly, now and then."""
+
+from __future__ import annotations
+
+import random
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.waiting import wait_until
+from support.zookeeper import through
+
+if TYPE_CHECKING:
+    from kazoo.protocol.states import ZnodeStat
+
+    from support.agents import AgentHost, Fleet
+    from support.proxy import Proxy
+
+FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+#: Seconds of a session; the lease of a lock is a fifth of it.
+SESSION = 4
+
+
+@pytest.fixture
+def host(fleet: Fleet, proxy: Proxy) -> AgentHost:
+    """A host behind the proxy that is to run two instances of foo."""
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    return fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+
+
+@pytest.fixture
+def registrations(fleet: Fleet) -> dict[int, set[int]]:
+    """When the host's node was made (as ZooKeeper counts), by the session it was made in."""
+    made: dict[int, set[int]] = {}
+
+    def note(_data: bytes, stat: ZnodeStat | None) -> None:
+        if stat is not None:
+            made.setdefault(stat.ephemeralOwner, set()).add(stat.czxid)
+
+    fleet.client.DataWatch("/hosts/h1", note)
+    return made
+
+
+def once_a_session(registrations: dict[int, set[int]]) -> bool:
+    return bool(registrations) and all(len(times) == 1 for times in registrations.values())
+
+
+def lose_requests(proxy: Proxy) -> None:
+    proxy.lose(answers=False)
+
+
+def lose_answers(proxy: Proxy) -> None:
+    proxy.lose(requests=False)
+
+
+def half_open(proxy: Proxy) -> None:
+    proxy.lose()
+    proxy.drop()
+
+
+@pytest.mark.parametrize("fault", [lose_requests, lose_answers, half_open])
+def test_behind_a_link_that_carries_too_little_no_step_is_taken(fleet, host, proxy, registrations, fault):
+    block = host.block()
+    with host.agent(session_timeout=SESSION):
+        wait_until(fleet.calls, "the first script", timeout=60)
+        fault(proxy)
+        connections = proxy.accepted
+        block.unlink()
+        wait_until(lambda: host.markers == ["who:myfoo.0.deployed"], "the step ends", timeout=60)
+        wait_until(lambda: proxy.accepted >= connections + 2, "the agent has tried again", timeout=60)
+        assert fleet.calls() == FOO_0
+        proxy.heal()
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+    assert fleet.calls() == [*FOO_0, *FOO_1]
+    assert once_a_session(registrations)
+    assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, host, proxy, capsys):
+    block = host.block()
+    said = ""
+
+    def lost() -> bool:
+        nonlocal said
+        said += "".join(capsys.readouterr())
+        return "this host stood still after taking it" in said
+
+    with host.agent(session_timeout=SESSION):
+        wait_until(fleet.calls, "the first script", timeout=60)
+        proxy.delay(SESSION / 8)  # there and back takes a quarter, and a lease is a fifth
+        block.unlink()
+        wait_until(lost, "the lease is over", timeout=60)
+        assert fleet.calls() == FOO_0
+        proxy.heal()
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+    assert fleet.calls() == [*FOO_0, *FOO_1]
+
+
+def test_on_a_slow_link_that_breaks_all_the_time_threads_stay_few_and_the_host_registers_once_a_session(
+    fleet, host, proxy, registrations
+):
+    chance = random.Random(7)
+    with host.agent(session_timeout=SESSION):
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        threads = threading.active_count()
+        proxy.delay(0.05)
+        for number in range(12):
+            fleet.set_version(f"try{number}")
+            proxy.drop()
+            calls = len(fleet.calls()) + chance.randrange(3)
+            connections = proxy.accepted
+            wait_until(
+                partial(lambda c, n: len(fleet.calls()) >= c or proxy.accepted > n, calls, connections),
+                "the agent goes on",
+                timeout=60,
+            )
+            assert threading.active_count() <= threads + 8
+        fleet.set_version("r2")
+        proxy.heal()
+        wait_until(lambda: host.at("r2"), "r2", timeout=60)
+        wait_until(lambda: threading.active_count() <= threads, "no thread is left", timeout=60)
+    assert once_a_session(registrations)
+    assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
