@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.web import web_server
+from support.web import silent_server, web_server
 from zkdeployment.config import sources
 from zkdeployment.config.load import load
 from zkdeployment.config.settings import Settings, SyncSettings
@@ -217,9 +217,39 @@ def test_values_behind_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
         assert refused(file, f"role = {url}/moved").endswith("found 302")
 
 
-def test_a_large_answer_is_an_error(file: Path):
-    with web_server({"/id": (200, b"x" * 5000)}) as url:
-        assert "expected at most 1024 bytes" in refused(file, f"host-id = {url}/id")
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "is not a host id"),
+        (b"x" * 300, "is not a host id"),
+        (b"x" * 5000, "expected at most 1024 bytes"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"two words", "'two words' is not a host id"),
+        (b"--installroot=/", "'--installroot=/' is not a host id"),
+    ],
+)
+def test_an_answer_that_is_no_host_id_is_an_error_of_one_line(file: Path, answer: bytes, problem: str):
+    with web_server({"/id": (200, answer)}) as url:
+        said = refused(file, f"host-id = {url}/id")
+    assert said.startswith("host-id: ")
+    assert problem in said
+    assert "\n" not in said
+
+
+def test_a_host_id_behind_a_redirection_is_not_followed(file: Path):
+    with web_server({"/moved": (302, b"/id"), "/id": (200, b"app1")}) as url:
+        assert refused(file, f"host-id = {url}/moved") == (
+            f"host-id: expected status 200 or 404 from {url}/moved, found 302"
+        )
+
+
+def test_a_server_that_never_answers_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sources, "_READ_SECONDS", 0.2)
+    with silent_server() as port:
+        address = f"http://127.0.0.1:{port}/id"
+        said = refused(file, f"host-id = {address}")
+    assert said.startswith(f"host-id: cannot read {address}: ")
+    assert "timed out" in said
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/id", "http://", "http://[::1/x"])
