@@ -47,7 +47,7 @@ def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple
     restricts both to these names: an agent is not concerned by mistakes made for others.
     """
     compiler = _Compiler(tree)
-    compiler.read(only=only)
+    compiler.read(tree.nodes, only)
     targets = {name: tuple(sorted(found, key=_by_path)) for name, found in sorted(compiler.targets.items())}
     return targets, (*compiler.problems, *_all_conflicts(targets, targets))
 
@@ -60,7 +60,8 @@ def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tu
     """
     stale = frozenset(path for node in changed for path in _concerned(node))
     compiler = _Compiler(tree)
-    compiler.read(services=stale)
+    places = {f"{path}/deploy" for path in stale}
+    compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
     renewed = {name for name, found in last.items() if any(one.path in stale for one in found)}
     renewed |= compiler.targets.keys()
     targets = {name: found for name, found in last.items() if name not in renewed}
@@ -151,21 +152,18 @@ class _Compiler:
         self.problems: list[Problem] = []
         self.above_types: frozenset[str] | None = None
 
-    def read(self, *, only: Collection[str] | None = None, services: Collection[str] | None = None) -> None:
-        """Read the targets of all these names, and of these services and controllers (``None``: all)."""
-        for path in self.tree.nodes:
+    def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
+        """Read the controllers and services' targets among these nodes, of these names only (``None``: all)."""
+        for path in paths:
             above, _, name = path.rpartition("/")
             if path.startswith("/roles/"):
                 name = path
             if only is not None and name not in only:
                 continue
             if above == "/roles":
-                if services is None or path in services:
-                    self._add_controller(path)
+                self._add_controller(path)
             elif name != path and above.endswith("/deploy") and above != "/deploy":
-                service = above.removesuffix("/deploy")
-                if services is None or service in services:
-                    self._add(service, path, name)
+                self._add(above.removesuffix("/deploy"), path, name)
 
     def _add(self, service_path: str, path: str, name: str) -> None:
         """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""

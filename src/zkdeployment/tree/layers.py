@@ -87,15 +87,16 @@ def desired(
     deleted: they stay with the properties they have. Reserved top-level nodes are left out.
     """
     managed = {path[1:] for path in (*tops(merged.base), *pruned)} | RESERVED
+    others = {path[1:] for path in tops(live)} - managed
     keep = {path for path in pinned if path in live.nodes and _top(path) not in RESERVED}
     for path in list(keep):
         above = parent_path(path)
         while above and above not in keep:
             keep.add(above)
             above = parent_path(above)
-    nodes = {
-        path: properties for path, properties in live.nodes.items() if path in keep or _top(path) not in managed
-    }
+    nodes = {}
+    if keep or others:  # else nothing but what the files say, as almost always
+        nodes = {path: found for path, found in live.nodes.items() if path in keep or _top(path) not in managed}
     nodes.update(without_reserved(merged.base).nodes)
     return overlay(Tree(nodes), without_reserved(merged.layer))
 
