@@ -1,5 +1,9 @@
 """Fixtures for all tests."""
 
+from collections.abc import Iterator
+
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from support.rpm_hosts import rpm_repository
@@ -25,3 +29,11 @@ __all__ = [
 # Other work on the machine must not fail a test.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_logs() -> Iterator[None]:
+    """Let no test see how another one wanted its logs."""
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()

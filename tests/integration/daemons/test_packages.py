@@ -1,6 +1,7 @@
 """Agents whose packages are changed by others meanwhile."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet, put_script
 from support.fake_packages import FakePackageManager
@@ -37,17 +38,17 @@ def host(fleet: Fleet) -> AgentHost:
     return host
 
 
-def test_a_change_of_packages_that_came_too_late_is_prepared_anew(fleet, host, tmp_path, rpm_repository, capsys):
+def test_a_change_of_packages_that_came_too_late_is_prepared_anew(fleet, host, tmp_path, rpm_repository):
     (tmp_path / "rpm").mkdir()
     rpm = RpmHost(tmp_path / "rpm", rpm_repository)
     rpm.put("foo", "1.0")
     others = [("bar", "1.0"), ("foo", "1.4")]
     host.packages = Disturbed(rpm.manager, lambda number: rpm.put(*others[number]), times=2)
-    with host.agent():
+    with capture_logs() as logs, host.agent():
         wait_until(lambda: host.at("r1"), "r1", timeout=60)
     assert rpm.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
     assert host.packages.commits == 3
-    assert capsys.readouterr().out.count("packages-prepared-anew") == 2
+    assert [line["event"] for line in logs].count("packages-prepared-anew") == 2
     assert fleet.version == "r1"
 
 
