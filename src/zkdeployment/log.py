@@ -10,9 +10,17 @@ import logging
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-import structlog
-
 from zkdeployment.errors import is_secret, without_secrets
+
+# structlog takes rich in if it can, for tracebacks that we never let it write: four megabytes of each agent, and a
+# third of the time in which a verb starts.
+_HIDE_RICH = "rich" not in sys.modules
+if _HIDE_RICH:
+    sys.modules["rich"] = None  # type: ignore[assignment]  # Python's way to say that there is none
+import structlog  # noqa: E402
+
+if _HIDE_RICH:
+    del sys.modules["rich"]
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kazoo.client import KazooClient
 
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.model.names import RESERVED
 from zkdeployment.model.tree import Tree
 
 
@@ -38,6 +39,17 @@ def deployments_of(client: KazooClient, name: str) -> list[tuple[str, bytes]]:
         path.removesuffix(f"/deploy/{name}") for path in _walk(client, "") if path.endswith(f"/deploy/{name}")
     ]
     return [(path, client.get(path)[0]) for path in services]
+
+
+def read_tree(client: KazooClient, path: str = "") -> Iterator[str]:
+    """Read all nodes; gives each that is done, so that others can be measured in between."""
+    for name in sorted(client.get_children(path or "/")):
+        if path or name not in RESERVED:
+            child = f"{path}/{name}"
+            _, stat = client.get(child)
+            yield child
+            if stat.numChildren:
+                yield from read_tree(client, child)
 
 
 def _walk(client: KazooClient, path: str) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -109,3 +111,8 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
     told = [json.loads(line)["event"] for line in lines(tell)]
     assert told.count("bad") == told.count("ours") == 4
     assert [one for one in told if "dropped" in one] == ["Connection dropped: 0", "Connection dropped: 40"]
+
+
+def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_finds_it():
+    code = "import sys, zkdeployment.cli.agent; assert 'rich' not in sys.modules; import rich.table"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,169 @@
+"""The agent: reading the whole tree, what an idle one takes, and how fast it acts, each against bare kazoo."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import psutil
+from kazoo.client import KazooClient
+
+from benchmarks.baseline import create_in_transactions, read_tree
+from benchmarks.bench_publish import running_server
+from benchmarks.fleets import fleet_text, host_name
+from benchmarks.results import Result, Scale, best, interleaved, middle, seconds
+from support.agents import AgentHost, Fleet
+from support.waiting import wait_until
+from support.zookeeper import connected
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.model.host import Identity
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+from zkdeployment.tree.parse import parse_bytes
+
+_PATIENCE = 60
+#: Seconds of a round in which idle processes are watched, and milliseconds an agent may take longer than a watch.
+_IDLE = 3
+_MORE = 20
+
+#: A process that has nothing but a session.
+_BARE = """
+import sys, threading
+from kazoo.client import KazooClient
+KazooClient(sys.argv[1], timeout=30).start()
+print("connected", flush=True)
+threading.Event().wait()
+"""
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure trees of each size, and one agent."""
+    with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+        for hosts in scale.hosts:
+            yield _reading(server, hosts, scale.rounds)
+        with connected(server.address) as client:
+            client.create("/agent")
+        with connected(f"{server.address}/agent") as client:
+            fleet = Fleet(Path(scratch), f"{server.address}/agent", client)
+            fleet.set_version("first")
+            host = fleet.host("host1")
+            with host.process() as agent, _bare(fleet.connection) as bare:
+                wait_until(lambda: host.at("first"), "the agent is at the first version", _PATIENCE)
+                yield _acting(host, scale.rounds * 10)
+                yield from _idling(psutil.Process(agent.pid), psutil.Process(bare.pid), scale.rounds)
+
+
+def _reading(server: ZooKeeperServer, hosts: int, rounds: int) -> Result:
+    """Read what a host is to run from a tree that nobody compiled targets for: its version was set by hand."""
+    tree = parse_bytes("fleet.zk", fleet_text(hosts).encode()).tree
+    chroot = f"tree{hosts}"
+    with connected(server.address) as root:
+        root.create(f"/{chroot}")
+    identity = Identity("id0", host_name(0))
+    with connected(f"{server.address}/{chroot}") as client, Session(f"{server.address}/{chroot}") as session:
+        create_in_transactions(client, tree)
+        client.create("/hosts", b'{"version": "by hand"}')
+        fleet = ZooKeeperFleet(session)
+        ours: list[float] = []
+
+        def read() -> None:
+            ours.append(seconds(lambda: fleet.wanted(identity, "by hand")))
+
+        one_by_one = interleaved(read_tree(client), len(tree), read, rounds)
+    return Result(
+        work="what one host is to run, version set by hand",
+        size=f"{len(tree):,} nodes",
+        value=best(ours),
+        against="one request at a time",
+        reference=one_by_one,
+        at_least=3,
+    )
+
+
+@contextmanager
+def _bare(connection: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", _BARE, connection], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterator[Result]:
+    before = _wakes(agent), _wakes(bare)
+    start = time.perf_counter()
+    time.sleep(_IDLE * rounds)
+    minutes = (time.perf_counter() - start) / 60
+    after = _wakes(agent), _wakes(bare)
+    ours, floor = agent.memory_full_info(), bare.memory_full_info()
+    against = "process with a bare client"
+    for work, value, reference, at_most in (
+        ("idle agent's memory", ours.rss, floor.rss, 2),
+        ("idle agent's memory that no other process shares", ours.uss, floor.uss, None),
+    ):
+        yield Result(
+            work=work,
+            size="1 agent",
+            value=value / 2**20,
+            unit="MB",
+            against=against,
+            reference=reference / 2**20,
+            at_most=at_most,
+        )
+    yield Result(
+        work="idle agent's wake-ups a minute",
+        size="1 agent",
+        value=(after[0] - before[0]) / minutes,
+        unit="",
+        against=against,
+        reference=(after[1] - before[1]) / minutes,
+    )
+
+
+def _wakes(process: psutil.Process) -> int:
+    """Return how often all threads of a process ever waited for something, which they then were woken for."""
+    statuses = [file.read_text() for file in Path(f"/proc/{process.pid}/task").glob("*/status")]
+    return sum(int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]) for status in statuses)
+
+
+def _acting(host: AgentHost, rounds: int) -> Result:
+    """Set versions; the agent's first write is seen through a watch, too: what that takes is not taken off."""
+    watched: list[float] = []
+    acted: list[float] = []
+    with connected(host.fleet.connection) as one, connected(host.fleet.connection) as other:
+        cluster, own = _seen(one, "/hosts"), _seen(other, f"/hosts/{host.id}")
+        for number in range(rounds):
+            version = f"version {number}"
+            start = time.perf_counter()
+            host.fleet.set_version(version)
+            watched.append(cluster.get(timeout=_PATIENCE)[0] - start)
+            moment, node = own.get(timeout=_PATIENCE)
+            acted.append(moment - start)
+            while node.get("version") != version:
+                _, node = own.get(timeout=_PATIENCE)
+            wait_until(partial(host.at, version), f"the agent is at {version}", _PATIENCE)
+    return Result(
+        work="version set until the agent's first write",
+        size="1 agent",
+        value=middle(acted),
+        against=f"bare watch, and {_MORE} ms",
+        reference=middle(watched) + _MORE / 1000,
+        at_most=1,
+    )
+
+
+def _seen(client: KazooClient, path: str) -> SimpleQueue[tuple[float, dict[str, Any]]]:
+    """Return a queue of what a watch sees of a node from now on, and when."""
+    seen: SimpleQueue[tuple[float, dict[str, Any]]] = SimpleQueue()
+    client.DataWatch(path, lambda data, *_: seen.put((time.perf_counter(), json.loads(data))))
+    seen.get(timeout=_PATIENCE)
+    return seen
