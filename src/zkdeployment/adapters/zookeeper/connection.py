@@ -225,11 +225,17 @@ class Connection:
         except KazooTimeoutError as error:
             self._note_silence()
             raise UnreachableError(f"ZooKeeper at {self.connection} did not answer in time") from error
-        except exceptions.SessionExpiredError as error:
-            raise UnreachableError(f"the session with ZooKeeper at {self.connection} was lost") from error
-        except (exceptions.NoAuthError, exceptions.AuthFailedError) as error:
-            raise denied(doing) from error
         except exceptions.KazooException as error:
-            raise UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}") from error
+            raise self._failure(error, doing) from error
         self._silence.end()
         return found
+
+    def _failure(self, error: exceptions.KazooException, doing: str) -> ZkdeploymentError:
+        """Return our error for one of kazoo's."""
+        if isinstance(error, exceptions.SessionExpiredError):
+            return UnreachableError(f"the session with ZooKeeper at {self.connection} was lost")
+        if isinstance(error, exceptions.NoAuthError | exceptions.AuthFailedError):
+            return denied(doing)
+        if isinstance(error, exceptions.UnimplementedError):
+            return UnreachableError(f"ZooKeeper at {self.connection} is too old: expected 3.6 or later")
+        return UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}")

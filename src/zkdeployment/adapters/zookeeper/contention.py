@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import locks, paths, role_locks
 from zkdeployment.adapters.zookeeper.audit import recording
+from zkdeployment.adapters.zookeeper.reads import Read
 from zkdeployment.adapters.zookeeper.role_locks import Request
-from zkdeployment.adapters.zookeeper.session import Read
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.lock import Contender, Lock, LockKind

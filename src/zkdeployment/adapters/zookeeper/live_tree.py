@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.nodes import Node, check_path
-from zkdeployment.adapters.zookeeper.session import Read
+from zkdeployment.adapters.zookeeper.reads import Read
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.publication import LiveNode, LiveTree
 from zkdeployment.model.tree import Tree, parent_path

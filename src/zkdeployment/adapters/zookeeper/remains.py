@@ -7,8 +7,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.reads import Read
 from zkdeployment.adapters.zookeeper.service_locks import remove_work
-from zkdeployment.adapters.zookeeper.session import Read
 from zkdeployment.adapters.zookeeper.transactions import Delete
 from zkdeployment.errors import ConflictError
 from zkdeployment.log import get_logger

@@ -7,7 +7,6 @@ import contextvars
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo import exceptions
@@ -16,6 +15,7 @@ from kazoo.retry import RetryFailedError
 from zkdeployment.adapters.zookeeper import transactions
 from zkdeployment.adapters.zookeeper.connection import Connection
 from zkdeployment.adapters.zookeeper.nodes import Node, check_path
+from zkdeployment.adapters.zookeeper.reads import Read, send_each, send_together
 from zkdeployment.adapters.zookeeper.transactions import Create, Operation, TransactionError
 from zkdeployment.errors import (
     ConfigurationError,
@@ -28,19 +28,15 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: Requests in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a
-#: socket pair for each, and blocks for good when some 270 are in it that a lost connection leaves unread.
+#: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a socket
+#: pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
 WINDOW = 100
 
+#: Reads that are sent as one request; a few are as fast as requests of their own.
+TOGETHER = 25
+_FEW = 5
+
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A node to be read in a pipeline: its data, or the names of its children."""
-
-    path: str
-    children: bool = False
 
 
 class Session(Connection):
@@ -97,7 +93,7 @@ class Session(Connection):
         return [None if names is None else sorted(names) for names in found]
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
-        """Send many reads, ``WINDOW`` at a time, and give each with kazoo's answer (``None``: no such node).
+        """Send many reads, some at a time, and give each with kazoo's answer (``None``: no such node).
 
         ``waiting`` is emptied on the way; the caller may append to it between answers.
         """
@@ -120,18 +116,33 @@ class Session(Connection):
         return self._again(f"read {len(wanted)} nodes", attempt)
 
     def _pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
-        flying: deque[tuple[Read, Any]] = deque()
+        flying: deque[tuple[list[Read], Any]] = deque()
         self._get_ready(time.monotonic() + self.call_timeout)
         while waiting or flying:
-            while waiting and len(flying) < WINDOW:
-                read = waiting.popleft()
-                send = self._client.get_children_async if read.children else self._client.get_async
-                flying.append((read, send(read.path)))
-            read, result = flying.popleft()
-            try:
-                yield read, self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
-            except exceptions.NoNodeError:
-                yield read, None
+            while waiting and len(flying) < WINDOW // TOGETHER:
+                reads = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting)))]
+                send = send_together if len(reads) > _FEW else send_each
+                flying.append((reads, send(self._client, reads)))
+            reads, sent = flying.popleft()
+            yield from zip(reads, self._answers(reads, sent), strict=True)
+
+    def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
+        """Wait for the answers to what was sent: one request for all, or one for each."""
+        if isinstance(sent, list):
+            for read, result in zip(reads, sent, strict=True):
+                try:
+                    yield self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
+                except exceptions.NoNodeError:
+                    yield None
+            return
+        answers = self._answer(sent, time.monotonic() + self.call_timeout)
+        for read, answer in zip(reads, answers, strict=True):
+            if isinstance(answer, exceptions.NoNodeError):
+                yield None
+            elif isinstance(answer, exceptions.KazooException):
+                raise self._failure(answer, f"read {read.path}")
+            else:
+                yield answer
 
     # Writing
 

@@ -13,7 +13,8 @@ from kazoo.security import make_acl
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, through
-from zkdeployment.adapters.zookeeper.session import Read, Session
+from zkdeployment.adapters.zookeeper.reads import Read, _MultiRead
+from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import (
     NODE_LIMIT,
     TRANSACTION_LIMIT,
@@ -169,6 +170,7 @@ def test_missing_rights_are_named(session, client):
     for call, denied in (
         (lambda: session.get("/guarded"), "read /guarded"),
         (lambda: session.get_many(["/", "/guarded"]), "read /guarded"),
+        (lambda: session.get_many(["/"] * 20 + ["/guarded"]), "read /guarded"),
         (lambda: session.children("/guarded"), "read /guarded"),
         (lambda: session.commit(Set("/guarded", b"")), "set /guarded"),
         (lambda: session.commit(Check("/", 0), Create("/guarded/x")), "create /guarded/x"),
@@ -176,6 +178,61 @@ def test_missing_rights_are_named(session, client):
     ):
         with pytest.raises(DeniedError, match=f"does not allow to {denied}: missing rights of world:anyone"):
             call()
+
+
+def requests_of(session, monkeypatch):
+    """Return the list of all requests that are sent from now on."""
+    send, sent = session._client._call, []
+    monkeypatch.setattr(
+        session._client, "_call", lambda request, result: sent.append(request) or send(request, result)
+    )
+    return sent
+
+
+def make_family(session):
+    """Make nodes; return reads of them and of what is not there, too many for a request, and the answers."""
+    session.commit(
+        Create("/empty"), Create("/parent", b"{}"), Create("/parent/b", b"x" * 70_000), Create("/parent/\xe4")
+    )
+    data = {"/empty": b"", "/parent": b"{}", "/missing": None, "/parent/b": b"x" * 70_000, "/parent/\xe4": b""}
+    names = {"/": ["empty", "parent"], "/empty": [], "/parent": ["b", "\xe4"], "/missing": None}
+    expected = [(Read(path), found) for path, found in data.items()]
+    expected += [(Read(path, children=True), found) for path, found in names.items()]
+    return expected * 15
+
+
+def read_family(session, expected):
+    waiting = deque(read for read, _ in expected)
+    return [
+        (read, answer if answer is None else sorted(answer) if read.children else answer[0])
+        for read, answer in session.pipeline(waiting)
+    ]
+
+
+def test_many_reads_are_few_requests_with_the_same_answers(session, monkeypatch):
+    expected = make_family(session)
+    sent = requests_of(session, monkeypatch)
+    assert read_family(session, expected) == expected
+    assert len(expected) == 135
+    assert len(sent) == 6
+
+
+def test_nodes_read_together_are_told_as_those_read_alone(session):
+    make_family(session)
+    assert session.get_many(["/parent"] * 30) == [session.get("/parent")] * 30
+
+
+def test_many_reads_work_without_a_chroot(zookeeper_server):
+    with Session(zookeeper_server.address) as session:
+        answers = list(session.pipeline(deque([Read("/", children=True), Read("/zookeeper")] * 20)))
+    assert "zookeeper" in answers[0][1]
+    assert answers[1][1][1].numChildren > 0
+
+
+def test_a_server_that_is_too_old_is_told(session, monkeypatch):
+    monkeypatch.setattr(_MultiRead, "type", 99)
+    with pytest.raises(UnreachableError, match=r"is too old: expected 3\.6 or later"):
+        list(session.pipeline(deque([Read("/")] * 20)))
 
 
 def test_reads_go_on_over_a_dropped_connection(zookeeper, proxy):
@@ -230,6 +287,7 @@ def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy, f
     for call in (
         lambda: session.get("/"),
         lambda: session.get_many(["/", "/x"]),
+        lambda: session.get_many(["/"] * 50),
         lambda: session.commit(Create("/x")),
         lambda: session.enqueue("/n", b""),
         lambda: list(session.pipeline(deque([Read("/", children=True)]))),
