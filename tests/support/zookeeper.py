@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -13,6 +13,8 @@ from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from zkdeployment.adapters.zookeeper.session import Session
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +76,18 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
     def __exit__(self, *_: object) -> None:
         self._client.stop()
         self._client.close()
+
+
+def sent_requests(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list of the requests that a session's client sends from now on."""
+    sent, send = [], session._client._call
+
+    def call(request: Any, result: Any) -> Any:
+        sent.append(request)
+        return send(request, result)
+
+    monkeypatch.setattr(session._client, "_call", call)
+    return sent
 
 
 def through(proxy: Proxy, connection: str) -> str:

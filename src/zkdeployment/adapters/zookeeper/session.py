@@ -28,8 +28,8 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a socket
-#: pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
+#: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a
+#: socket pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
 WINDOW = 100
 
 #: Reads that are sent as one request; a few are as fast as requests of their own.

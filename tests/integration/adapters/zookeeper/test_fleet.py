@@ -330,18 +330,6 @@ def test_assignments_without_hosts_are_a_conflict(fleet):
         fleet.wanted(WEB1, "new")
 
 
-def counting(session, monkeypatch):
-    """Note the requests that a session's client sends."""
-    sent, send = [], session._client._call
-
-    def call(request, result):
-        sent.append(request.path)
-        return send(request, result)
-
-    monkeypatch.setattr(session._client, "_call", call)
-    return sent
-
-
 def test_four_requests_at_most_read_what_a_host_is_to_run_whatever_the_tree_s_size(
     fleet, session, client, monkeypatch
 ):
@@ -352,7 +340,7 @@ def test_four_requests_at_most_read_what_a_host_is_to_run_whatever_the_tree_s_si
         assignments = tuple(replace(ASSIGNMENT, path=f"/shop/s{number:04}") for number in range(services))
         published(client, "new", {"web": [controller, *assignments], "elsewhere": [ASSIGNMENT] * services})
         fleet.cluster()
-        sent = counting(session, monkeypatch)
+        sent = sent_requests(session, monkeypatch)
         assert fleet.wanted(host, "new") == Wanted(assignments, controller)
         counts.append(len(sent))
         monkeypatch.undo()

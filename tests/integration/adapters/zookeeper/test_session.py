@@ -12,7 +12,7 @@ from kazoo.security import make_acl
 
 from support.proxy import Proxy
 from support.waiting import wait_until
-from support.zookeeper import connected, expire_session, through
+from support.zookeeper import connected, expire_session, sent_requests, through
 from zkdeployment.adapters.zookeeper.reads import Read, _MultiRead
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import (
@@ -180,15 +180,6 @@ def test_missing_rights_are_named(session, client):
             call()
 
 
-def requests_of(session, monkeypatch):
-    """Return the list of all requests that are sent from now on."""
-    send, sent = session._client._call, []
-    monkeypatch.setattr(
-        session._client, "_call", lambda request, result: sent.append(request) or send(request, result)
-    )
-    return sent
-
-
 def make_family(session):
     """Make nodes; return reads of them and of what is not there, too many for a request, and the answers."""
     session.commit(
@@ -211,7 +202,7 @@ def read_family(session, expected):
 
 def test_many_reads_are_few_requests_with_the_same_answers(session, monkeypatch):
     expected = make_family(session)
-    sent = requests_of(session, monkeypatch)
+    sent = sent_requests(session, monkeypatch)
     assert read_family(session, expected) == expected
     assert len(expected) == 135
     assert len(sent) == 6
