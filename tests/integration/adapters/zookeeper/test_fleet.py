@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from support.waiting import wait_until
-from support.zookeeper import connected, expire_session
+from support.zookeeper import connected, expire_session, sent_requests
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
