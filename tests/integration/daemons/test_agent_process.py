@@ -481,7 +481,8 @@ def heard(address: Path) -> Iterator[list[str]]:
             listening.join()
 
 
-def test_an_agent_that_was_upgraded_starts_again_when_its_deployment_is_over(fleet, host, tmp_path):
+def test_an_agent_that_was_upgraded_starts_again_when_its_deployment_is_over(fleet, host, tmp_path, monkeypatch):
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # lines of a copy are none of ours
     copy = shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
     block = host.block()
     with host.process(PYTHONPATH=str(copy.parent)) as agent:
