@@ -241,7 +241,8 @@ def test_a_long_read_that_is_cut_off_is_our_error(zookeeper, proxy, session):
         answers = reader.pipeline(deque(Read(f"/n{number}") for number in range(100) for _ in range(50)))
         next(answers)
         proxy.cut()
-        with pytest.raises(UnreachableError, match="went away while reading"):
+        # What was asked for just after the cut waits in vain for another connection.
+        with pytest.raises(UnreachableError, match=r"went away while reading|did not answer in time"):
             list(answers)
 
 
