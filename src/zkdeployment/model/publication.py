@@ -77,7 +77,8 @@ class Published:
     text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
     are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
     data version of the node that says all that: it changes when anybody publishes, or imports by hand.
-    ``sequence`` grows with every publication, of the same revision too; 0 where there was none.
+    ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``strategy`` is
+    the name of the strategy by which hosts are to take it up, if there is one.
     """
 
     revision: Revision | None = None
@@ -85,6 +86,7 @@ class Published:
     managed: frozenset[str] = frozenset()
     stamp: int = 0
     sequence: int = 0
+    strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

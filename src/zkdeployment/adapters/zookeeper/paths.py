@@ -23,6 +23,9 @@ REQUEST = f"{OURS}/request"
 NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
 SYNCER = f"{OURS}/syncer"
+STRATEGY = f"{OURS}/strategy"
+COORDINATORS = f"{OURS}/coordinators"
+ROLLOUTS = f"{OURS}/rollouts"
 
 #: A sequence is a time in seconds, or above.
 _DIGITS = 10
@@ -44,3 +47,18 @@ def history_path(sequence: int) -> str:
 def sequences(names: Iterable[str]) -> list[int]:
     """Return the sequences of the publications that have nodes of these names, sorted; others are ignored."""
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isascii() and name.isdecimal())
+
+
+def rollout_path(rollout: str) -> str:
+    """Return the node of a rollout; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
+    return f"{ROLLOUTS}/{rollout}"
+
+
+def grant_path(rollout: str, host_id: str) -> str:
+    """Return the node that says what a host may enter."""
+    return f"{rollout_path(rollout)}/grants/{quote(host_id, safe='')}"
+
+
+def report_path(rollout: str, phase: str, host_id: str) -> str:
+    """Return the node in which a host says how a phase went."""
+    return f"{rollout_path(rollout)}/reports/{phase}:{quote(host_id, safe='')}"

@@ -57,7 +57,7 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
     if targets is None:
         return Published()
     version, exact = targets.properties.get("version"), targets.properties.get("exact")
-    sequence = targets.properties.get("sequence")
+    sequence, strategy = targets.properties.get("sequence"), targets.properties.get("strategy")
     names = None if managed is None else managed.properties.get("names")
     return Published(
         revision=version if is_revision(version) else None,
@@ -65,6 +65,7 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
         managed=frozenset(f"/{name}" for name in tops if isinstance(names, list) and name in names),
         stamp=targets.version,
         sequence=sequence if is_sequence(sequence) else 0,
+        strategy=strategy if isinstance(strategy, str) else None,
     )
 
 

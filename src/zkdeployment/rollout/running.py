@@ -1,0 +1,128 @@
+"""A rollout that is under way, as the coordinator keeps it in ZooKeeper: all that a successor needs to go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.strategy import Facts
+    from zkdeployment.rollout.engine import Phase, Rollout, Task
+
+
+class Ending(Enum):
+    """How a rollout came to its end; its result says whether that was a success."""
+
+    COMPLETED = "completed"  # all groups succeeded or failed
+    ABORTED = "aborted"  # by an operator
+    SUPERSEDED = "superseded"  # by a newer publication
+
+
+class Directive(Enum):
+    """What an operator may ask of a rollout."""
+
+    PROMOTE = "promote"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutAct:
+    """An operator's act on a rollout; ``group`` is what is promoted. ``number`` grows from act to act."""
+
+    directive: Directive
+    act: Act
+    group: str | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a host may enter; no phase: what it was granted is withdrawn, for a reason."""
+
+    group: str
+    phase: Phase | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a phase went on a host; ``time`` is in seconds since the epoch."""
+
+    time: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A task under way: a phase of a group.
+
+    ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs; ``absent`` are those whose
+    agent is not registered, since when. ``moved`` is when anything last happened. ``baking`` is when the last
+    host was done, where the group is given time to prove itself. Times are in seconds since the epoch.
+    """
+
+    task: Task
+    begun: float
+    moved: float
+    granted: Mapping[str, float] = field(default_factory=dict)
+    reports: Mapping[str, Report] = field(default_factory=dict)
+    absent: Mapping[str, float] = field(default_factory=dict)
+    baking: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A rollout of a publication (``sequence``), and its ``attempt``, from 1 on.
+
+    ``waiting`` says in a sentence why nothing is under way, if so. ``withdrawn`` are grants that were taken back,
+    with the reason. ``late`` are the hosts that were let through after the end, each in the phase it is in.
+    ``taken`` is the number of the last act that was taken; ``acts`` are those that were.
+    """
+
+    sequence: int
+    attempt: int
+    revision: Revision
+    rollout: Rollout
+    begun: float
+    stage: Stage | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+    withdrawn: Mapping[str, Grant] = field(default_factory=dict)
+    late: Mapping[str, Phase] = field(default_factory=dict)
+    promoted: frozenset[str] = frozenset()
+    paused: Act | None = None
+    acts: tuple[RolloutAct, ...] = ()
+    taken: int = -1
+    waiting: str = ""
+    ended: float | None = None
+    ending: Ending | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of its node."""
+        return f"{self.sequence}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a coordinator sees at one moment.
+
+    ``active`` says whether hosts may start the rollout's revision now. ``present`` are the registered hosts,
+    ``current`` those of them that have the revision, ``failing`` those that show an error; ``absent`` are hosts
+    that are known but not registered. ``reports`` are by phase and host. ``now`` is in seconds since the epoch.
+    """
+
+    now: float
+    active: bool
+    present: Mapping[str, Facts] = field(default_factory=dict)
+    absent: Mapping[str, Facts] = field(default_factory=dict)
+    current: frozenset[str] = frozenset()
+    failing: frozenset[str] = frozenset()
+    reports: Mapping[tuple[Phase, str], Report] = field(default_factory=dict)
+    acts: tuple[RolloutAct, ...] = ()
