@@ -11,16 +11,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What selectors ask of a host, besides its name."""
+    """What selectors ask of a host, besides its id: ``name`` is its name where that is another."""
 
     rack: str | None = None
     tags: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Hosts that meet each criterion that is given: one of these names, tags, labels and racks."""
+    """Hosts that meet each criterion that is given: one of these names (or ids), tags, labels and racks."""
 
     names: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()

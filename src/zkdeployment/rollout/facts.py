@@ -53,4 +53,5 @@ def _facts(value: Mapping[str, Any]) -> Facts:
         key: str(found).lower() if isinstance(found, bool) else str(found)
         for key, found in value.get("labels", {}).items()
     }
-    return Facts(rack=value.get("rack"), tags=frozenset(value.get("tags", ())), labels=labels)
+    tags = frozenset(value.get("tags", ()))
+    return Facts(rack=value.get("rack"), tags=tags, labels=labels, name=value.get("name"))

@@ -24,7 +24,7 @@ def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
 def _selects(selector: Selector, name: str, facts: Facts) -> bool:
     """Whether a host meets every criterion that is given."""
     return (
-        (not selector.names or name in selector.names)
+        (not selector.names or name in selector.names or facts.name in selector.names)
         and (not selector.racks or facts.rack in selector.racks)
         and (not selector.tags or not selector.tags.isdisjoint(facts.tags))
         and (not selector.labels or not selector.labels.isdisjoint(facts.labels.items()))
