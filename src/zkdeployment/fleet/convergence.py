@@ -14,10 +14,10 @@ from zkdeployment.model.cluster import ClusterState, short
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import SyncerReport
-    from zkdeployment.model.snapshot import Snapshot
 
 #: How many hosts, locks and stops a line names.
 _NAMED = 3

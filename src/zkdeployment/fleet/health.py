@@ -11,8 +11,8 @@ from zkdeployment.fleet.status import in_force
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
+    from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.cluster import Cluster
-    from zkdeployment.model.snapshot import Snapshot
     from zkdeployment.model.tree import Properties
 
 #: Clocks are read to the second by some tools: a status file may be this many seconds ahead.

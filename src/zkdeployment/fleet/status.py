@@ -12,9 +12,9 @@ from zkdeployment.model.cluster import ClusterState, is_commit, short
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.model.snapshot import Snapshot
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
 

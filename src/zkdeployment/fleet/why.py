@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.answer import Answer, Cause
+from zkdeployment.fleet.rollout_why import why_not_granted
 from zkdeployment.fleet.status import in_force
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
@@ -15,12 +15,11 @@ from zkdeployment.model.lock import LockKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.snapshot import Snapshot
     from zkdeployment.model.stop import Stop
-    from zkdeployment.model.tree import Value
     from zkdeployment.model.work import Work
 
 #: What a registered host that is told of a version is given to begin, in seconds.
@@ -28,41 +27,6 @@ _PROMPT = 10.0
 
 #: How many hosts that failed in the same way are named.
 _NAMED = 3
-
-
-class Cause(Enum):
-    """What it comes down to."""
-
-    CONVERGED = "converged"
-    UNPUBLISHED = "unpublished"  # nothing was ever published
-    UNKNOWN = "unknown"  # nobody knows the host
-    ABSENT = "absent"  # its agent is not registered
-    FAILED = "failed"
-    STOPPED = "stopped"
-    HELD = "held"
-    IMPORTING = "importing"  # a publication is under way, or was interrupted
-    LOCK = "lock"  # it waits for one
-    WORKING = "working"
-    IDLE = "idle"  # it is registered and has not begun
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The cause, a sentence that says it, facts that support it, and what to do."""
-
-    cause: Cause
-    sentence: str
-    facts: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
-        return {
-            "cause": self.cause.value,
-            "answer": self.sentence,
-            "facts": [*self.facts],
-            "advice": [*self.advice],
-        }
 
 
 def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) -> Answer:
@@ -91,7 +55,11 @@ def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) ->
             Cause.CONVERGED,
             f"{host.identity} is at the cluster version {short(cluster.version or None)}: nothing to explain.",
         )
-    return _waiting(snapshot, locks, host, now) or _underway(snapshot, host, now)
+    return (
+        _waiting(snapshot, locks, host, now)
+        or why_not_granted(snapshot, host.identity, now)
+        or _underway(snapshot, host, now)
+    )
 
 
 def _absent(snapshot: Snapshot, locks: Sequence[Lock], asked: str, known: KnownHost | None, now: float) -> Answer:

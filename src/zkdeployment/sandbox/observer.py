@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.snapshot import Snapshot
 
 _INTERVAL = 0.05
 

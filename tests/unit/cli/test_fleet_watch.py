@@ -2,11 +2,11 @@ import pytest
 from rich.console import Console
 
 from zkdeployment.cli.fleet_watch import picture
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 NOW = 10_000.0

@@ -3,13 +3,13 @@ from nagiosplugin import Range
 
 from zkdeployment.fleet.convergence import fleet_health
 from zkdeployment.fleet.health import Health, Limits
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publication import SyncerReport
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 NOW = 100_000.0

@@ -2,9 +2,9 @@ import pytest
 from nagiosplugin import Range
 
 from zkdeployment.fleet.health import Health, Limits, StatusFile, host_health, parse_status
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 NOW = 1_800_000_000.0

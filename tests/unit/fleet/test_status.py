@@ -2,13 +2,13 @@ import json
 
 import pytest
 
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
 from zkdeployment.fleet.status import fleet_status as judge
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

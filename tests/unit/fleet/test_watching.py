@@ -1,10 +1,10 @@
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.fleet.watching import changes, foremost
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 
 RUNNING = Cluster("r2")

@@ -1,12 +1,12 @@
 import pytest
 
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.why import Cause, why
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.snapshot import Snapshot
 from zkdeployment.model.stop import Stop
 from zkdeployment.model.work import Work
 

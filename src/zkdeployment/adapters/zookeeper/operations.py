@@ -14,9 +14,9 @@ from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.publishing import import_transactions
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
 from zkdeployment.adapters.zookeeper.stops import read_stops
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.host import Host
-from zkdeployment.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -1,0 +1,121 @@
+"""Why a host's turn has not come in a rollout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import ago
+from zkdeployment.fleet.answer import Answer, Cause
+from zkdeployment.fleet.rollouts import group_words, rollout_state
+from zkdeployment.model.cluster import short
+from zkdeployment.rollout.engine import HostState, Verdict
+
+if TYPE_CHECKING:
+    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.strategy import Group
+    from zkdeployment.rollout.running import Running
+
+_SHOW = "'zkdeployment rollout show' shows all groups"
+_AGAIN = (
+    "push a fix; or 'zkdeployment resume --latest' publishes the branch's tip again, and a rollout begins anew"
+)
+
+
+def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Answer | None:
+    """Say why a host may not begin, or go on, by the strategy; ``None`` if it may, or if there is no strategy."""
+    if not snapshot.governed:
+        return None
+    running = snapshot.rollout
+    if running is None or (running.ended is None and snapshot.coordinator is None):
+        return _unled(snapshot, identity)
+    if _is_granted(running, identity.id):
+        return None
+    groups = [one for one in running.rollout.strategy.groups if identity.id in running.rollout.members[one.name]]
+    if not groups:
+        return _answer(
+            f"{identity} is in no group of the strategy {running.rollout.strategy.name}, so it keeps what it has.",
+            (),
+            ("give it a group: its facts are in its configuration, the selectors in the strategy",),
+        )
+    if identity.id in running.errors:
+        return _failed(running, identity)
+    if running.ended is not None:
+        return _over(running, identity, groups)
+    return _turn(running, identity, groups, now)
+
+
+def _unled(snapshot: Snapshot, identity: Identity) -> Answer:
+    what = "has not begun" if snapshot.rollout is None else "does not go on"
+    sentence = f"{identity} waits: the rollout of {short(snapshot.published)} by {snapshot.strategy} {what}."
+    if snapshot.coordinator is not None:
+        return _answer(sentence, (f"{snapshot.coordinator} coordinates",))
+    return _answer(sentence, ("no coordinator runs",), ("systemctl start zkdeployment-coordinator",))
+
+
+def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Answer:
+    return Answer(Cause.ROLLOUT, sentence, facts, (*advice, _SHOW))
+
+
+def _is_granted(running: Running, host_id: str) -> bool:
+    stage = running.stage
+    if host_id in running.withdrawn:
+        return False
+    at_work = stage is not None and host_id in stage.granted and host_id not in stage.reports
+    late = host_id in running.late and running.rollout.hosts.get(host_id) is not HostState.FAILURE
+    return at_work or late
+
+
+def _failed(running: Running, identity: Identity) -> Answer:
+    facts = [] if running.ended is None else [f"the rollout is over: {rollout_state(running).value}"]
+    return _answer(
+        f"{identity} failed in this rollout, and is not let in again: {running.errors[identity.id]}",
+        (*facts, "its failure is judged by its group's criteria; it stopped nobody else by itself"),
+        (_AGAIN,),
+    )
+
+
+def _over(running: Running, identity: Identity, groups: list[Group]) -> Answer:
+    failed = [one for one in groups if running.rollout.courses[one.name].verdict is Verdict.FAILED]
+    state = rollout_state(running).value
+    if failed:
+        reason = running.rollout.courses[failed[0].name].reason
+        return _answer(
+            f"{identity} was left out of the rollout: its group {failed[0].name} failed ({reason}).",
+            (f"the rollout is over: {state}",),
+            (_AGAIN,),
+        )
+    return _answer(
+        f"{identity} was not there when its group {groups[0].name} went; the coordinator lets it in.",
+        (f"the rollout is over: {state}",),
+    )
+
+
+def _turn(running: Running, identity: Identity, groups: list[Group], now: float) -> Answer:
+    courses, stage = running.rollout.courses, running.stage
+    open_groups = [one for one in groups if courses[one.name].verdict is None]
+    group = next((one for one in open_groups if stage is not None and stage.task.group == one.name), None)
+    facts = [] if not running.waiting else [running.waiting]
+    if running.paused is not None:
+        return _answer(
+            f"{identity} waits because the rollout is paused: {running.paused} ({ago(running.paused.time, now)}).",
+            tuple(facts),
+            ("'zkdeployment rollout resume' goes on",),
+        )
+    if group is not None and stage is not None:
+        done = f"{len(stage.reports)} of {len(stage.task.hosts)} hosts are through"
+        return _answer(
+            f"{identity} waits for its turn in group {group.name}, whose {stage.task.phase.value} is under way.",
+            (done, *facts),
+        )
+    if not open_groups:
+        return _over(running, identity, groups)
+    waits = group_words(running, open_groups[0], now)
+    under_way = ""
+    if stage is not None:
+        at_work = running.rollout.strategy.group(stage.task.group)
+        under_way = f"{at_work.name}: {group_words(running, at_work, now)}"
+    return _answer(
+        f"{identity} waits for the turn of its group {open_groups[0].name}: {waits or 'any moment'}.",
+        tuple(one for one in (under_way, *facts) if one),
+    )

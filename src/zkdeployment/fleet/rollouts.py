@@ -1,0 +1,295 @@
+"""A rollout as operators see it: its groups with their states, what each waits for, and the final report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import age
+from zkdeployment.model.cluster import short
+from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
+from zkdeployment.rollout.running import Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.strategy import Group, Window
+    from zkdeployment.model.tree import Value
+    from zkdeployment.rollout.running import Running
+
+#: How many hosts a sentence names.
+_NAMED = 5
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+class GroupState(Enum):
+    """How far a group is."""
+
+    WAITING = "waiting"
+    PREPARING = "preparing"
+    DEPLOYING = "deploying"
+    BAKING = "baking"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class RolloutState(Enum):
+    """How far a rollout is."""
+
+    UNDER_WAY = "under way"
+    PAUSED = "paused"
+    SUCCESS = "success"
+    PARTIAL = "success with failures"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    SUPERSEDED = "superseded"
+
+
+_RESULTS = {
+    Result.SUCCESS: RolloutState.SUCCESS,
+    Result.PARTIAL: RolloutState.PARTIAL,
+    Result.FAILED: RolloutState.FAILED,
+}
+_PHASES = {Phase.PREPARE: GroupState.PREPARING, Phase.DEPLOY: GroupState.DEPLOYING}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One group: ``hosts`` by id with the state of each in a word.
+
+    ``words`` say why it failed or what it waits for; ``depth`` is how many groups are above it.
+    """
+
+    name: str
+    critical: bool
+    state: GroupState
+    depends_on: tuple[str, ...] = ()
+    depth: int = 0
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    words: str = ""
+
+    def count(self, *states: HostState) -> int:
+        """How many of its hosts are in one of these states."""
+        return sum(1 for word in self.hosts.values() if word in {state.value for state in states})
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it."""
+        return {
+            "name": self.name,
+            "critical": self.critical,
+            "state": self.state.value,
+            "depends_on": [*self.depends_on],
+            "successful": self.count(HostState.SUCCESS),
+            "failed": self.count(HostState.FAILURE),
+            "total": len(self.hosts),
+            "words": self.words,
+            "hosts": dict(self.hosts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStatus:
+    """One rollout; ``words`` say in a sentence how it stands, ``errors`` are by host id.
+
+    Times are in seconds since the epoch; ``moved`` is when anything last happened. ``led``: somebody coordinates.
+    """
+
+    id: str
+    revision: Revision
+    strategy: str
+    state: RolloutState
+    words: str
+    groups: tuple[GroupStatus, ...]
+    begun: float
+    moved: float
+    led: bool = True
+    ended: float | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+    acts: tuple[str, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows any more."""
+        return self.ended is not None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it."""
+        return {
+            "id": self.id,
+            "revision": self.revision,
+            "strategy": self.strategy,
+            "state": self.state.value,
+            "words": self.words,
+            "coordinator": self.led,
+            "begun": self.begun,
+            "moved": self.moved,
+            "ended": self.ended,
+            "groups": [group.to_json() for group in self.groups],
+            "errors": dict(self.errors),
+            "acts": [*self.acts],
+        }
+
+
+def rollout_status(running: Running, *, led: bool, now: float) -> RolloutStatus:
+    """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch."""
+    groups = tuple(_groups(running, now))
+    state = rollout_state(running)
+    return RolloutStatus(
+        id=running.id,
+        revision=running.revision,
+        strategy=running.rollout.strategy.name,
+        state=state,
+        words=_words(running, state, groups, led=led),
+        groups=groups,
+        begun=running.begun,
+        moved=last_movement(running),
+        led=led,
+        ended=running.ended,
+        errors=running.errors,
+        acts=tuple(str(one.act) for one in running.acts),
+    )
+
+
+def rollout_state(running: Running) -> RolloutState:
+    """Say how far a rollout is."""
+    match running.ending:
+        case Ending.ABORTED:
+            return RolloutState.ABORTED
+        case Ending.SUPERSEDED:
+            return RolloutState.SUPERSEDED
+        case Ending.COMPLETED:
+            return _RESULTS[running.rollout.result]
+    return RolloutState.UNDER_WAY if running.paused is None else RolloutState.PAUSED
+
+
+def last_movement(running: Running) -> float:
+    """Return when anything last happened, in seconds since the epoch."""
+    taken = [one.act.time for one in running.acts]
+    stage = [] if running.stage is None else [running.stage.moved]
+    return max([running.begun, *taken, *stage, *([] if running.ended is None else [running.ended])])
+
+
+def report(running: Running) -> str:
+    """Return the final report in one line: how it ended, the groups that failed and why, the hosts that failed."""
+    parts = [f"rollout {running.id} of {short(running.revision)}: {rollout_state(running).value}"]
+    for group in running.rollout.strategy.groups:
+        course = running.rollout.courses[group.name]
+        if course.verdict is Verdict.FAILED:
+            parts.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
+    failed = [host for host, state in running.rollout.hosts.items() if state is HostState.FAILURE]
+    if failed:
+        parts.append(f"failed: {_some(failed)}")
+    idle = [host for host, state in running.rollout.hosts.items() if state is HostState.NOT_STARTED]
+    if idle:
+        parts.append(f"not started: {_some(idle)}")
+    return "; ".join(parts)
+
+
+def host_words(running: Running) -> dict[str, str]:
+    """Return the state of each host in a word, also of those that are in a phase now."""
+    words = {host: state.value for host, state in running.rollout.hosts.items()}
+    stage = running.stage
+    if stage is not None:
+        at_work = _PHASES[stage.task.phase].value
+        reached = HostState.PREPARED if stage.task.phase is Phase.PREPARE else HostState.SUCCESS
+        words |= dict.fromkeys(stage.granted, at_work)
+        words |= {
+            host: reached.value if one.error is None else HostState.FAILURE.value
+            for host, one in stage.reports.items()
+        }
+    for host, phase in running.late.items():
+        if running.rollout.hosts.get(host) not in {HostState.SUCCESS, HostState.FAILURE}:
+            words[host] = _PHASES[phase].value
+    return words
+
+
+def group_words(running: Running, group: Group, now: float) -> str:
+    """Say why a group failed, what it is doing, or what it waits for; nothing of one that succeeded."""
+    course = running.rollout.courses[group.name]
+    if course.verdict is not None:
+        return course.reason
+    stage = running.stage
+    if stage is not None and stage.task.group == group.name:
+        if stage.baking is not None:
+            left = stage.baking + group.pace.bake_time - now
+            return f"all hosts are done; it proves itself for {age(left)} more"
+        return f"{len(stage.reports)} of {len(stage.task.hosts)} hosts are through with {stage.task.phase.value}"
+    if running.ended is not None:
+        return "never begun"
+    courses = running.rollout.courses
+    before = [parent for parent in group.depends_on if courses[parent].verdict is not Verdict.SUCCESS]
+    if before:
+        return f"after {', '.join(before)}"
+    if group.pace.manual and group.name not in running.promoted:
+        return f"waits for 'zkdeployment rollout promote {group.name}'"
+    if stage is not None:
+        return f"after {stage.task.group}, which is under way"
+    return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
+
+
+def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
+    """Return the groups, parents before those that depend on them, each group's children right after it."""
+    words = host_words(running)
+    depths: dict[str, int] = {}
+    todo = list(running.rollout.strategy.groups)
+    while todo:
+        group = next(one for one in todo if depths.keys() >= {*one.depends_on})
+        todo.remove(group)
+        depths[group.name] = max((depths[parent] + 1 for parent in group.depends_on), default=0)
+        hosts = sorted(running.rollout.members[group.name])
+        yield GroupStatus(
+            name=group.name,
+            critical=group.critical,
+            state=_group_state(running, group),
+            depends_on=group.depends_on,
+            depth=depths[group.name],
+            hosts={host: words.get(host, HostState.NOT_STARTED.value) for host in hosts},
+            words=group_words(running, group, now),
+        )
+
+
+def _group_state(running: Running, group: Group) -> GroupState:
+    verdict = running.rollout.courses[group.name].verdict
+    if verdict is not None:
+        return GroupState.SUCCESS if verdict is Verdict.SUCCESS else GroupState.FAILED
+    stage = running.stage
+    if stage is None or stage.task.group != group.name:
+        return GroupState.WAITING
+    return _PHASES[stage.task.phase] if stage.baking is None else GroupState.BAKING
+
+
+def _words(running: Running, state: RolloutState, groups: tuple[GroupStatus, ...], *, led: bool) -> str:
+    counts = Counter(group.state for group in groups)
+    ready = f"{counts[GroupState.SUCCESS]} of {len(groups)} groups succeeded"
+    if counts[GroupState.FAILED]:
+        ready += f", {counts[GroupState.FAILED]} failed"
+    if running.ended is not None:
+        return f"{state.value}: {ready}"
+    if not led:
+        return f"no coordinator runs, so nothing goes on; {ready}"
+    if running.paused is not None:
+        return f"{running.paused}; {ready}"
+    at_work = [f"{group.name} is {group.state.value}" for group in groups if _is_at_work(group.state)]
+    return "; ".join([*at_work, *([running.waiting] if running.waiting else []), ready])
+
+
+def _is_at_work(state: GroupState) -> bool:
+    return state in {GroupState.PREPARING, GroupState.DEPLOYING, GroupState.BAKING}
+
+
+def _window(window: Window) -> str:
+    days = "" if len(window.days) == len(_DAYS) else " ".join(_DAYS[day] for day in sorted(window.days)) + " "
+    return f"{days}{_clock(window.start)}-{_clock(window.end)} {window.zone}"
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def _some(hosts: list[str]) -> str:
+    rest = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+    return ", ".join(hosts[:_NAMED]) + rest
