@@ -101,7 +101,7 @@ def _bare(connection: str) -> Iterator[subprocess.Popen[bytes]]:
 def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterator[Result]:
     before = _wakes(agent), _wakes(bare)
     start = time.perf_counter()
-    time.sleep(_IDLE * rounds)
+    time.sleep(_IDLE * rounds)  # what is measured is that nothing happens
     minutes = (time.perf_counter() - start) / 60
     after = _wakes(agent), _wakes(bare)
     ours, floor = agent.memory_full_info(), bare.memory_full_info()

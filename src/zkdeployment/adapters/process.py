@@ -88,22 +88,9 @@ def start(
 
     It outlives this process. Raises ``ProgramError`` if it cannot be started.
     """
-    try:
-        with log.open("ab") as output:
-            child = subprocess.Popen(
-                list(argv),
-                cwd=cwd,
-                env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise ProgramError(f"cannot run {argv[0]}: {error.strerror} ({error.filename})") from error
-    pid = child.pid
-    child.returncode = 0  # Disown it: no "still running" warning, init reaps it when we are gone.
-    return pid
+    child = Child(_launch(argv, log, "ab", cwd, env))
+    child.abandon()
+    return child.pid
 
 
 def run_apart(argv: Sequence[str], *, output: Path, env: Mapping[str, str] | None = None) -> int:
@@ -112,18 +99,7 @@ def run_apart(argv: Sequence[str], *, output: Path, env: Mapping[str, str] | Non
     What it prints goes to the file ``output``. For work that must never be cut short: signals meant for us do not
     reach it, and when this process dies it goes on. Raises ``ProgramError`` if it cannot be started.
     """
-    try:
-        with output.open("wb") as printed:
-            child = subprocess.Popen(
-                list(argv),
-                env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise ProgramError(f"cannot run {argv[0]}: {error.strerror} ({error.filename})") from error
+    child = _launch(argv, output, "wb", None, env)
     try:
         return child.wait()
     finally:
@@ -155,21 +131,26 @@ def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str
 
     Raises ``ProgramError`` if it cannot be started; its ``__cause__`` is the ``OSError``.
     """
+    return Child(_launch(argv, output, "ab", cwd, env))
+
+
+def _launch(
+    argv: Sequence[str], output: Path, mode: str, cwd: Path | str | None, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own that prints into a file."""
     try:
-        with output.open("ab") as printed:
-            return Child(
-                subprocess.Popen(
-                    list(argv),
-                    cwd=cwd,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=printed,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+        with output.open(mode) as printed:
+            return subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env=None if env is None else dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
     except OSError as error:
-        raise ProgramError(f"cannot run {argv[0]}: {error.strerror}") from error
+        raise ProgramError(f"cannot run {argv[0]}: {error.strerror} ({error.filename})") from error
 
 
 class Attached:

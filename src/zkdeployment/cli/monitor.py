@@ -41,6 +41,7 @@ class _NagiosCommand(click.Command):
     """A verb whose wrong usage is unknown (3), not critical (2), to Nagios."""
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the arguments; wrong ones end with 3."""
         try:
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
@@ -60,6 +61,7 @@ class _Verdict(nagiosplugin.Context):  # type: ignore[misc]  # the library has n
     """The verdict is the metric's value."""
 
     def evaluate(self, metric: Any, _resource: Any) -> Any:
+        """Give the verdict in the words of the library."""
         verdict: HealthVerdict = metric.value
         return nagiosplugin.Result(_STATES[verdict.health], verdict.line, metric)
 
@@ -68,6 +70,7 @@ class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has 
     """What was measured goes to the performance data; the verdict has judged it."""
 
     def performance(self, metric: Any, _resource: Any) -> Any:
+        """Give a measure in the words of the library."""
         measure: Measure = metric.value
         warn, critical = ("", "") if measure.limits is None else (measure.limits.warn, measure.limits.critical)
         return nagiosplugin.Performance(
@@ -76,10 +79,14 @@ class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has 
 
 
 class _Summary(nagiosplugin.Summary):  # type: ignore[misc]  # the library has no types
+    """The one line of all results."""
+
     def ok(self, results: Any) -> str:
+        """Return the line of a healthy host or fleet."""
         return str(results[0].hint)
 
     def problem(self, results: Any) -> str:
+        """Return the line that says what is wrong."""
         return str(results.first_significant.hint)
 
 
@@ -92,6 +99,7 @@ class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no
         self._judge = judge
 
     def probe(self) -> Iterator[Any]:
+        """Judge, and give the verdict and what was measured."""
         verdict = self._judge()
         yield nagiosplugin.Metric("health", verdict, context="health")
         for measure in verdict.measures:
@@ -150,6 +158,7 @@ def command(
     )
 
     def judge() -> HealthVerdict:
+        """Return a verdict also where nothing could be read."""
         try:
             if cluster:
                 return _judge_fleet(find_connection(zookeeper, config), limits, timeout)

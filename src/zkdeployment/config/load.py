@@ -96,12 +96,15 @@ class _Section:
     problems: list[str] = field(default_factory=list)
 
     def text(self, key: str) -> str | None:
+        """Return a value as it stands; ``None`` if it is not given."""
         return self.values.get(key)
 
     def note(self, key: str, problem: str) -> None:
+        """Note what is wrong with a value."""
         self.problems.append(f"{key}: {problem}")
 
     def checked(self, key: str, problem_of: Callable[[str], str | None]) -> str | None:
+        """Return a value, unless ``problem_of`` says what is wrong with it."""
         value = self.text(key)
         problem = problem_of(value) if value is not None else None
         if problem is None:
@@ -110,10 +113,12 @@ class _Section:
         return None
 
     def path(self, key: str) -> Path | None:
+        """Return an absolute path."""
         value = self.checked(key, _path_problem)
         return None if value is None else Path(value)
 
     def number(self, key: str, *, positive: bool = False) -> float | None:
+        """Return a finite number that is not negative (nor zero, if ``positive``)."""
         value = self.text(key)
         if value is None:
             return None
@@ -127,10 +132,12 @@ class _Section:
         return number
 
     def seconds(self, key: str, default: float) -> float:
+        """Return a number of seconds, or ``default``."""
         number = self.number(key)
         return default if number is None else number
 
     def command(self, key: str) -> tuple[str, ...]:
+        """Return a command, split like a shell line."""
         try:
             return tuple(shlex.split(self.text(key) or ""))
         except ValueError as error:
@@ -139,10 +146,12 @@ class _Section:
             return ()
 
     def items(self, key: str) -> tuple[str, ...]:
+        """Return what commas or ends of lines separate, each once."""
         parts = (part.strip() for part in re.split(r"[,\n]", self.text(key) or ""))
         return tuple(dict.fromkeys(part for part in parts if part))
 
     def pairs(self, key: str) -> dict[str, str]:
+        """Return names and values, as in ``site=ams, tier=web``."""
         found: dict[str, str] = {}
         for item in self.items(key):
             name, equals, value = (part.strip() for part in item.partition("="))

@@ -299,7 +299,7 @@ class _Deployment:
                 yield
             except _NO_FAILURES:
                 raise
-            except Exception as error:
+            except Exception as error:  # a bug of ours, too, must not spread over the fleet
                 self._presence.fail(self._revision, step, error)
                 raise _FailedError(step) from error
 

@@ -100,6 +100,7 @@ class _Planner:
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
 
     def steps(self) -> Iterator[Step]:
+        """Give the steps in the order in which they are to be taken."""
         yield from self._controller()
         obsolete = sorted(
             (one for one in self.inventory.markers if (one.application, one.deployment) not in self.deployments),

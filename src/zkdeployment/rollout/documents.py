@@ -79,6 +79,7 @@ class _Collection:
         self._configurations: list[tuple[str, Document]] = []
 
     def add(self, file: str, document: Document) -> None:
+        """Take in a document if it is one of ours, and note its problems."""
         value: Any = document.value
         schema = value.get("schema") if isinstance(value, dict) else None
         if not isinstance(schema, str) or schema not in SCHEMAS:
@@ -101,6 +102,7 @@ class _Collection:
         self._strategies[strategy.name] = strategy
 
     def documents(self) -> Documents:
+        """Return what was read."""
         chosen = None
         for file, document in self._configurations:
             way, chosen = _choice(document.value)

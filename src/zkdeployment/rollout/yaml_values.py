@@ -83,6 +83,7 @@ class _Reader:
         self._read = 0
 
     def read(self, node: yaml.Node) -> Document:
+        """Return the value of a YAML node and the place of each value in it."""
         self._document.value = self._value(node, ())
         return self._document
 

@@ -59,6 +59,6 @@ def start_container(directory: Path, options: Sequence[str], main: str) -> int:
         wrapped = container.get_wrapped_container()
         wrapped.reload()
         pid: int = wrapped.attrs["State"]["Pid"]
-    except Exception as error:  # the library lets everything through
+    except Exception as error:  # see above: Docker's errors, those of HTTP, and whatever else is below it
         raise ProgramError(f"cannot start {IMAGE} in a container: {error}") from error
     return pid

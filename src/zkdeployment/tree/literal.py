@@ -102,6 +102,7 @@ class _Reader:
         self.text = text
 
     def read(self, node: ast.expr, depth: int) -> Value:
+        """Return the value of an expression that is ``depth`` levels deep; raises ``LiteralError``."""
         if depth > MAX_DEPTH:
             raise self.error(node, _too_deep())
         match node:
@@ -122,6 +123,7 @@ class _Reader:
                 raise self.unexpected(node)
 
     def constant(self, node: ast.Constant) -> Value:
+        """Return text, a number, true, false or none."""
         value = node.value
         if isinstance(value, str):
             self.check_text(node, value)
@@ -130,6 +132,7 @@ class _Reader:
         return cast("Value", value)
 
     def mapping(self, node: ast.Dict, depth: int) -> Value:
+        """Return a dict, with keys as JSON spells them."""
         found: dict[str, Value] = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             if key_node is None:
@@ -145,6 +148,7 @@ class _Reader:
         return found
 
     def set(self, items: list[ast.expr], depth: int) -> Value:
+        """Return the members in an order that does not change, each once."""
         found: dict[str, Value] = {}
         for item in items:
             if isinstance(item, ast.List | ast.Dict | ast.Set):
@@ -154,6 +158,7 @@ class _Reader:
         return [found[text] for text in sorted(found, key=lambda text: _set_order(text, found[text]))]
 
     def number(self, node: ast.expr, depth: int) -> int | float:
+        """Return the value of an operand."""
         value = self.read(node, depth + 1)
         if isinstance(value, bool) or not isinstance(value, int | float):
             hint = "; texts side by side are joined without an operator" if isinstance(value, str) else ""
@@ -161,6 +166,7 @@ class _Reader:
         return value
 
     def operation(self, node: ast.BinOp, depth: int) -> Value:
+        """Return what ``+ - * /`` make of two numbers."""
         left, right = self.number(node.left, depth), self.number(node.right, depth)
         try:
             if isinstance(node.op, ast.Div):
@@ -175,6 +181,7 @@ class _Reader:
         return result
 
     def check_number(self, node: ast.expr, value: float) -> None:
+        """Raise ``LiteralError`` for a number that JSON could not hold everywhere."""
         if isinstance(value, int):
             if not -_TOO_LARGE < value < _TOO_LARGE:
                 raise self.error(node, f"a number has more than {MAX_DIGITS} digits")
@@ -182,6 +189,7 @@ class _Reader:
             raise self.error(node, "a number is too large")
 
     def check_text(self, node: ast.expr, value: str) -> None:
+        """Raise ``LiteralError`` for text that is not Unicode."""
         try:
             value.encode()
         except UnicodeEncodeError as error:
@@ -189,6 +197,7 @@ class _Reader:
             raise self.error(node, f"the text holds half a character (surrogate U+{code:04X})") from None
 
     def unexpected(self, node: ast.expr) -> LiteralError:
+        """Return the error for an expression that is no literal."""
         source = self.source(node)
         words = f"{_shown(source)} ({_FOUND.get(type(node), 'an expression')})"
         if source in _MISSPELT:
@@ -197,11 +206,13 @@ class _Reader:
         return self.error(node, f"expected {_ALLOWED}, found {words}{hint}")
 
     def error(self, node: ast.expr, message: str) -> LiteralError:
+        """Return an error at the place of an expression."""
         # The syntax tree counts bytes of a line, people count characters.
         start = self.offset(node.lineno, node.col_offset)
         return LiteralError(message, len(self.text.encode()[:start].decode()))
 
     def source(self, node: ast.expr) -> str:
+        """Return how an expression is written."""
         start = self.offset(node.lineno, node.col_offset)
         end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.text.encode()[start:end].decode()

@@ -98,6 +98,7 @@ class _Parser:
         self._known = LineReader(limits)
 
     def parse(self, text: str) -> ParsedFile:
+        """Read a file from its first line to its last."""
         self._lines = text.split("\n")
         self._read_lines()
         if self._lost:

@@ -42,6 +42,7 @@ class _Rule:
     retry_helps: bool = False
 
     def error(self, output: str) -> PackageError | None:
+        """Return the error that this rule finds in the output, if any."""
         found = re.search(f"^(?:{self.words})", output, re.MULTILINE)
         if found is None:
             return None

@@ -50,6 +50,7 @@ class Interventions:
         """
 
         def holding() -> list[Operation]:
+            """Read what is there and return what holds it."""
             hosts = self._hosts("hold")
             cluster = Cluster.from_properties(hosts.properties)
             if cluster.state is ClusterState.STOPPED:
@@ -72,6 +73,7 @@ class Interventions:
         published: Revision = ""
 
         def resuming() -> list[Operation]:
+            """Read what is there and return what ends the stop."""
             nonlocal published
             hosts, targets, published = _resumable(*self._session.get_many([paths.HOSTS, paths.TARGETS]))
             stops = self._session.children(paths.STOPS) or ()

@@ -191,6 +191,7 @@ class Session(Connection):
         """
 
         def persist() -> None:
+            """Try until it works or this client is closed."""
             while not self._closed:
                 try:
                     self._wait_connected(time.monotonic() + self.call_timeout)
