@@ -99,6 +99,8 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
     wait_until(
         lambda: client.exists(node) and json.loads(client.get(node)[0])["pid"] == second.pid, "the new node"
     )
+    assert client.get_children(PATH) == ["app1:80"]
+    assert second.poll() is None
 
 
 @pytest.mark.parametrize(

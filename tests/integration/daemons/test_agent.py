@@ -211,6 +211,8 @@ def test_a_script_that_is_missing_or_not_executable_is_a_clear_failure(fleet, ho
         script.unlink()
         fleet.set_version("r2")
         wait_until(lambda: "has no deploy script" in host.node.get("error", ""), "missing")
+        assert fleet.version is None
+        assert host.node["version"] == "r1"
 
 
 def test_a_failing_undeployment_keeps_its_marker(fleet, host):

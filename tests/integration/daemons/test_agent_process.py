@@ -335,10 +335,12 @@ def test_an_agent_started_before_zookeeper_keeps_trying(fleet, zookeeper_server)
     with Proxy("127.0.0.1", zookeeper_server.port) as first:
         connection = through(first, fleet.connection)
     host = fleet.host("h1", zookeeper=connection)
-    with host.process():
+    with host.process() as agent:
         wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
         with Proxy("127.0.0.1", zookeeper_server.port, listen=first.port):
             wait_until(lambda: host.at("initial"), "initial")
+            assert host.node["pid"] == agent.pid
+            assert host.status == "done"
 
 
 def test_an_agent_waiting_for_zookeeper_ends_when_asked(fleet):

@@ -68,7 +68,9 @@ def test_every_push_is_published(publishing: Publishing):
     first = publishing.push(TREE)
     with following(publishing, OFTEN):
         published(publishing, first)
+        assert publishing.get("/who/web")["version"] == "1.0"
         published(publishing, publishing.push(TREE.replace("1.0", "1.1")))
+        assert publishing.get("/who/web")["version"] == "1.1"
 
 
 def test_it_looks_at_once_when_woken(publishing: Publishing):
@@ -76,8 +78,10 @@ def test_it_looks_at_once_when_woken(publishing: Publishing):
     with following(publishing, NEVER) as control:
         published(publishing, first)
         second = publishing.push(TREE.replace("1.0", "1.1"))
+        assert publishing.version == first
         control.wake()
         published(publishing, second)
+        assert publishing.get("/who/web")["version"] == "1.1"
 
 
 def test_an_operator_s_request_ends_a_stop_at_once(publishing: Publishing):
@@ -109,6 +113,7 @@ def test_a_request_made_before_it_started_is_served(publishing: Publishing):
     with following(publishing, NEVER):
         published(publishing, revision)
         wait_until(lambda: publishing.get("/zkdeployment/request") is None, "the request is answered")
+        assert publishing.get("/who/web")["version"] == "1.0"
 
 
 def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
@@ -225,8 +230,10 @@ def test_it_starts_without_zookeeper_and_survives_its_absence(publishing: Publis
         proxy.cut()
         second = publishing.push(TREE.replace("1.0", "1.1"))
         wait_until(lambda: logs[-1]["event"] == "zookeeper-unreachable", "its absence is noticed")
+        assert publishing.version == first
         proxy.heal()
         published(publishing, second)
+        assert publishing.get("/who/web")["version"] == "1.1"
 
 
 def refused(logs: list[dict[str, str]]) -> list[dict[str, str]]:

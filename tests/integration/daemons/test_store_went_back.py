@@ -139,6 +139,8 @@ def test_a_version_set_by_hand_is_deployed_while_the_store_remembers(fleet, host
     with host.agent():
         fleet.set_version("by hand")
         wait_until(lambda: host.at("by hand"), "the version set by hand")
+        assert "error" not in host.node
+        assert fleet.version == "by hand"
 
 
 def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, saved, client):

@@ -38,6 +38,7 @@ def pids(directory):
 def test_a_process_belongs_by_its_environment(tmp_path, start, variable):
     inside = start(env={variable: str(tmp_path / "hosts/host1/root")})
     wait_until(lambda: inside.pid in pids(tmp_path), "the process is found")
+    assert pids(tmp_path) == {inside.pid}
 
 
 def test_a_process_belongs_by_where_it_works_or_by_an_argument(tmp_path, start):
@@ -45,6 +46,7 @@ def test_a_process_belongs_by_where_it_works_or_by_an_argument(tmp_path, start):
     named = start(str(tmp_path / "server.py"))
     optioned = start(f"--installroot={tmp_path}/root")
     wait_until(lambda: {working.pid, named.pid, optioned.pid} <= pids(tmp_path), "the processes are found")
+    assert pids(tmp_path) == {working.pid, named.pid, optioned.pid}
 
 
 def test_neighbours_commands_about_the_sandbox_and_we_do_not_belong(tmp_path, start):

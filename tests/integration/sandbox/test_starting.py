@@ -1,4 +1,5 @@
 import sys
+import threading
 
 import pytest
 
@@ -22,7 +23,15 @@ def daemon(tmp_path):
 
 def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
     client.create("/hosts/host1", makepath=True)
-    starting.wait_registered(zookeeper, {"host1": daemon})
+    waiting = threading.Thread(
+        target=starting.wait_registered, args=(zookeeper, {"host1": daemon, "host2": daemon}), daemon=True
+    )
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    client.create("/hosts/host2")
+    waiting.join(30)
+    assert not waiting.is_alive()
 
 
 def test_an_agent_that_ends_too_early_is_an_error_with_its_last_words(zookeeper, daemon):

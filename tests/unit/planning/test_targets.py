@@ -203,22 +203,23 @@ def test_one_package_in_two_versions_is_a_conflict_that_names_both_paths():
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "paths"),
     [
-        {"/b": FOO, "/b/deploy/h": {}},
-        {"/b": {"type": "foo-1.5"}, "/b/deploy/h": {}},
-        {"/b": {"type": "foo", "version": "1.5"}, "/b/deploy/other": {}},
-        {"/b": {"type": "foo", "version": "1.5"}, "/b/deploy/h": {"n": 0}},
-        {"/b": {"type": "bar-1", "patches": ["foo 1.4"]}, "/b/deploy/h": {}},
+        ({"/b": FOO, "/b/deploy/h": {}}, ["/a", "/b"]),
+        ({"/b": {"type": "foo-1.5"}, "/b/deploy/h": {}}, ["/a", "/b"]),
+        ({"/b": {"type": "foo", "version": "1.5"}, "/b/deploy/other": {}}, ["/a"]),
+        ({"/b": {"type": "foo", "version": "1.5"}, "/b/deploy/h": {"n": 0}}, ["/a", "/b"]),
+        ({"/b": {"type": "bar-1", "patches": ["foo 1.4"]}, "/b/deploy/h": {}}, ["/a", "/b"]),
     ],
 )
-def test_what_is_no_conflict(other):
-    assert len(compiled({"/a": FOO, "/a/deploy/h": {}} | other)["h"]) in (1, 2)
+def test_what_is_no_conflict(other, paths):
+    assert [one.path for one in compiled({"/a": FOO, "/a/deploy/h": {}} | other)["h"]] == paths
 
 
 def test_a_package_of_any_version_and_the_same_in_an_exact_one_go_together():
     nodes = {"/a": {"type": "foo-1"}, "/b": {"type": "bar-1", "patches": ["foo-1 2"]}}
-    compiled(nodes | {"/a/deploy/h": {}, "/b/deploy/h": {}})
+    both = compiled(nodes | {"/a/deploy/h": {}, "/b/deploy/h": {}})["h"]
+    assert [(one.path, one.package, one.version) for one in both] == [("/a", "foo-1", None), ("/b", "bar-1", None)]
 
 
 HOST = Identity("0015", "app1.example.com")

@@ -14,7 +14,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
-from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.transactions import Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.deployment import Assignment, Deployment, Wanted
@@ -419,14 +419,15 @@ def test_node_locks_exclude_hosts_and_name_the_holder(fleet, other):
     assert other.children("/agent-locks") == ["shop,web"]
 
 
-def test_leaving_ends_with_the_session_of_a_crashed_agent(zookeeper, session):
+def test_the_place_of_a_crashed_agent_is_free_when_its_session_is_over(zookeeper, session):
     with connected(zookeeper, timeout=1) as client:
         crashed = client.client_id
         client.create("/hosts", b"")
         client.create("/hosts/1", b'{"name": "web1.example.com"}', ephemeral=True)
         expire_session(zookeeper, crashed)
         wait_until(lambda: session.get("/hosts/1") is None, "the host to go")
-    session.commit(Create("/hosts/1"), Delete("/hosts/1"))
+    ZooKeeperFleet(session).register(HOST)
+    assert session.get("/hosts/1").owner == session.id
 
 
 def test_a_host_that_changes_while_it_registers_is_registered(fleet, session, client):

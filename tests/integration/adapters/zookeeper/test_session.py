@@ -372,7 +372,11 @@ def test_a_failing_callback_does_not_end_a_watch(session, other):
     session.watch("/watched", fail)
     wait_until(lambda: len(calls) == 1, "the first call")
     other.commit(Create("/watched"))
-    wait_until(lambda: len(calls) == 2, "the second call, once")
+    wait_until(lambda: len(calls) == 2, "the second call")
+    other.commit(Set("/watched", b"2"))
+    wait_until(lambda: len(calls) > 2, "the third call")
+    assert len(calls) == 3
+    assert session.get("/watched").data == b"2"
 
 
 def test_closing_twice_or_unopened_or_without_a_server_is_quick(zookeeper, proxy):
