@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, Group
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 from rich.text import Text
 
-from zkdeployment.fleet.status import FleetStatus, HostState
+from zkdeployment.fleet.status import HostState
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
+
+    from zkdeployment.fleet.status import FleetStatus, HostStatus
 
 COLOURS = {
     HostState.CONVERGED: "green",
@@ -25,6 +30,11 @@ COLOURS = {
     HostState.ABSENT: "magenta",
     HostState.UNKNOWN: "magenta",
 }
+
+_COLUMNS = ("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE")
+_WHOLE = frozenset({"HOST", "STATE"})
+_ENDLESS = 10_000
+_DISPENSABLE = ("ROLE", "WANTED", "STEP")
 
 
 def console_for(*, stderr: bool) -> Console:
@@ -37,27 +47,47 @@ def console_for(*, stderr: bool) -> Console:
 
 def render(status: FleetStatus) -> RenderableType:
     """Return a table of the hosts, a line for each error, and the summary."""
-    table = Table("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE", box=box.SIMPLE_HEAD)
-    for host in status.hosts:
-        step = host.step or ""
-        if host.steps is not None:
-            step = f"{host.steps[0]}/{host.steps[1]} {step}"
-        cells = [
-            host.name,
-            host.id,
-            host.role or "-",
-            Text(host.state.value, style=COLOURS[host.state]),
-            _version(host.version),
-            _version(host.wanted),
-            step,
-            _since(host.since),
-        ]
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
-    now = time.time()
     told = " ".join(stop.reason for stop in status.stops)
-    stops = tell(status.stops, now)
+    stops = tell(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
-    return Group(table, *(Text(line, style="red") for line in (*stops, *errors)), Text(status.summary))
+    lines = (Text(line, style="red") for line in (*stops, *errors))
+    return Group(_Hosts(status.hosts), *lines, Text(status.summary))
+
+
+class _Hosts:
+    """The table of the hosts. On a narrow terminal a column is left out in which all of them are alike."""
+
+    def __init__(self, hosts: Iterable[HostStatus]) -> None:
+        self._rows = [_cells(host) for host in hosts]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        whole = self._table(_COLUMNS)
+        if Measurement.get(console, options.update(max_width=_ENDLESS), whole).maximum <= options.max_width:
+            yield whole
+            return
+        alike = {name for name in _DISPENSABLE if len({str(row[name]) for row in self._rows}) <= 1}
+        yield self._table(name for name in _COLUMNS if name not in alike)
+
+    def _table(self, names: Iterable[str]) -> Table:
+        table = Table(*(Column(name, no_wrap=name in _WHOLE) for name in names), box=box.SIMPLE_HEAD)
+        for row in self._rows:
+            table.add_row(*(row[str(column.header)] for column in table.columns))
+        return table
+
+
+def _cells(host: HostStatus) -> dict[str, Text]:
+    steps = "" if host.steps is None else f"{host.steps[0]}/{host.steps[1]} "
+    cells = (
+        Text(host.name),
+        Text(host.id),
+        Text(host.role or "-"),
+        Text(host.state.value, style=COLOURS[host.state]),
+        Text(_version(host.version)),
+        Text(_version(host.wanted)),
+        Text(steps + (host.step or "")),
+        Text(_since(host.since)),
+    )
+    return dict(zip(_COLUMNS, cells, strict=True))
 
 
 def _version(version: str | int | None) -> str:

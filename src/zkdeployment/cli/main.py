@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -38,6 +39,9 @@ VERBS = {
     "why": ("why", "Say why a host is not at the cluster version."),
 }
 
+#: What a disk says, on which the output was to be put.
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+
 
 class Verbs(click.Group):
     """A group whose verbs are imported when they are called, so that each starts fast."""
@@ -53,6 +57,18 @@ class Verbs(click.Group):
         module = importlib.import_module(f"zkdeployment.cli.{VERBS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb that was given, or say which one is like it."""
+        if args[0] not in VERBS:
+            import difflib  # noqa: PLC0415  verbs start faster without it
+
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            if near:
+                ctx.fail(f"there is no verb {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer verbs without importing them, and options."""
@@ -101,6 +117,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
         # The reader of our output went away (``| head``): not an error, and nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        click.echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 

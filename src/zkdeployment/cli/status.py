@@ -71,7 +71,11 @@ def command(
         else:
             revision = wait if wait != _WANTED else None
             status = _follow(look, lambda status: _is_over(status, revision, hosts), timeout)
-            code = _EXIT[wait_verdict(status, revision, hosts)]
+            verdict = wait_verdict(status, revision, hosts)
+            code = _EXIT[verdict]
+            if verdict is Verdict.WAITING:
+                wanted = "the version wanted" if revision is None else revision
+                click.echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
 

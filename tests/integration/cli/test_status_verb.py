@@ -102,7 +102,8 @@ def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
     fleet.set("/hosts", b'{"version": "r2"}')
     fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')
     assert run("h1", "--wait", "r2", "--timeout", "30")[0] == 0
-    code, out, _ = run("--wait", "r2", "--timeout", "0")
+    code, out, err = run("--wait", "r2", "--timeout", "0")
+    assert err == "timed out: r2 was not reached in 0 s\n"
     assert code == 5
     assert "1 behind" in out
 

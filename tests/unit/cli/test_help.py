@@ -1,9 +1,13 @@
 """Every verb explains itself."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
-from zkdeployment.cli.main import program
+from zkdeployment.cli.main import main, program
 
 
 def commands(group, context, words=()):
@@ -25,6 +29,22 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(words, command, con
     assert mark
     programs = ("check_zkdeployment", " ".join(("zkdeployment", *words)))
     assert any(program in examples for program in programs)
+
+
+def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["staus"])
+    assert end.value.code == 2
+    assert "there is no verb 'staus'; did you mean 'status'?" in capsys.readouterr().err
+
+
+def test_output_that_cannot_be_written_is_one_line_without_a_stack_trace():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "zkdeployment", "version"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"zkdeployment: cannot write: No space left on device\n"
 
 
 def test_an_unknown_verb_is_refused():
