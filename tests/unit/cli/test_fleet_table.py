@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from zkdeployment.cli.fleet_table import render
+from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.snapshot import Snapshot
 
 NAME = "application1.example.com"
 
