@@ -6,14 +6,20 @@ that set a group's pace are ours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import graphlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import jsonschema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.rollout.yaml_values import Way
+
+#: Where something is wrong, and what.
+Fault: TypeAlias = "tuple[Way, str]"
 
 STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
 CONFIGURATION_SCHEMA = "shipyard/DeploymentConfiguration/v1"
@@ -147,10 +153,46 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
-def form_faults(value: object, schema: dict[str, Any]) -> Iterator[tuple[Way, str]]:
+def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
     """Say everything in which a value is not of the form: where, and what was expected and found."""
     faults = jsonschema.Draft202012Validator(schema).iter_errors(value)
     for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
         expected = fault.schema.get("description") if isinstance(fault.schema, dict) else None
         words = fault.message if expected is None else f"expected {expected}, found {fault.instance!r}"
         yield tuple(fault.absolute_path), words
+
+
+def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Check what groups of a sound form say of each other."""
+    times = Counter(group["name"] for group in groups)
+    for number, group in enumerate(groups):
+        way: Way = ("data", "groups", number)
+        if times[group["name"]] > 1:
+            yield (*way, "name"), f"there are {times[group['name']]} groups {group['name']}; expected one"
+        for position, parent in enumerate(group["depends_on"]):
+            if parent not in times:
+                yield (*way, "depends_on", position), f"there is no group {parent}; expected {one_of(times)}"
+        for position, window in enumerate(group.get("windows", ())):
+            yield from _window_faults((*way, "windows", position), window)
+    try:
+        graphlib.TopologicalSorter({group["name"]: group["depends_on"] for group in groups}).prepare()
+    except graphlib.CycleError as error:
+        circle = list(reversed(error.args[1]))  # graphlib goes from a group to those that depend on it
+        number = next(number for number, group in enumerate(groups) if group["name"] == circle[0])
+        words = f"groups depend on each other in a circle: {' > '.join(circle)}"
+        yield ("data", "groups", number, "depends_on"), words
+
+
+def _window_faults(way: Way, window: Mapping[str, str]) -> Iterator[Fault]:
+    try:
+        ZoneInfo(window.get("zone", "UTC"))
+    except (KeyError, ValueError, OSError):
+        yield (*way, "zone"), f"there is no time zone {window['zone']}; expected a name as in Europe/Berlin"
+    if window["from"] == window["to"]:
+        yield way, "the window ends when it starts; expected two different times"
+
+
+def one_of(names: Iterable[str]) -> str:
+    """List names, to say what was expected."""
+    listed = ", ".join(sorted(names))
+    return f"one of: {listed}" if listed else "a DeploymentStrategy document of that name"

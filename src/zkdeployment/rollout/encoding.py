@@ -1,0 +1,157 @@
+"""Strategies as values of the form of their documents: from those, and back to be kept as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.model.strategy import Criteria, Group, Pace, Selector, Share, Strategy, Window
+from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA, form_faults, group_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def strategy_to_json(strategy: Strategy) -> dict[str, object]:
+    """Return a strategy as a document that says the same; equal strategies give equal values."""
+    return {
+        "schema": STRATEGY_SCHEMA,
+        "metadata": {"name": strategy.name},
+        "data": {"groups": [_group_to_json(group) for group in strategy.groups]},
+    }
+
+
+def strategy_from_json(value: object) -> Strategy:
+    """Read what ``strategy_to_json`` returned; raises ``ValueError`` for what is no valid strategy."""
+    document: Any = value
+    faults = list(form_faults(document, SCHEMAS[STRATEGY_SCHEMA]))
+    for _, words in faults or group_faults(document["data"]["groups"]):
+        raise ValueError(f"no valid strategy: {words}")
+    return strategy_from_value(document)
+
+
+def strategy_from_value(value: Any) -> Strategy:
+    """Read a document of a sound form."""
+    return Strategy(value["metadata"]["name"], tuple(_group(group) for group in value["data"]["groups"]))
+
+
+def _group(value: Mapping[str, Any]) -> Group:
+    criteria = value.get("success_criteria", {})
+    return Group(
+        name=value["name"],
+        critical=value["critical"],
+        depends_on=tuple(dict.fromkeys(value["depends_on"])),
+        selectors=tuple(_selector(selector) for selector in value["selectors"]),
+        criteria=Criteria(
+            percent_successful=criteria.get("percent_successful_nodes"),
+            minimum_successful=criteria.get("minimum_successful_nodes"),
+            maximum_failed=criteria.get("maximum_failed_nodes"),
+        ),
+        pace=Pace(
+            max_parallel=_share(value.get("max_parallel")),
+            bake_time=_seconds(value.get("bake_time")) or 0.0,
+            prepare_timeout=_seconds(value.get("prepare_timeout")),
+            deploy_timeout=_seconds(value.get("deploy_timeout")),
+            progress_deadline=_seconds(value.get("progress_deadline")),
+            manual=value.get("manual", False),
+            windows=tuple(_window(window) for window in value.get("windows", ())),
+        ),
+    )
+
+
+def _selector(value: Mapping[str, Any]) -> Selector:
+    return Selector(
+        names=frozenset(value.get("node_names", ())),
+        tags=frozenset(value.get("node_tags", ())),
+        labels=frozenset(_label(label) for label in value.get("node_labels", ())),
+        racks=frozenset(value.get("rack_names", ())),
+    )
+
+
+def _label(value: str | Mapping[str, object]) -> tuple[str, str]:
+    """Read ``key: value`` as text, or as the mapping that YAML makes of it without quotes."""
+    if isinstance(value, str):
+        key, _, content = value.partition(":")
+        return key.strip(), content.strip()
+    ((key, found),) = value.items()
+    return key.strip(), str(found).lower() if isinstance(found, bool) else str(found).strip()
+
+
+def _seconds(value: float | str | None) -> float | None:
+    if isinstance(value, str):
+        return float(value[:-1]) * _UNITS[value[-1]]
+    return None if value is None else float(value)
+
+
+def _share(value: int | str | None) -> Share | None:
+    if isinstance(value, str):
+        return Share(int(value.removesuffix("%")), percent=True)
+    return None if value is None else Share(value)
+
+
+def _window(value: Mapping[str, Any]) -> Window:
+    days = frozenset(DAYS.index(day) for day in value.get("days", DAYS))
+    return Window(days, _minutes(value["from"]), _minutes(value["to"]), value.get("zone", "UTC"))
+
+
+def _minutes(text: str) -> int:
+    hours, _, minutes = text.partition(":")
+    return int(hours) * 60 + int(minutes)
+
+
+# And back
+
+
+def _group_to_json(group: Group) -> dict[str, object]:
+    criteria = {
+        "percent_successful_nodes": group.criteria.percent_successful,
+        "minimum_successful_nodes": group.criteria.minimum_successful,
+        "maximum_failed_nodes": group.criteria.maximum_failed,
+    }
+    pace = group.pace
+    found = {
+        "name": group.name,
+        "critical": group.critical,
+        "depends_on": list(group.depends_on),
+        "selectors": [_selector_to_json(selector) for selector in group.selectors],
+        "success_criteria": _given(criteria) or None,
+        "max_parallel": None if pace.max_parallel is None else _share_to_json(pace.max_parallel),
+        "bake_time": pace.bake_time or None,
+        "prepare_timeout": pace.prepare_timeout,
+        "deploy_timeout": pace.deploy_timeout,
+        "progress_deadline": pace.progress_deadline,
+        "manual": pace.manual or None,
+        "windows": [_window_to_json(window) for window in pace.windows] or None,
+    }
+    return _given(found)
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _selector_to_json(selector: Selector) -> dict[str, object]:
+    return {
+        "node_names": sorted(selector.names),
+        "node_tags": sorted(selector.tags),
+        "node_labels": sorted(f"{key}: {value}" for key, value in selector.labels),
+        "rack_names": sorted(selector.racks),
+    }
+
+
+def _share_to_json(share: Share) -> int | str:
+    return f"{share.number}%" if share.percent else share.number
+
+
+def _window_to_json(window: Window) -> dict[str, object]:
+    return {
+        "days": [DAYS[day] for day in sorted(window.days)],
+        "from": _time(window.start),
+        "to": _time(window.end),
+        "zone": window.zone,
+    }
+
+
+def _time(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"

@@ -1,0 +1,83 @@
+"""Strategies are kept as JSON."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.strategies import example
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, Selector, Share, Strategy, Window
+from zkdeployment.rollout.encoding import strategy_from_json, strategy_to_json
+
+NAMES = st.text(min_size=1).filter(lambda name: name.strip())
+PARTS = NAMES.map(str.strip).filter(lambda part: ":" not in part)
+NUMBERS = st.none() | st.integers(0, 100)
+SECONDS = st.none() | st.floats(0, 1e6)
+MINUTES = st.integers(0, 24 * 60 - 1)
+
+SELECTORS = st.builds(
+    Selector,
+    names=st.frozensets(NAMES, max_size=3),
+    tags=st.frozensets(NAMES, max_size=2),
+    labels=st.frozensets(st.tuples(PARTS, PARTS), max_size=2),
+    racks=st.frozensets(NAMES, max_size=2),
+)
+WINDOWS = st.builds(
+    Window,
+    days=st.frozensets(st.integers(0, 6), min_size=1),
+    start=MINUTES,
+    end=MINUTES,
+    zone=st.sampled_from(["UTC", "Europe/Berlin"]),
+).filter(lambda window: window.start != window.end)
+PACES = st.builds(
+    Pace,
+    max_parallel=st.none() | st.builds(Share, st.integers(1, 100), st.booleans()),
+    bake_time=st.floats(0, 1e6),
+    prepare_timeout=SECONDS,
+    deploy_timeout=SECONDS,
+    progress_deadline=SECONDS,
+    manual=st.booleans(),
+    windows=st.lists(WINDOWS, max_size=2).map(tuple),
+)
+
+
+@st.composite
+def valid(draw):
+    """Draw a valid strategy: groups depend on earlier ones."""
+    names = draw(st.lists(NAMES, max_size=3, unique=True))
+    groups = []
+    for number, name in enumerate(names):
+        earlier = st.lists(st.sampled_from(names[:number]), unique=True) if number else st.just([])
+        groups.append(
+            Group(
+                name,
+                critical=draw(st.booleans()),
+                depends_on=tuple(draw(earlier)),
+                selectors=tuple(draw(st.lists(SELECTORS, max_size=2))),
+                criteria=draw(st.builds(Criteria, NUMBERS, NUMBERS, NUMBERS)),
+                pace=draw(PACES),
+            )
+        )
+    return Strategy(draw(NAMES), tuple(groups))
+
+
+@given(valid())
+def test_every_strategy_is_read_back_as_it_was(strategy):
+    assert strategy_from_json(json.loads(json.dumps(strategy_to_json(strategy)))) == strategy
+
+
+@pytest.mark.parametrize("strategy", [example(), ALL_HOSTS], ids=lambda strategy: strategy.name)
+def test_strategies_of_the_real_world_are_read_back_as_they_were(strategy):
+    assert strategy_from_json(json.loads(json.dumps(strategy_to_json(strategy)))) == strategy
+
+
+CIRCLE = strategy_to_json(Strategy("s", (Group("g", critical=True, depends_on=("g",)),)))
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, "text", {"metadata": {"name": "s"}, "data": {"groups": [3]}}, CIRCLE]
+)
+def test_what_is_no_strategy_is_refused(value):
+    with pytest.raises(ValueError, match="no valid strategy"):
+        strategy_from_json(value)
