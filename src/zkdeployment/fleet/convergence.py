@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, one_line
 from zkdeployment.fleet.locks import is_orphaned
+from zkdeployment.fleet.rollouts import RolloutState, last_movement, report, rollout_state
 from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
@@ -44,7 +45,11 @@ def fleet_health(
     findings = [
         *_halts(status, now),
         *_failures(status),
-        *_slowness(snapshot, behind, told, limits),
+        *(
+            _rollout(snapshot, told, now, limits)
+            if _is_in_groups(snapshot)
+            else _slowness(snapshot, behind, told, limits)
+        ),
         *_absences(snapshot, status),
         *_old_locks(snapshot, locks, now, limits),
         *_silence(syncer, now, limits),
@@ -107,6 +112,30 @@ def _slowness(snapshot: Snapshot, behind: Sequence[HostStatus], told: float, lim
         words = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(told)}"
         limit = f", {crossed} min" if crossed else ""
         yield health, f"{words}{limit}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
+
+
+def _is_in_groups(snapshot: Snapshot) -> bool:
+    """Whether hosts have to wait for their turn; not when all groups succeeded."""
+    running = snapshot.rollout
+    return snapshot.governed and (running is None or rollout_state(running) is not RolloutState.SUCCESS)
+
+
+def _rollout(snapshot: Snapshot, told: float, now: float, limits: Limits) -> Iterator[_Finding]:
+    """Judge a rollout by when it last moved: hosts whose turn has not come are not slow."""
+    running = snapshot.rollout
+    still = told if running is None else min(told, max(0.0, now - last_movement(running)))
+    health, _ = limits.judge(still / 60)
+    if running is None or (running.ended is None and snapshot.coordinator is None):
+        why = "no coordinator runs" if snapshot.coordinator is None else "it has not begun"
+        yield health, f"the rollout of {short(snapshot.published)} stands still for {age(still)}: {why}"
+    elif rollout_state(running) is RolloutState.PARTIAL:
+        yield Health.WARNING, report(running)
+    elif rollout_state(running) is RolloutState.PAUSED:
+        yield Health.WARNING, f"rollout {running.id} is paused for {age(still)}: {running.paused}"
+    elif running.stage is not None:
+        yield health, f"rollout {running.id} is at group {running.stage.task.group}, last moved {age(still)} ago"
+    elif running.ended is None:
+        yield Health.OK, f"rollout {running.id} waits: {running.waiting or 'for its next group'}"
 
 
 def _absences(snapshot: Snapshot, status: FleetStatus) -> Iterator[_Finding]:

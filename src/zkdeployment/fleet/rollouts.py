@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.ages import age
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.running import Ending
+from zkdeployment.rollout.running import Directive, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -237,7 +237,9 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
     depths: dict[str, int] = {}
     todo = list(running.rollout.strategy.groups)
     while todo:
-        group = next(one for one in todo if depths.keys() >= {*one.depends_on})
+        ready = [one for one in todo if depths.keys() >= {*one.depends_on}]
+        order = [*depths]
+        group = max(ready, key=lambda one: max(map(order.index, one.depends_on), default=-1))
         todo.remove(group)
         depths[group.name] = max((depths[parent] + 1 for parent in group.depends_on), default=0)
         hosts = sorted(running.rollout.members[group.name])
@@ -293,3 +295,50 @@ def _clock(minutes: int) -> str:
 def _some(hosts: list[str]) -> str:
     rest = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     return ", ".join(hosts[:_NAMED]) + rest
+
+
+def objection(running: Running | None, directive: Directive, group: str | None = None) -> str | None:
+    """Say why an operator's act on a rollout would do nothing; ``None`` if it makes sense."""
+    if running is None:
+        return "there is no rollout: none was begun for what is published"
+    if running.ended is not None:
+        return f"the rollout {running.id} is over: {rollout_state(running).value}"
+    match directive:
+        case Directive.PROMOTE:
+            return _promotion_objection(running, group)
+        case Directive.PAUSE if running.paused is not None:
+            return f"the rollout {running.id} is paused already: {running.paused}"
+        case Directive.RESUME if running.paused is None:
+            return f"the rollout {running.id} is not paused"
+    return None
+
+
+def _promotion_objection(running: Running, name: str | None) -> str | None:
+    groups = {group.name: group for group in running.rollout.strategy.groups}
+    if name not in groups:
+        return f"there is no group {name} in {running.rollout.strategy.name}; expected one of: {', '.join(groups)}"
+    if not groups[name].pace.manual:
+        return f"the group {name} is not manual: it begins by itself"
+    if name in running.promoted:
+        return f"the group {name} was promoted already"
+    if running.rollout.courses[name].verdict is Verdict.FAILED:
+        return f"the group {name} failed: {running.rollout.courses[name].reason}"
+    return None
+
+
+def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[str]:
+    """Say line by line what is different; all of it the first time."""
+    former = {} if before is None else {group.name: group for group in before.groups}
+    for group in after.groups:
+        had = former.get(group.name)
+        words = f" ({group.words})" if group.words else ""
+        if had is None or had.state is not group.state:
+            yield f"{group.name}: {group.state.value}{words}"
+        for host, word in group.hosts.items():
+            if had is not None and had.hosts.get(host) != word:
+                yield f"{group.name}: {host}: {word}"
+    for host, error in after.errors.items():
+        if before is None or host not in before.errors:
+            yield f"{host}: failed: {error}"
+    if before is None or before.words != after.words:
+        yield f"rollout {after.id}: {after.words}"

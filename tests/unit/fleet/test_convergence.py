@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 from nagiosplugin import Range
 
+from support.rollouts import at_work, over, running, through
 from zkdeployment.fleet.convergence import fleet_health
 from zkdeployment.fleet.health import Health, Limits
 from zkdeployment.fleet.snapshot import Snapshot
@@ -160,3 +163,76 @@ def test_the_fleet_is_counted():
     measures = {measure.name: measure.value for measure in verdict.measures}
     assert measures == {"hosts": 4, "converged": 1, "behind": 1, "failed": 1, "absent": 1, "lag": 1200}
     assert judge(RUNNING, host()).measures[-1].value == 0
+
+
+def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
+    late = host(1, "r1", deploying="r2")
+    fields = {"strategy": "deployment-strategy", "rollout": found, "coordinator": coordinator}
+    return judge(RUNNING, late, minutes=minutes, **fields)
+
+
+def begun(minutes):
+    """Return a rollout in its first group, in which something happened so many minutes ago."""
+    found = at_work(running(begun=NOW - 3600))
+    return replace(found, stage=replace(found.stage, moved=NOW - 60 * minutes))
+
+
+PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "health", "line"),
+    [
+        pytest.param(
+            judge_rollout(begun(2), minutes=50),
+            0,
+            "rollout 7-1 is at group monitoring-nodes, last moved 2 min ago",
+            id="it moves: hosts whose turn has not come are not slow",
+        ),
+        pytest.param(
+            judge_rollout(begun(16), minutes=50),
+            1,
+            "rollout 7-1 is at group monitoring-nodes, last moved 16 min ago",
+            id="it is slow",
+        ),
+        pytest.param(
+            judge_rollout(begun(31), minutes=50, coordinator=None),
+            2,
+            "the rollout of r2 stands still for 31 min: no coordinator runs",
+            id="nobody coordinates",
+        ),
+        pytest.param(
+            judge_rollout(None, minutes=16),
+            1,
+            "the rollout of r2 stands still for 16 min: it has not begun",
+            id="the coordinator does nothing",
+        ),
+        pytest.param(
+            judge_rollout(running(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),
+            0,
+            "rollout 7-1 waits: web waits for its window",
+            id="it waits on purpose",
+        ),
+        pytest.param(
+            judge_rollout(running(begun=NOW - 120, paused=PAUSED), minutes=50),
+            1,
+            "rollout 7-1 is paused for 2 min: rollout pause by ann@ops: latency is up",
+            id="paused",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running(), "two1")), minutes=1),
+            1,
+            "rollout 7-1 of r2: success with failures; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
+            " successful (0 %), expected at least 50 %); failed: two1",
+            id="over, not all succeeded",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running())), minutes=16),
+            1,
+            "1 host behind r2 for 16 min, more than 15 min; slowest: app1 (not begun)",
+            id="over: who comes late has no excuse",
+        ),
+    ],
+)
+def test_a_rollout_is_judged_by_when_it_last_moved(verdict, health, line):
+    assert (verdict.health, verdict.line) == (health, line)

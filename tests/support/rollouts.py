@@ -1,0 +1,40 @@
+"""Rollouts under way, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.strategies import EXAMPLE_HOSTS, example
+from zkdeployment.rollout.engine import begin, next_task, record
+from zkdeployment.rollout.running import Ending, Report, Running, Stage
+
+#: When it began.
+BEGUN = 1_000.0
+
+
+def running(strategy=None, hosts=None, **fields):
+    """Return a rollout (default: of the example) of which nothing was done yet."""
+    rollout = begin(strategy or example(), EXAMPLE_HOSTS if hosts is None else hosts)
+    return replace(Running(7, 1, "r2", rollout, BEGUN), **fields)
+
+
+def through(found, *failing, until=None):
+    """Return it with all tasks done up to a group (which is not begun), those of ``failing`` hosts in vain."""
+    while (task := next_task(found.rollout)) is not None and task.group != until:
+        good = [host for host in task.hosts if host not in failing]
+        found = replace(found, rollout=record(found.rollout, task, good))
+    return found
+
+
+def at_work(found, *, granted=(), done=(), failed=(), baking=None):
+    """Return it with its next task under way."""
+    task = next_task(found.rollout)
+    assert task is not None
+    reports = {host: Report(BEGUN + 30) for host in done} | {host: Report(BEGUN + 40, "boom") for host in failed}
+    let_in = dict.fromkeys([*granted, *reports], BEGUN + 10)
+    return replace(found, stage=Stage(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking=baking))
+
+
+def over(found, ending=Ending.COMPLETED):
+    """Return it at its end."""
+    return replace(found, ended=BEGUN + 100, ending=ending, stage=None)

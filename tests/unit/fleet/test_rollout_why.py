@@ -1,0 +1,134 @@
+from dataclasses import replace
+
+import pytest
+
+from support.rollouts import BEGUN, at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.fleet.answer import Cause
+from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.why import why
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.strategy import Pace
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Grant
+
+NOW = BEGUN + 100
+SHOW = "'zkdeployment rollout show' shows all groups"
+AGAIN = "push a fix; or 'zkdeployment resume --latest' publishes the branch's tip again, and a rollout begins anew"
+
+
+def ask(host_id, found, *, coordinator="ops1 (process 7)", version="r1", **fields):
+    host = Host(Identity(host_id, f"{host_id}.example.com"), version, deploying="r2", step="waits")
+    snapshot = Snapshot(
+        Cluster("r2"),
+        "r2",
+        BEGUN - 60,
+        (host,),
+        strategy="deployment-strategy",
+        rollout=found,
+        coordinator=coordinator,
+        **fields,
+    )
+    return why(snapshot, (), host_id, now=NOW)
+
+
+def test_without_a_coordinator_the_answer_is_to_start_one():
+    answer = ask("one1", running(), coordinator=None)
+    assert answer.cause is Cause.ROLLOUT
+    assert answer.sentence == (
+        "one1.example.com (one1) waits: the rollout of r2 by deployment-strategy does not go on."
+    )
+    assert answer.facts == ("no coordinator runs",)
+    assert answer.advice == ("systemctl start zkdeployment-coordinator", SHOW)
+
+
+def test_a_rollout_that_nobody_has_begun_yet_names_the_coordinator():
+    answer = ask("one1", None)
+    assert answer.sentence.endswith("the rollout of r2 by deployment-strategy has not begun.")
+    assert answer.facts == ("ops1 (process 7) coordinates",)
+
+
+def test_a_host_waits_for_its_group_which_waits_for_another():
+    answer = ask("one1", at_work(through(running(), until="control-nodes"), done=["ctl1"]))
+    assert answer.sentence == (
+        "one1.example.com (one1) waits for the turn of its group compute-nodes-1: after control-nodes."
+    )
+    assert answer.facts == ("control-nodes: 1 of 3 hosts are through with prepare",)
+
+
+def test_a_host_waits_for_its_turn_within_its_group():
+    answer = ask("ctl3", at_work(through(running(), until="control-nodes"), granted=["ctl1"], done=["ctl2"]))
+    assert answer.sentence == (
+        "ctl3.example.com (ctl3) waits for its turn in group control-nodes, whose prepare is under way."
+    )
+    assert answer.facts == ("1 of 3 hosts are through",)
+
+
+def test_a_host_that_was_let_in_is_at_work_like_any_other():
+    found = at_work(through(running(), until="control-nodes"), granted=["ctl1"])
+    assert ask("ctl1", found).cause is Cause.WORKING
+
+
+def test_a_host_whose_grant_was_withdrawn_is_not_at_work():
+    found = at_work(through(running(), until="control-nodes"), granted=["ctl1"])
+    found = replace(found, withdrawn={"ctl1": Grant("control-nodes", None, "not in time")})
+    assert ask("ctl1", found).cause is Cause.ROLLOUT
+
+
+def test_a_paused_rollout_says_who_paused_it_and_why():
+    paused = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 40)
+    answer = ask("one1", replace(running(), paused=paused))
+    assert answer.sentence == (
+        "one1.example.com (one1) waits because the rollout is paused:"
+        " rollout pause by ann@ops: latency is up (1 min ago)."
+    )
+    assert answer.advice == ("'zkdeployment rollout resume' goes on", SHOW)
+
+
+def test_a_manual_group_says_what_to_type():
+    manual = replace(group("web", hosts="x"), pace=Pace(manual=True))
+    answer = ask("x", running(strategy(manual), plain_hosts("x")))
+    assert answer.sentence.endswith("its group web: waits for 'zkdeployment rollout promote web'.")
+
+
+def test_a_host_that_no_group_selects_keeps_what_it_has():
+    answer = ask("other", running())
+    assert answer.sentence == (
+        "other.example.com (other) is in no group of the strategy deployment-strategy, so it keeps what it has."
+    )
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_host_that_failed_is_not_let_in_again(ended):
+    found = replace(through(running(), "two1"), errors={"two1": "deploy /shop 1: exit status 1"})
+    answer = ask("two1", over(found) if ended else found)
+    assert answer.sentence == (
+        "two1.example.com (two1) failed in this rollout, and is not let in again: deploy /shop 1: exit status 1"
+    )
+    assert ("the rollout is over: success with failures" in answer.facts) == ended
+    assert answer.advice == (AGAIN, SHOW)
+
+
+def test_a_host_of_a_group_that_failed_was_left_out():
+    answer = ask("one1", over(through(running(), "ctl1", "ctl2")))
+    assert answer.sentence == (
+        "one1.example.com (one1) was left out of the rollout: its group compute-nodes-1 failed"
+        " (not attempted: control-nodes failed)."
+    )
+    assert answer.advice == (AGAIN, SHOW)
+
+
+def test_a_host_that_was_away_when_its_group_went_is_let_in_later():
+    found = over(through(running()))
+    assert ask("mon1", found).sentence == (
+        "mon1.example.com (mon1) was not there when its group monitoring-nodes went; the coordinator lets it in."
+    )
+    assert ask("mon1", replace(found, late={"mon1": Phase.PREPARE})).cause is Cause.WORKING
+
+
+def test_a_version_set_by_hand_is_no_business_of_the_strategy():
+    host = Host(Identity("a", "a"), "r1", deploying="r9", step="packages", steps=(0, 2))
+    snapshot = Snapshot(Cluster("r9"), "r2", BEGUN, (host,), strategy="deployment-strategy")
+    assert why(snapshot, (), "a", now=NOW).cause is Cause.WORKING

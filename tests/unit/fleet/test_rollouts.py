@@ -1,0 +1,237 @@
+from dataclasses import replace
+
+import pytest
+
+from support.rollouts import BEGUN, at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.fleet.rollouts import (
+    GroupState,
+    RolloutState,
+    objection,
+    report,
+    rollout_changes,
+    rollout_status,
+)
+from zkdeployment.model.act import Act
+from zkdeployment.model.strategy import Pace, Window
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Directive, Ending, RolloutAct
+
+NOW = BEGUN + 60
+PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)
+
+
+def show(found, *, led=True):
+    return rollout_status(found, led=led, now=NOW)
+
+
+def groups(found):
+    return {one.name: (one.state, one.words) for one in show(found).groups}
+
+
+def paced(**pace):
+    one = replace(group("a", hosts="x"), pace=Pace(**pace))
+    return running(strategy(one, group("b", hosts="y")), plain_hosts("xy"))
+
+
+def test_at_first_every_group_waits_for_those_it_depends_on():
+    assert groups(running()) == {
+        "ntp-node": (GroupState.WAITING, ""),
+        "control-nodes": (GroupState.WAITING, "after ntp-node"),
+        "compute-nodes-1": (GroupState.WAITING, "after control-nodes"),
+        "compute-nodes-2": (GroupState.WAITING, "after control-nodes"),
+        "monitoring-nodes": (GroupState.WAITING, ""),
+    }
+
+
+def test_a_group_stands_below_those_it_depends_on():
+    assert [(one.name, one.depth) for one in show(running()).groups if one.name != "monitoring-nodes"] == [
+        ("ntp-node", 0),
+        ("control-nodes", 1),
+        ("compute-nodes-1", 2),
+        ("compute-nodes-2", 2),
+    ]
+
+
+def test_the_group_at_work_says_how_many_hosts_are_through_and_who_is_at_it():
+    found = at_work(through(running(), until="control-nodes"), granted=["ctl1"], done=["ctl2"], failed=["ctl3"])
+    status = show(found)
+    control = next(one for one in status.groups if one.name == "control-nodes")
+    assert control.state is GroupState.PREPARING
+    assert control.words == "2 of 3 hosts are through with prepare"
+    assert control.hosts == {"ctl1": "preparing", "ctl2": "prepared", "ctl3": "failure"}
+    assert status.words == "control-nodes is preparing; 2 of 5 groups succeeded"
+    assert groups(found)["compute-nodes-1"] == (GroupState.WAITING, "after control-nodes")
+
+
+def test_a_group_that_bakes_says_for_how_long():
+    found = at_work(paced(bake_time=600), done=["x"], baking=BEGUN + 50)
+    assert groups(found)["a"] == (GroupState.BAKING, "all hosts are done; it proves itself for 9 min more")
+
+
+def test_a_manual_group_says_what_to_type_until_it_is_promoted():
+    found = paced(manual=True)
+    assert groups(found)["a"][1] == "waits for 'zkdeployment rollout promote a'"
+    assert groups(replace(found, promoted=frozenset("a")))["a"][1] == ""
+
+
+def test_a_group_with_windows_says_when_it_may_start():
+    nights = Window(frozenset({0, 4}), 22 * 60, 5 * 60 + 30, "Europe/Berlin")
+    always = Window(frozenset(range(7)), 0, 60, "UTC")
+    words = groups(paced(windows=(nights, always)))["a"][1]
+    assert words == "starts only mon fri 22:00-05:30 Europe/Berlin or 00:00-01:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "words"),
+    [
+        pytest.param(over(through(running())), RolloutState.SUCCESS, "success: 5 of 5 groups succeeded", id="all"),
+        pytest.param(
+            over(through(running(), "two1")),
+            RolloutState.PARTIAL,
+            "success with failures: 4 of 5 groups succeeded, 1 failed",
+            id="a group that is not critical",
+        ),
+        pytest.param(
+            over(through(running(), "ntp01")),
+            RolloutState.FAILED,
+            "failed: 1 of 5 groups succeeded, 4 failed",
+            id="a critical group",
+        ),
+        pytest.param(
+            over(through(running(), until="control-nodes"), Ending.ABORTED),
+            RolloutState.ABORTED,
+            "aborted: 2 of 5 groups succeeded",
+            id="aborted",
+        ),
+        pytest.param(
+            over(running(), Ending.SUPERSEDED),
+            RolloutState.SUPERSEDED,
+            "superseded: 0 of 5 groups succeeded",
+            id="superseded",
+        ),
+        pytest.param(
+            replace(running(), paused=PAUSED),
+            RolloutState.PAUSED,
+            "rollout pause by ann@ops: latency is up; 0 of 5 groups succeeded",
+            id="paused",
+        ),
+        pytest.param(
+            replace(running(), waiting="no group may start"),
+            RolloutState.UNDER_WAY,
+            "no group may start; 0 of 5 groups succeeded",
+            id="waiting",
+        ),
+    ],
+)
+def test_a_sentence_says_how_it_stands(found, state, words):
+    status = show(found)
+    assert (status.state, status.words) == (state, words)
+    assert status.is_over == (found.ended is not None)
+
+
+def test_without_a_coordinator_nothing_goes_on_and_that_is_said():
+    words = show(running(), led=False).words
+    assert words == "no coordinator runs, so nothing goes on; 0 of 5 groups succeeded"
+
+
+def test_the_report_names_failed_groups_with_the_reason_failed_hosts_and_those_never_begun():
+    assert report(over(through(running(), "ntp01"))) == (
+        "rollout 7-1 of r2: failed"
+        "; critical group control-nodes failed (not attempted: ntp-node failed)"
+        "; group compute-nodes-1 failed (not attempted: ntp-node failed)"
+        "; group compute-nodes-2 failed (not attempted: ntp-node failed)"
+        "; critical group ntp-node failed (prepare: 0 of 1 hosts successful, expected at least 1)"
+        "; failed: ntp01; not started: ctl1, ctl2, ctl3, one1, one2 and 1 more"
+    )
+
+
+def test_a_late_host_is_shown_at_work():
+    late = over(replace(running(), late={"one1": Phase.DEPLOY}))
+    words = next(one.hosts for one in show(late).groups if one.name == "compute-nodes-1")
+    assert words == {"one1": "deploying", "one2": "not started"}
+
+
+def test_it_moved_last_when_an_operator_or_a_host_did_something():
+    acts = (RolloutAct(Directive.PAUSE, PAUSED),)
+    assert show(running()).moved == BEGUN
+    assert show(at_work(running())).moved == BEGUN + 50
+    assert show(replace(at_work(running()), acts=acts)).moved == BEGUN + 55
+    assert show(over(running())).moved == BEGUN + 100
+
+
+def test_programs_get_groups_hosts_errors_and_acts():
+    found = replace(at_work(running(), failed=["mon1"]), errors={"mon1": "boom"})
+    found = replace(found, acts=(RolloutAct(Directive.PAUSE, PAUSED),))
+    value = show(found).to_json()
+    assert {name: value[name] for name in ("id", "revision", "strategy", "state", "coordinator", "ended")} == {
+        "id": "7-1",
+        "revision": "r2",
+        "strategy": "deployment-strategy",
+        "state": "under way",
+        "coordinator": True,
+        "ended": None,
+    }
+    assert value["groups"][0] == {
+        "name": "monitoring-nodes",
+        "critical": False,
+        "state": "preparing",
+        "depends_on": [],
+        "successful": 0,
+        "failed": 1,
+        "total": 1,
+        "words": "1 of 1 hosts are through with prepare",
+        "hosts": {"mon1": "failure"},
+    }
+    assert value["groups"][1]["words"] == "after monitoring-nodes, which is under way"
+    assert value["errors"] == {"mon1": "boom"}
+    assert value["acts"] == ["rollout pause by ann@ops: latency is up"]
+
+
+@pytest.mark.parametrize(
+    ("found", "directive", "name", "words"),
+    [
+        (None, Directive.PAUSE, None, "there is no rollout"),
+        (over(running()), Directive.ABORT, None, "is over"),
+        (running(), Directive.PROMOTE, "ntp", "there is no group ntp"),
+        (running(), Directive.PROMOTE, "ntp-node", "is not manual"),
+        (replace(paced(manual=True), promoted=frozenset("a")), Directive.PROMOTE, "a", "was promoted already"),
+        (replace(running(), paused=PAUSED), Directive.PAUSE, None, "is paused already"),
+        (running(), Directive.RESUME, None, "is not paused"),
+    ],
+)
+def test_an_act_that_would_do_nothing_is_objected_to(found, directive, name, words):
+    assert words in (objection(found, directive, name) or "")
+
+
+def test_a_manual_group_that_cannot_begin_any_more_is_not_promoted():
+    manual = replace(group("b", "a", hosts="y"), pace=Pace(manual=True))
+    found = running(strategy(group("a", hosts="x", minimum_successful=1), manual), plain_hosts("xy"))
+    found = through(found, "x")
+    words = objection(found, Directive.PROMOTE, "b")
+    assert words == "the group b failed: not attempted: a failed"
+
+
+@pytest.mark.parametrize("directive", [Directive.PAUSE, Directive.ABORT])
+def test_a_rollout_under_way_may_be_paused_and_aborted(directive):
+    assert objection(running(), directive) is None
+
+
+def test_a_paused_rollout_may_be_resumed_and_a_manual_group_promoted():
+    assert objection(replace(running(), paused=PAUSED), Directive.RESUME) is None
+    assert objection(paced(manual=True), Directive.PROMOTE, "a") is None
+
+
+def test_who_watches_sees_all_first_and_then_what_changed():
+    first = show(running(strategy(group("a", hosts="xy")), plain_hosts("xy")))
+    begun = at_work(running(strategy(group("a", hosts="xy")), plain_hosts("xy")), granted=["x"])
+    second = show(begun)
+    third = show(replace(begun, errors={"x": "boom"}))
+    assert list(rollout_changes(None, first)) == ["a: waiting", "rollout 7-1: 0 of 1 groups succeeded"]
+    assert list(rollout_changes(first, second)) == [
+        "a: preparing (0 of 2 hosts are through with prepare)",
+        "a: x: preparing",
+        "rollout 7-1: a is preparing; 0 of 1 groups succeeded",
+    ]
+    assert list(rollout_changes(second, third)) == ["x: failed: boom"]
+    assert list(rollout_changes(third, third)) == []
