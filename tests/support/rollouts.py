@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
 from zkdeployment.rollout.engine import begin, next_task, record
 from zkdeployment.rollout.running import Ending, Report, Running, Stage
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.model.strategy import Facts, Strategy
+
 #: When it began.
 BEGUN = 1_000.0
 
 
-def running(strategy=None, hosts=None, **fields):
+def running(strategy: Strategy | None = None, hosts: Mapping[str, Facts] | None = None, **fields: Any) -> Running:
     """Return a rollout (default: of the example) of which nothing was done yet."""
     rollout = begin(strategy or example(), EXAMPLE_HOSTS if hosts is None else hosts)
-    return replace(Running(7, 1, "r2", rollout, BEGUN), **fields)
+    return replace(Running(7, 1, "r2", rollout, fields.pop("begun", BEGUN)), **fields)
 
 
-def through(found, *failing, until=None):
+def through(found: Running, *failing: str, until: str | None = None) -> Running:
     """Return it with all tasks done up to a group (which is not begun), those of ``failing`` hosts in vain."""
     while (task := next_task(found.rollout)) is not None and task.group != until:
         good = [host for host in task.hosts if host not in failing]
@@ -26,7 +32,14 @@ def through(found, *failing, until=None):
     return found
 
 
-def at_work(found, *, granted=(), done=(), failed=(), baking=None):
+def at_work(
+    found: Running,
+    *,
+    granted: Iterable[str] = (),
+    done: Iterable[str] = (),
+    failed: Iterable[str] = (),
+    baking: float | None = None,
+) -> Running:
     """Return it with its next task under way."""
     task = next_task(found.rollout)
     assert task is not None
@@ -35,6 +48,6 @@ def at_work(found, *, granted=(), done=(), failed=(), baking=None):
     return replace(found, stage=Stage(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking=baking))
 
 
-def over(found, ending=Ending.COMPLETED):
+def over(found: Running, ending: Ending = Ending.COMPLETED) -> Running:
     """Return it at its end."""
     return replace(found, ended=BEGUN + 100, ending=ending, stage=None)
