@@ -59,8 +59,6 @@ def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] 
 
 def _is_granted(running: Running, host_id: str) -> bool:
     stage = running.stage
-    if host_id in running.withdrawn:
-        return False
     at_work = stage is not None and host_id in stage.granted and host_id not in stage.reports
     late = host_id in running.late and running.rollout.hosts.get(host_id) is not HostState.FAILURE
     return at_work or late

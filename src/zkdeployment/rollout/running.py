@@ -63,9 +63,9 @@ class Report:
 class Stage:
     """A task under way: a phase of a group.
 
-    ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs; ``absent`` are those whose
-    agent is not registered, since when. ``moved`` is when anything last happened. ``baking`` is when the last
-    host was done, where the group is given time to prove itself. Times are in seconds since the epoch.
+    ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs. ``moved`` is when anything
+    last happened. ``baking`` is when the last host was done, where the group is given time to prove itself.
+    Times are in seconds since the epoch.
     """
 
     task: Task
@@ -73,7 +73,6 @@ class Stage:
     moved: float
     granted: Mapping[str, float] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
-    absent: Mapping[str, float] = field(default_factory=dict)
     baking: float | None = None
 
 
@@ -81,9 +80,11 @@ class Stage:
 class Running:
     """A rollout of a publication (``sequence``), and its ``attempt``, from 1 on.
 
-    ``waiting`` says in a sentence why nothing is under way, if so. ``withdrawn`` are grants that were taken back,
-    with the reason. ``late`` are the hosts that were let through after the end, each in the phase it is in.
-    ``taken`` is the number of the last act that was taken; ``acts`` are those that were.
+    ``waiting`` says in a sentence why nothing new begins, if so; ``held`` is since when that is because of a pause
+    or the cluster version. ``errors`` are those of the hosts that failed. ``absent`` are the hosts that are not
+    done and not registered, since when (0: they never were in this rollout). ``late`` are the hosts that are let
+    through after the end, each in the phase it is in. ``taken`` is the number of the last act that was taken;
+    ``acts`` are those that were.
     """
 
     sequence: int
@@ -93,10 +94,11 @@ class Running:
     begun: float
     stage: Stage | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
-    withdrawn: Mapping[str, Grant] = field(default_factory=dict)
+    absent: Mapping[str, float] = field(default_factory=dict)
     late: Mapping[str, Phase] = field(default_factory=dict)
     promoted: frozenset[str] = frozenset()
     paused: Act | None = None
+    held: float | None = None
     acts: tuple[RolloutAct, ...] = ()
     taken: int = -1
     waiting: str = ""
