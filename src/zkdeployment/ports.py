@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SourceFile,
     )
     from zkdeployment.model.stop import Stop
+    from zkdeployment.model.strategy import Strategy
 
 
 class Transaction(Protocol):
@@ -278,6 +279,9 @@ class PublicationStore(Protocol):
 
     def published(self) -> Published:
         """Read what the last publication left behind."""
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""

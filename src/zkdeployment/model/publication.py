@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.history import Record
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
 
@@ -78,7 +79,8 @@ class Published:
     are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
     data version of the node that says all that: it changes when anybody publishes, or imports by hand.
     ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``strategy`` is
-    the name of the strategy by which hosts are to take it up, if there is one.
+    the name of the strategy by which hosts are to take it up, if there is one, ``ordered`` the revision that this
+    came with: whoever imports by hand takes ``revision`` away, but lets no host past the strategy.
     """
 
     revision: Revision | None = None
@@ -87,6 +89,11 @@ class Published:
     stamp: int = 0
     sequence: int = 0
     strategy: str | None = None
+    ordered: Revision | None = None
+
+    def orders(self, cluster: Cluster | None) -> bool:
+        """Whether hosts take up the cluster version by the strategy; not one that was set by hand."""
+        return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class Publication:
     changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
     from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``,
     and so is ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the
-    history keeps of it.
+    history keeps of it. ``strategy`` is how hosts are to take it up, if not all at once.
     """
 
     revision: Revision
@@ -113,6 +120,7 @@ class Publication:
     managed: frozenset[str] = frozenset()
     sequence: int = 0
     record: Record | None = None
+    strategy: Strategy | None = None
 
 
 def next_sequence(last: int, now: float) -> int:

@@ -11,8 +11,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-import jsonschema
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -155,6 +153,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
     """Say everything in which a value is not of the form: where, and what was expected and found."""
+    import jsonschema  # noqa: PLC0415  slow to import, seldom needed
+
     faults = jsonschema.Draft202012Validator(schema).iter_errors(value)
     for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
         expected = fault.schema.get("description") if isinstance(fault.schema, dict) else None

@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.reports import write_report
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.stops import read_stops
+from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         PublicationRequest,
         Published,
     )
+    from zkdeployment.model.strategy import Strategy
 
 
 class ZooKeeperPublications:
@@ -69,6 +71,10 @@ class ZooKeeperPublications:
         """Read what the last publication left behind."""
         targets, managed = self._session.get_many([paths.TARGETS, paths.MANAGED])
         return published(targets, managed, self._session.children("/") or ())
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
+        return read_strategy(self._session)
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""

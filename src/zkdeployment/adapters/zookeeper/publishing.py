@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.compiled import encode_targets, node_paths
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
+from zkdeployment.adapters.zookeeper.strategies import encode_strategy
 from zkdeployment.adapters.zookeeper.transactions import (
     ANY_VERSION,
     TRANSACTION_LIMIT,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 #: A transaction stops the whole ensemble for its time; this many small operations take it some 20 ms.
 OPERATIONS_LIMIT = 2000
 
+#: What the targets' node says of the last publication also after somebody imported by hand.
+_OF_THE_LAST = ("sequence", "strategy", "ordered")
+
 #: Room for what every transaction of a large publication has beside its share.
 _RESERVE = 4096
 
@@ -40,7 +44,8 @@ _RESERVE = 4096
 class Situation:
     """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history.
 
-    ``recorded`` are the sequences of the publications in the history, sorted.
+    ``recorded`` are the sequences of the publications in the history, sorted. ``strategy`` is ``None`` where no
+    strategy was ever published.
     """
 
     hosts: Node
@@ -50,6 +55,7 @@ class Situation:
     role_locks: frozenset[str]
     stops: tuple[str, ...]
     recorded: tuple[int, ...]
+    strategy: Node | None = None
 
 
 def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
@@ -58,6 +64,7 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
         return Published()
     version, exact = targets.properties.get("version"), targets.properties.get("exact")
     sequence, strategy = targets.properties.get("sequence"), targets.properties.get("strategy")
+    ordered = targets.properties.get("ordered")
     names = None if managed is None else managed.properties.get("names")
     return Published(
         revision=version if is_revision(version) else None,
@@ -66,12 +73,15 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
         stamp=targets.version,
         sequence=sequence if is_sequence(sequence) else 0,
         strategy=strategy if isinstance(strategy, str) else None,
+        ordered=ordered if is_revision(ordered) else None,
     )
 
 
 def read_situation(session: Session, touched: Collection[str] | None) -> Situation:
     """Read it, with these targets (``None``: all); raises ``ConflictError`` unless the skeleton is there."""
-    hosts, targets, managed = session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
+    hosts, targets, managed, strategy = session.get_many(
+        [paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.STRATEGY]
+    )
     if hosts is None or targets is None or managed is None:
         raise ConflictError("somebody deletes the nodes that zkdeployment needs")
     if touched is None:
@@ -88,6 +98,7 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
         role_locks=frozenset(role_locks or ()),
         stops=tuple(stops or ()),
         recorded=tuple(paths.sequences(history or ())),
+        strategy=strategy,
     )
 
 
@@ -104,7 +115,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
         *_target_operations(publication, situation),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - situation.role_locks)),
     ]
-    for operation in work:
+    for operation in [*work, *_strategy_operations(publication, situation)]:
         check_sizes([operation])
     hosts, targets = situation.hosts.version, situation.targets.version
     whole = [*work, *_closing(publication, situation, hosts, targets)]
@@ -144,11 +155,9 @@ def import_transactions(
 
 
 def _invalidation(targets: Node) -> Operation:
-    """Take the targets' version away; the sequence says which publication was the last, so it stays."""
-    sequence = published(targets, None, ()).sequence
-    return Set(
-        paths.TARGETS, encode({"version": None} | ({"sequence": sequence} if sequence else {})), targets.version
-    )
+    """Take the targets' version away; which publication was the last, and how hosts take that up, stays."""
+    kept = {name: value for name, value in targets.properties.items() if name in _OF_THE_LAST}
+    return Set(paths.TARGETS, encode(kept | {"version": None}), targets.version)
 
 
 def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator[Operation]:
@@ -180,13 +189,27 @@ def _closing(publication: Publication, situation: Situation, hosts: int, targets
     exact = {} if publication.exact is None else {"exact": publication.exact}
     sequence = sequence_of(publication, situation)
     managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
+    strategy = publication.strategy
+    ordered = {} if strategy is None else {"strategy": strategy.name, "ordered": publication.revision}
+    said = {"version": publication.revision, "sequence": sequence, **exact, **ordered}
     return [
         *_recording(publication, situation, sequence),
         *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),
-        Set(paths.TARGETS, encode({"version": publication.revision, "sequence": sequence, **exact}), targets),
+        *_strategy_operations(publication, situation),
+        Set(paths.TARGETS, encode(said), targets),
         Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
         *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
     ]
+
+
+def _strategy_operations(publication: Publication, situation: Situation) -> Iterator[Operation]:
+    """Replace the published strategy by this publication's, or by nothing."""
+    data = encode_strategy(publication.strategy)
+    if situation.strategy is None:
+        if data:
+            yield Create(paths.STRATEGY, data)
+    elif situation.strategy.data != data:
+        yield Set(paths.STRATEGY, data, situation.strategy.version)
 
 
 def _recording(publication: Publication, situation: Situation, sequence: int) -> Iterator[Operation]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import threading
 from dataclasses import replace
 
 import pytest
 
+from support.strategies import example
 from zkdeployment.adapters.zookeeper import publishing
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.interventions import Interventions
@@ -29,6 +31,7 @@ from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, PublicationRequest, TreeChange
 from zkdeployment.model.stop import Stop
+from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.targets import compile_targets
 from zkdeployment.tree.diff import diff
@@ -227,6 +230,68 @@ def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_ver
     assert (store.published().revision, store.published().sequence) == ("two", 200)
     Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
     assert (store.published().revision, store.published().sequence) == (None, 200)
+
+
+def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, session, client):
+    assert (store.strategy(), store.published().strategy) == (None, None)
+    store.publish(publication(store, shop(1), "r1"))
+    assert client.exists("/zkdeployment/strategy") is None
+    assert not store.published().orders(store.cluster())
+    for revision, strategy in (("r2", example()), ("r3", ALL_HOSTS)):
+        made = writes(session)
+        store.publish(publication(store, shop(1), revision, strategy=strategy))
+        (operations,) = made
+        assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {one.path for one in operations}
+        assert store.strategy() == strategy
+        assert store.published().strategy == strategy.name
+        assert store.published().orders(store.cluster())
+    made = writes(session)
+    store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
+    assert "/zkdeployment/strategy" not in {one.path for one in made[0]}
+    store.publish(publication(store, shop(1), "r5"))
+    assert (store.strategy(), store.published().strategy) == (None, None)
+    assert client.get("/zkdeployment/strategy")[0] == b""
+
+
+def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_hand(store, session, client):
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    assert store.published().revision is None
+    assert store.published().orders(store.cluster())
+    client.set("/hosts", b'{"version": "r7"}')
+    assert not store.published().orders(store.cluster())
+    client.set("/hosts", b'{"version": null}')
+    assert not store.published().orders(store.cluster())
+
+
+def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", strategy=example()))
+    with Session(zookeeper) as doomed:
+        kill_at(doomed, 2, after=True)
+        with pytest.raises(Killed):
+            ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
+    assert (store.strategy(), store.published().strategy) == (example(), example().name)
+    store.publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
+    assert (store.strategy(), store.published().ordered) == (ALL_HOSTS, "two")
+
+
+def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
+    names = frozenset(hashlib.sha256(str(number).encode()).hexdigest() for number in range(20_000))
+    huge = Strategy("huge", (Group("g", critical=True, selectors=(Selector(names=names),)),))
+    with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .* bytes"):
+        store.publish(publication(store, shop(1), "r1", strategy=huge))
+    assert store.cluster() == Cluster(INITIAL)
+
+
+def test_a_strategy_that_somebody_damaged_is_an_error_and_replaced_by_the_next(store, client):
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    for damage in (b"rubbish", b"{}"):
+        client.set("/zkdeployment/strategy", damage)
+        with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .*sync --force"):
+            store.strategy()
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    assert store.strategy() == example()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
