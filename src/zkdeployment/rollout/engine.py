@@ -119,29 +119,64 @@ class Rollout:
         return Result.PARTIAL if failed or HostState.FAILURE in self.hosts.values() else Result.SUCCESS
 
 
-def begin(strategy: Strategy, hosts: Mapping[str, Facts]) -> Rollout:
-    """Return a rollout of a strategy over these hosts, by name, of which nothing was done yet."""
-    return Rollout(
-        strategy,
-        members={group.name: members(group, hosts) for group in strategy.groups},
-        hosts=dict.fromkeys(sorted(hosts), HostState.NOT_STARTED),
-        courses={group.name: Course() for group in strategy.groups},
+def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
+    """Return a rollout of a strategy over these hosts, by name, of which nothing was done yet.
+
+    Those that are ``successful`` have already what it brings.
+    """
+    return admit(
+        Rollout(
+            strategy,
+            members={group.name: frozenset() for group in strategy.groups},
+            hosts={},
+            courses={group.name: Course() for group in strategy.groups},
+        ),
+        hosts,
+        successful=successful,
+    )
+
+
+def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
+    """Return the rollout with further hosts, in those of the groups that no verdict was given on."""
+    came = dict.fromkeys(sorted(hosts), HostState.NOT_STARTED) | dict.fromkeys(
+        sorted(hosts.keys() & successful), HostState.SUCCESS
+    )
+    joined = {
+        group.name: rollout.members[group.name] | members(group, hosts)
+        for group in rollout.strategy.groups
+        if not rollout.courses[group.name].verdicts
+    }
+    return replace(rollout, members={**rollout.members, **joined}, hosts={**rollout.hosts, **came})
+
+
+def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
+    """Return the rollout without hosts that are none."""
+    return replace(
+        rollout,
+        members={name: found.difference(hosts) for name, found in rollout.members.items()},
+        hosts={name: state for name, state in rollout.hosts.items() if name not in hosts},
     )
 
 
 def next_task(rollout: Rollout) -> Task | None:
-    """Return what is to be done now: of the group that was begun, else of the first that is ready.
+    """Return what is to be done now; ``None`` is the end: every group has succeeded or failed."""
+    return next(ready_tasks(rollout), None)
 
-    ``None`` is the end: every group has succeeded or failed.
-    """
-    for name in (*rollout.order[-1:], *_ready(rollout)):
+
+def ready_tasks(rollout: Rollout) -> Iterator[Task]:
+    """Return what may be done now: of the group that was begun, else of each that is ready, to choose one."""
+    begun = [name for name in rollout.order[-1:] if rollout.courses[name].verdict is None]
+    for name in begun or _ready(rollout):
         course = rollout.courses[name]
         if course.verdict is None:
             phase = Phase.DEPLOY if Phase.PREPARE in course.verdicts else Phase.PREPARE
-            eligible = _RULES[phase].eligible
-            hosts = sorted(host for host in rollout.members[name] if rollout.hosts[host] is eligible)
-            return Task(name, phase, tuple(hosts))
-    return None
+            yield Task(name, phase, eligible_hosts(rollout, name, phase))
+
+
+def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
+    """Return the hosts of a group, sorted, that may be submitted to a phase."""
+    eligible = _RULES[phase].eligible
+    return tuple(sorted(host for host in rollout.members[group] if rollout.hosts[host] is eligible))
 
 
 def _ready(rollout: Rollout) -> Iterator[str]:
@@ -151,10 +186,10 @@ def _ready(rollout: Rollout) -> Iterator[str]:
             yield group.name
 
 
-def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, timed_out: bool = False) -> Rollout:
+def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, fault: str = "") -> Rollout:
     """Return the rollout after a task: its hosts that are not among the ``succeeded`` failed; the group is judged.
 
-    A phase that ``timed_out`` fails its group, whatever the criteria say.
+    A ``fault`` of the phase, such as that it took too long, fails its group, whatever the criteria say.
     """
     rule = _RULES[task.phase]
     good = frozenset(succeeded).intersection(task.hosts)
@@ -171,8 +206,8 @@ def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, timed_ou
             total=len(states),
         )
     )
-    if timed_out:
-        missed.insert(0, f"{len(task.hosts) - len(good)} of {len(task.hosts)} hosts did not end in time")
+    if fault:
+        missed.insert(0, fault)
 
     course = rollout.courses[task.group]
     verdicts = {**course.verdicts, task.phase: Verdict.FAILED if missed else Verdict.SUCCESS}

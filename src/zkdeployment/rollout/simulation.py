@@ -29,7 +29,8 @@ def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> 
         late = bool(task.hosts) and (task.group, task.phase) in faults.times_out
         failing = faults.prepare if task.phase is Phase.PREPARE else faults.deploy
         succeeded = frozenset() if late else frozenset(task.hosts) - failing
-        rollout = record(rollout, task, succeeded, timed_out=late)
+        fault = f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if late else ""
+        rollout = record(rollout, task, succeeded, fault=fault)
     return rollout
 
 

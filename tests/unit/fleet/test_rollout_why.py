@@ -71,12 +71,6 @@ def test_a_host_that_was_let_in_is_at_work_like_any_other():
     assert ask("ctl1", found).cause is Cause.WORKING
 
 
-def test_a_host_whose_grant_was_withdrawn_is_not_at_work():
-    found = at_work(through(running(), until="control-nodes"), granted=["ctl1"])
-    found = replace(found, withdrawn={"ctl1": Grant("control-nodes", None, "not in time")})
-    assert ask("ctl1", found).cause is Cause.ROLLOUT
-
-
 def test_a_paused_rollout_says_who_paused_it_and_why():
     paused = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 40)
     answer = ask("one1", replace(running(), paused=paused))

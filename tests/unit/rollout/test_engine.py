@@ -139,7 +139,7 @@ class TestRules:
 
     def test_hosts_that_ended_before_the_time_was_over_keep_their_success(self):
         rollout = begin(strategy(group("x", hosts="ab")), plain_hosts("ab"))
-        rollout = record(rollout, next_task(rollout), ["a"], timed_out=True)
+        rollout = record(rollout, next_task(rollout), ["a"], fault="too late")
         assert rollout.hosts == {"a": HostState.PREPARED, "b": HostState.FAILURE}
 
     def test_successes_outside_the_task_are_ignored(self):
@@ -183,7 +183,7 @@ def test_any_rollout_keeps_the_rules(any_strategy, data):
         submitted[task.phase] += task.hosts
         tasks.append(task)
         succeeded = data.draw(st.sets(st.sampled_from(task.hosts))) if task.hosts else set()
-        rollout = record(rollout, task, succeeded, timed_out=data.draw(st.booleans()))
+        rollout = record(rollout, task, succeeded, fault=data.draw(st.sampled_from(["", "too late"])))
     begun = [task.group for task in tasks]
     assert list(dict.fromkeys(begun)) == list(rollout.order)
     assert all(later not in begun[:place] or begun[place - 1] == later for place, later in enumerate(begun))

@@ -1,0 +1,194 @@
+"""A rollout that is under way as JSON, small enough for one node: hosts are listed once, all else counts them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.rollout.encoding import strategy_from_json, strategy_to_json
+from zkdeployment.rollout.engine import Course, HostState, Phase, Rollout, Task, Verdict
+from zkdeployment.rollout.running import Directive, Ending, Report, RolloutAct, Running, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+#: Each host's state is one letter.
+_LETTERS = {HostState.NOT_STARTED: "-", HostState.PREPARED: "p", HostState.SUCCESS: "s", HostState.FAILURE: "f"}
+_STATES = {letter: state for state, letter in _LETTERS.items()}
+
+
+def running_to_json(running: Running) -> dict[str, object]:
+    """Return all of it; equal rollouts give equal values."""
+    rollout = running.rollout
+    hosts = sorted(rollout.hosts)
+    numbers = {host: number for number, host in enumerate(hosts)}
+
+    def several(names: Iterable[str]) -> str:
+        return _ranges(sorted(numbers[name] for name in names))
+
+    return {
+        "sequence": running.sequence,
+        "attempt": running.attempt,
+        "revision": running.revision,
+        "strategy": strategy_to_json(rollout.strategy),
+        "hosts": hosts,
+        "states": "".join(_LETTERS[rollout.hosts[host]] for host in hosts),
+        "members": {name: several(found) for name, found in rollout.members.items()},
+        "courses": {name: _course_to_json(course, several) for name, course in rollout.courses.items()},
+        "order": list(rollout.order),
+        "begun": running.begun,
+        "stage": None if running.stage is None else _stage_to_json(running.stage, several),
+        "errors": dict(running.errors),
+        "absent": dict(running.absent),
+        "late": {host: phase.value for host, phase in running.late.items()},
+        "promoted": sorted(running.promoted),
+        "paused": None if running.paused is None else running.paused.to_json(),
+        "held": running.held,
+        "acts": [act_to_json(one) | {"number": one.number} for one in running.acts],
+        "taken": running.taken,
+        "waiting": running.waiting,
+        "ended": running.ended,
+        "ending": None if running.ending is None else running.ending.value,
+    }
+
+
+def running_from_json(value: object) -> Running:
+    """Read what ``running_to_json`` returned; raises ``ValueError`` for anything else."""
+    try:
+        return _running(value)
+    except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise ValueError(f"no valid rollout: {type(error).__name__}: {error}") from error
+
+
+def act_to_json(act: RolloutAct) -> dict[str, Any]:
+    """Return an operator's act without its number, which its node has in its name."""
+    return {**act.act.to_json(), "what": act.directive.value, "group": act.group}
+
+
+def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
+    """Read an operator's act; raises ``ValueError`` for what nobody can do."""
+    group = value.get("group")
+    return RolloutAct(
+        Directive(value.get("what")), Act.from_json(value), None if group is None else str(group), number
+    )
+
+
+def _running(value: Any) -> Running:
+    hosts: list[str] = [_text(host) for host in value["hosts"]]
+
+    def several(ranges: str) -> list[str]:
+        return [host for part in _parts(ranges) for host in hosts[part]]
+
+    revision = value["revision"]
+    if not is_revision(revision):
+        raise ValueError(f"no valid rollout: expected a revision, found {revision!r}")
+    rollout = Rollout(
+        strategy_from_json(value["strategy"]),
+        members={name: frozenset(several(found)) for name, found in value["members"].items()},
+        hosts={host: _STATES[letter] for host, letter in zip(hosts, value["states"], strict=True)},
+        courses={name: _course(found, several) for name, found in value["courses"].items()},
+        order=tuple(value["order"]),
+    )
+    return Running(
+        sequence=int(value["sequence"]),
+        attempt=int(value["attempt"]),
+        revision=revision,
+        rollout=rollout,
+        begun=float(value["begun"]),
+        stage=None if value["stage"] is None else _stage(value["stage"], several),
+        errors={host: _text(error) for host, error in value["errors"].items()},
+        absent={host: float(since) for host, since in value["absent"].items()},
+        late={host: Phase(phase) for host, phase in value["late"].items()},
+        promoted=frozenset(value["promoted"]),
+        paused=None if value["paused"] is None else Act.from_json(value["paused"]),
+        held=_number(value["held"]),
+        acts=tuple(act_from_json(one, int(one["number"])) for one in value["acts"]),
+        taken=int(value["taken"]),
+        waiting=_text(value["waiting"]),
+        ended=_number(value["ended"]),
+        ending=None if value["ending"] is None else Ending(value["ending"]),
+    )
+
+
+def _course_to_json(course: Course, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
+    return {
+        "verdicts": {phase.value: verdict.value for phase, verdict in course.verdicts.items()},
+        "sent": {phase.value: several(hosts) for phase, hosts in course.sent.items()},
+        "reason": course.reason,
+    }
+
+
+def _course(value: Any, several: Callable[[str], list[str]]) -> Course:
+    return Course(
+        verdicts={Phase(phase): Verdict(verdict) for phase, verdict in value["verdicts"].items()},
+        sent={Phase(phase): tuple(several(hosts)) for phase, hosts in value["sent"].items()},
+        reason=_text(value["reason"]),
+    )
+
+
+def _stage_to_json(stage: Stage, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
+    return {
+        "group": stage.task.group,
+        "phase": stage.task.phase.value,
+        "hosts": several(stage.task.hosts),
+        "begun": stage.begun,
+        "moved": stage.moved,
+        "baking": stage.baking,
+        "granted": [[when, several(hosts)] for when, hosts in _by_value(stage.granted)],
+        "reports": [[one.time, one.error, several(hosts)] for one, hosts in _by_value(stage.reports)],
+    }
+
+
+def _stage(value: Any, several: Callable[[str], list[str]]) -> Stage:
+    return Stage(
+        Task(value["group"], Phase(value["phase"]), tuple(several(value["hosts"]))),
+        begun=float(value["begun"]),
+        moved=float(value["moved"]),
+        baking=_number(value["baking"]),
+        granted={host: float(when) for when, hosts in value["granted"] for host in several(hosts)},
+        reports={
+            host: Report(float(when), None if error is None else _text(error))
+            for when, error, hosts in value["reports"]
+            for host in several(hosts)
+        },
+    )
+
+
+def _by_value(found: Mapping[str, Any]) -> Iterator[tuple[Any, list[str]]]:
+    """Group hosts by what they have in common: many were granted at the same moment."""
+    hosts: dict[Any, list[str]] = {}
+    for host, one in found.items():
+        hosts.setdefault(one, []).append(host)
+    return iter(sorted(hosts.items(), key=lambda item: min(item[1])))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return sorted numbers as text: ``0-3 7 9-12``."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def _parts(ranges: str) -> Iterator[slice]:
+    for part in ranges.split():
+        first, _, last = part.partition("-")
+        yield slice(int(first), int(last or first) + 1)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {value!r}")
+    return value
+
+
+def _number(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise TypeError(f"expected a number, found {value!r}")
+    return float(value)
