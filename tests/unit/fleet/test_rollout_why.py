@@ -12,7 +12,6 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.strategy import Pace
 from zkdeployment.rollout.engine import Phase
-from zkdeployment.rollout.running import Grant
 
 NOW = BEGUN + 100
 SHOW = "'zkdeployment rollout show' shows all groups"
