@@ -34,7 +34,7 @@ VERBS = {
     "status": ("status", "Show the fleet: version wanted, version had, state, error."),
     "stop": ("stop", "Stop the whole fleet."),
     "sync": ("sync", "Publish the tree from git to ZooKeeper."),
-    "tree": ("tree", "Show, read, compare, import and export the tree."),
+    "tree": ("tree", "Show, read, compare and change the tree."),
     "version": ("version", "Print the version of this program."),
     "why": ("why", "Say why a host is not at the cluster version."),
 }

@@ -14,6 +14,7 @@ from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.diff import describe, diff
+from zkdeployment.tree.edits import linking, removal
 from zkdeployment.tree.format import format_tree
 from zkdeployment.tree.layers import desired, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
@@ -21,7 +22,7 @@ from zkdeployment.tree.lint import lint
 from zkdeployment.tree.parse import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.model.cluster import Revision
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 _SESSION = 10.0
 _DIFFERENT = 4
 
+_dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print what would change and change nothing.")
+
 
 @click.group(name="tree")
 def command() -> None:
-    """Show, read, compare, import and export the tree.
+    """Show, read, compare and change the tree.
 
     \b
     Example:
@@ -114,7 +117,7 @@ def get(connection: str, path: str, name: str | None) -> None:
 
 @command.command(name="import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("-n", "--dry-run", is_flag=True, help="Print what would change and change nothing.")
+@_dry_run_option
 @zookeeper_options
 def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
     """Change the live tree to what FILEs (or directories) say, without a new version.
@@ -131,10 +134,49 @@ def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
     with Session(connection, session_timeout=_SESSION) as session:
         operations = Operations(session)
         live, change = _compare(operations, merged)
-        for line in describe(change, live.tree):
-            click.echo(line)
-        if not dry_run:
-            operations.import_tree(change, roles=lock_roles(merged.tree), versions=live.versions)
+        _make(operations, live, change, dry_run=dry_run, roles=lock_roles(merged.tree))
+
+
+@command.command()
+@click.argument("path")
+@_dry_run_option
+@zookeeper_options
+def rm(connection: str, path: str, dry_run: bool) -> None:
+    """Remove the live node at PATH and all below it, or the symbolic link at PATH, without a new version.
+
+    Refused where instances are registered. As after an import, what is live is then not what was published: the
+    next publication puts back what the tree's files have.
+
+    \b
+    Example:
+      zkdeployment tree rm --dry-run /shop/old
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        live = operations.live_tree()
+        _make(operations, live, removal(live, path), dry_run=dry_run)
+
+
+@command.command()
+@click.argument("target")
+@click.argument("link")
+@_dry_run_option
+@zookeeper_options
+def ln(connection: str, target: str, link: str, dry_run: bool) -> None:
+    """Make LINK a symbolic link to TARGET in the live tree, without a new version.
+
+    A LINK that ends with a slash gets TARGET's name. A link that is there already is changed. TARGET may be relative
+    to the node that holds the link; it must be there. As after an import, what is live is then not what was
+    published: the next publication puts back what the tree's files have.
+
+    \b
+    Example:
+      zkdeployment tree ln /databases/main /shop/web/database
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        live = operations.live_tree()
+        _make(operations, live, linking(live.tree, target, link), dry_run=dry_run)
 
 
 @command.command(name="diff")
@@ -181,6 +223,16 @@ def diff_(connection: str, files: tuple[str, ...], revision: str | None, output:
 def _compare(operations: Operations, merged: Merged) -> tuple[LiveTree, TreeChange]:
     live = operations.live_tree()
     return live, diff(live.tree, desired(live.tree, merged, pinned=live.pinned))
+
+
+def _make(
+    operations: Operations, live: LiveTree, change: TreeChange, *, dry_run: bool, roles: Collection[str] = ()
+) -> None:
+    """Say what a change by hand does to the live tree, and do it."""
+    for line in describe(change, live.tree):
+        click.echo(line)
+    if not dry_run:
+        operations.import_tree(change, roles=roles, versions=live.versions)
 
 
 def _parsed(files: Iterable[str]) -> Tree:

@@ -224,6 +224,37 @@ def test_nodes_with_ephemeral_nodes_below_them_are_not_trimmed(run, files, clien
     assert client.exists("/databases/main/a:1")
 
 
+@pytest.mark.usefixtures("imported")
+def test_a_link_is_made_followed_and_removed_again(run, client):
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    assert run("ln", "--dry-run", "/databases/main", "/shop/")[:2] == (
+        0,
+        "/shop add link main -> /databases/main\n",
+    )
+    assert run("get", "/shop/main", "size")[0] == 1
+    assert run("ln", "/databases/main", "/shop/")[0] == 0
+    assert run("get", "/shop/main", "size")[1] == "7\n"
+    assert json.loads(client.get("/zkdeployment/targets")[0])["version"] is None
+    assert run("rm", "/shop/main")[0] == 0
+    assert run("get", "/shop/main", "size")[0] == 1
+    assert run("get", "/databases/main", "size")[1] == "7\n"
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_node_is_removed_with_all_below_it_unless_instances_are_registered_there(run, client):
+    client.create("/shop/web/app1:80", ephemeral=True)
+    code, _, err = run("rm", "/shop")
+    assert (code, err) == (3, "zkdeployment: instances are registered below /shop; end them first\n")
+    assert run("rm", "/hosts")[0] == 3
+    client.delete("/shop/web/app1:80")
+    assert run("rm", "-n", "/shop/web")[1] == (
+        "delete /shop/web\ndelete /shop/web/deploy\ndelete /shop/web/deploy/1\n"
+    )
+    assert client.exists("/shop/web/deploy/1")
+    assert run("rm", "/shop/web")[0] == 0
+    assert client.get_children("/shop") == []
+
+
 def test_no_zookeeper_is_exit_code_7(capsys):
     with pytest.raises(SystemExit) as end:
         main(["tree", "get", "-z", "127.0.0.1:1", "/a"])
