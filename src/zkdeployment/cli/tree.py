@@ -165,9 +165,9 @@ def rm(connection: str, path: str, dry_run: bool) -> None:
 def ln(connection: str, target: str, link: str, dry_run: bool) -> None:
     """Make LINK a symbolic link to TARGET in the live tree, without a new version.
 
-    A LINK that ends with a slash gets TARGET's name. A link that is there already is changed. TARGET may be relative
-    to the node that holds the link; it must be there. As after an import, what is live is then not what was
-    published: the next publication puts back what the tree's files have.
+    A LINK that ends with a slash gets TARGET's name. A link that is there already is changed. TARGET may be
+    relative to the node that holds the link; it must be there. As after an import, what is live is then not what
+    was published: the next publication puts back what the tree's files have.
 
     \b
     Example:
