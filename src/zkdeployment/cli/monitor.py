@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.contention import read_locks
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.reports import read_report
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.options import find_connection
+from zkdeployment.cli.options import find_connection, named_configuration
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.convergence import fleet_health
@@ -161,7 +161,7 @@ def command(
         """Return a verdict also where nothing could be read."""
         try:
             if cluster:
-                return _judge_fleet(find_connection(zookeeper, config), limits, timeout)
+                return _judge_fleet(find_connection(zookeeper, config or named_configuration()), limits, timeout)
             return _judge_host(config, zookeeper, limits, timeout)
         except UnreachableError as unreachable:
             return HealthVerdict(Health.CRITICAL, one_line(unreachable))

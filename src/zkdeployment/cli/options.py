@@ -72,6 +72,12 @@ def find_connection(zookeeper: str | None, config: Path | None) -> str:
     return _DEFAULT_CONNECTION
 
 
+def named_configuration() -> Path | None:
+    """Return the configuration that ``ZKDEPLOYMENT_CONFIG`` names, for verbs without ``--config``."""
+    named = os.environ.get("ZKDEPLOYMENT_CONFIG")
+    return Path(named) if named else None
+
+
 def configured_revision(
     config: Path | None, name: Revision | None = None
 ) -> tuple[Revision, Sequence[SourceFile]]:

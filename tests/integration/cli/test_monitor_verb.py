@@ -170,9 +170,11 @@ class TestCluster:
         assert "1 host behind r2 for" in line
         assert "slowest: h1.example.com (not begun)" in line
 
-    def test_zookeeper_is_found_as_by_other_verbs(self, config, client):
+    def test_zookeeper_is_found_as_by_other_verbs(self, config, client, monkeypatch):
         register(client, "r1")
         assert check("--cluster", config)[0] == 0
+        monkeypatch.setenv("ZKDEPLOYMENT_CONFIG", str(config))
+        assert check("--cluster")[0] == 0
 
     def test_zookeeper_out_of_reach_is_critical(self):
         code, line = check("--cluster", "-z", "127.0.0.1:1")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.nodes import check_path, encode
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete
-from zkdeployment.errors import ConfigurationError, ConflictError, UnreachableError
+from zkdeployment.errors import ConfigurationError, ConflictError, RefusedError, UnreachableError
+from zkdeployment.model.names import RESERVED
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.tree import Properties
 
@@ -31,20 +33,20 @@ class Provider:
         self._registered: str | None = None
 
     def check(self) -> None:
-        """Raise ``LinkError`` if there is no node at the path."""
-        resolve(lookup(self._session), self._path)
+        """Raise ``LinkError`` if there is no node at the path, ``RefusedError`` if no instance may be there."""
+        self._look(self._find())
 
     def register(self, properties: Properties) -> str:
         """Have the node in this session, and return its path.
 
         To be called again whenever the session may have changed. A node that another session left (the instance
         before, which did not end well) is replaced: only one can be at an address. Raises ``LinkError`` if there
-        is no node at the path.
+        is no node at the path, ``RefusedError`` if no instance may be there.
         """
-        path = f"{resolve(lookup(self._session), self._path)}/{self._address}"
+        path = self._find()
         data = encode(properties)
         for _ in range(_ATTEMPTS):
-            node = self._session.get(path)
+            node = self._look(path)
             self._registered = path
             if node is not None and node.owner == self._session.id and node.data == data:
                 return path
@@ -53,6 +55,20 @@ class Provider:
                 self._session.commit(*([create] if node is None else [Delete(path, node.version), create]))
                 return path
         raise ConflictError(f"cannot register {path}: somebody else registers it all the time")
+
+    def _find(self) -> str:
+        """Return where the instance is to be registered."""
+        parent = resolve(lookup(self._session), self._path)
+        if not parent or parent.split("/")[1] in RESERVED:
+            raise RefusedError(f"nothing may be registered under {parent or '/'}; expected a node of the tree")
+        return f"{parent}/{self._address}"
+
+    def _look(self, path: str) -> Node | None:
+        """Read what is registered there."""
+        node = self._session.get(path)
+        if node is not None and not node.owner:
+            raise RefusedError(f"{path} is a node of the tree: an instance must not take its place")
+        return node
 
     def unregister(self) -> None:
         """Remove the node now, before the session ends."""
