@@ -107,7 +107,7 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
     ("argv", "code", "message"),
     [
         (("/nowhere", "app1:80"), 1, "there is no node /nowhere"),
-        (("/hosts", "h9"), 3, "nothing may be registered under /hosts"),
+        (("/zookeeper", "h9"), 3, "nothing may be registered under /zookeeper"),
         (("/", "h9"), 3, "nothing may be registered under /"),
         (("/shop/web", "providers"), 3, "/shop/web/providers is a node of the tree"),
         ((PATH, "app/80"), 2, "is not an address"),
