@@ -19,6 +19,7 @@ PATH = "/shop/web/providers"
 @pytest.fixture
 def provide(zookeeper, client):
     client.create(PATH, makepath=True)
+    client.create("/hosts")
     client.create("/alias", b'{"web ->": "/shop/web"}')
     started = []
 
@@ -107,7 +108,7 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
     ("argv", "code", "message"),
     [
         (("/nowhere", "app1:80"), 1, "there is no node /nowhere"),
-        (("/zookeeper", "h9"), 3, "nothing may be registered under /zookeeper"),
+        (("/hosts", "h9"), 3, "nothing may be registered under /hosts"),
         (("/", "h9"), 3, "nothing may be registered under /"),
         (("/shop/web", "providers"), 3, "/shop/web/providers is a node of the tree"),
         ((PATH, "app/80"), 2, "is not an address"),
