@@ -54,11 +54,26 @@ def rollout_path(rollout: str) -> str:
     return f"{ROLLOUTS}/{rollout}"
 
 
+def grants_path(rollout: str) -> str:
+    """Return the node above all grants."""
+    return f"{rollout_path(rollout)}/grants"
+
+
+def reports_path(rollout: str) -> str:
+    """Return the node above all reports."""
+    return f"{rollout_path(rollout)}/reports"
+
+
+def acts_path(rollout: str) -> str:
+    """Return the node above operators' acts: ``act-NNNNNNNNNN``."""
+    return f"{rollout_path(rollout)}/acts"
+
+
 def grant_path(rollout: str, host_id: str) -> str:
     """Return the node that says what a host may enter."""
-    return f"{rollout_path(rollout)}/grants/{quote(host_id, safe='')}"
+    return f"{grants_path(rollout)}/{quote(host_id, safe='')}"
 
 
 def report_path(rollout: str, phase: str, host_id: str) -> str:
     """Return the node in which a host says how a phase went."""
-    return f"{rollout_path(rollout)}/reports/{phase}:{quote(host_id, safe='')}"
+    return f"{reports_path(rollout)}/{phase}:{quote(host_id, safe='')}"

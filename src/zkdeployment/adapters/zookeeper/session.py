@@ -67,10 +67,13 @@ class Session(Connection):
         answer = self._read(path, lambda: self._client.get_async(path))
         return None if answer is None else Node.read(answer)
 
-    def children(self, path: str) -> list[str] | None:
-        """Read the names of a node's children, sorted; ``None`` if there is no such node."""
+    def children(self, path: str, watch: Callable[[object], None] | None = None) -> list[str] | None:
+        """Read the names of a node's children, sorted; ``None`` if there is no such node.
+
+        Calls ``watch`` (which must not block) once when they change.
+        """
         check_path(path)
-        names = self._read(path, lambda: self._client.get_children_async(path))
+        names = self._read(path, lambda: self._client.get_children_async(path, watch=watch))
         return None if names is None else sorted(names)
 
     def exists(self, path: str, watch: Callable[[object], None]) -> bool:

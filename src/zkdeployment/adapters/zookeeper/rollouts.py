@@ -1,0 +1,99 @@
+"""Rollouts as they are kept: the state, what hosts may enter, what they report, what operators ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.locks import contenders
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Grant, Report
+from zkdeployment.rollout.state import running_from_json, running_to_json
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.nodes import Node
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.rollout.running import Running
+
+
+def read_current(session: Session) -> str | None:
+    """Return the id of the newest rollout; ``None`` where there never was one."""
+    return current_id(session.get(paths.ROLLOUTS))
+
+
+def current_id(rollouts: Node | None) -> str | None:
+    """Return which rollout the node above all names as the newest."""
+    current = None if rollouts is None else rollouts.properties.get("current")
+    return current if isinstance(current, str) and current else None
+
+
+def read_running(session: Session, rollout: str | None = None) -> Running | None:
+    """Read a rollout (default: the newest); ``None`` if there is none.
+
+    Raises ``ZkdeploymentError`` for what makes no sense.
+    """
+    found = rollout or read_current(session)
+    node = None if found is None else session.get(paths.rollout_path(found))
+    return None if node is None else decode_running(node.data)
+
+
+def read_leader(session: Session) -> str | None:
+    """Say which coordinator leads: ``NAME (process PID)``; ``None`` if none runs."""
+    found = contenders(session, paths.COORDINATORS)
+    return found[0].identity if found else None
+
+
+def encode_running(running: Running) -> bytes:
+    """Return the data of a rollout's node; where it would be too large, errors are cut short."""
+    value = running_to_json(running)
+    data = pack(value)
+    if len(data) > NODE_LIMIT:
+        data = pack(value | {"errors": {host: error[:20] for host, error in running.errors.items()}})
+    return data
+
+
+def decode_running(data: bytes) -> Running:
+    """Read the data of a rollout's node; raises ``ZkdeploymentError`` for what makes no sense."""
+    try:
+        return running_from_json(unpack(data))
+    except ValueError as error:
+        raise ZkdeploymentError(
+            f"{paths.ROLLOUTS} has a rollout that cannot be read: {error}; the next publication begins another"
+        ) from error
+
+
+def encode_grant(grant: Grant) -> bytes:
+    """Return the data of a grant's node."""
+    phase = None if grant.phase is None else grant.phase.value
+    return encode({"phase": phase, "group": grant.group, "reason": grant.reason})
+
+
+def decode_grant(node: Node) -> Grant:
+    """Read a grant; what makes no sense lets nobody in."""
+    found = node.properties
+    try:
+        phase = None if found.get("phase") is None else Phase(found.get("phase"))
+    except ValueError:
+        return Grant("", None, "the grant cannot be read")
+    return Grant(str(found.get("group", "")), phase, str(found.get("reason", "")))
+
+
+def encode_report(report: Report) -> bytes:
+    """Return the data of a report's node."""
+    return encode({"error": report.error, "time": report.time})
+
+
+def decode_report(node: Node) -> Report:
+    """Read a report; what makes no sense is a failure."""
+    found = node.properties
+    if "error" not in found:
+        return Report(node.modified, "its report cannot be read")
+    error, time = found["error"], found.get("time")
+    return Report(
+        time=float(time) if isinstance(time, int | float) else node.modified,
+        error=None if error is None else str(error),
+    )
