@@ -19,10 +19,11 @@ from zkdeployment.adapters.git_command import (
     GitTimeoutError,
     last_words,
 )
+from zkdeployment.adapters.git_commits import Commit, ask, read
 from zkdeployment.adapters.git_files import read_files, revision_files
 from zkdeployment.adapters.git_signatures import check_signature
 from zkdeployment.adapters.retrying import persist
-from zkdeployment.adapters.tree_files import ATTEMPTS, shorten
+from zkdeployment.adapters.tree_files import ATTEMPTS
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.origin import Origin
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
+
+#: How many commits are remembered: the published one and the tip come back every time.
+_REMEMBERED = 4
 
 #: The file in a mirror that says that it is one, and of what.
 _MARK = "zkdeployment-mirror"
@@ -58,25 +62,23 @@ class GitSource:
     gap: float = field(default=3, kw_only=True)
     now: Callable[[], float] = field(default=time.time, kw_only=True)
     #: Commits that the mirror has: one run of git for each is enough.
-    _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fetch(self) -> Revision:
         """Bring the mirror up to date and return the branch's tip."""
-        tip = persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
-        self._known.add(str(tip))
-        return tip
+        return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
         """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
         git, commit = self._find(revision)
-        self._verify(git, commit)
+        self._verify(git, commit.id)
         try:
-            return read_files(git, f"{commit}^{{tree}}", commit)
+            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
         except GitTimeoutError:
             raise
         except GitError:
             self._remake()
-            return read_files(git, f"{commit}^{{tree}}", commit)
+            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
 
     def origin(self, revision: Revision) -> Origin:
         """Say who committed a revision that was fetched, what for and when, and who signed it.
@@ -84,15 +86,11 @@ class GitSource:
         Without a signer it is not signed as it has to be, or does not have to be.
         """
         git, commit = self._find(revision)
-        form = "--format=%an <%ae>%n%ct%n%s"
-        log = ("log", "-1", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", form)
-        told = git.run(*log, "--end-of-options", commit).check().output.decode("utf-8", "replace")
-        author, date, subject = told.split("\n", 2)
         try:
-            signer = self._verify(git, commit)
+            signer = self._verify(git, commit.id)
         except SourceError:
             signer = None  # whoever asks for the files is told why
-        return Origin(shorten(author), shorten(subject.strip()), float(date), signer)
+        return Origin(commit.author, commit.subject, commit.time, signer)
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
@@ -100,25 +98,34 @@ class GitSource:
         A commit that the repository does not know (any more) is nobody's ancestor.
         """
         git, commit = self._find(revision)
-        if not is_commit(str(ancestor)) or not self._knows(git, str(ancestor)):
+        if ancestor in (commit.id, *commit.parents):
+            return True  # as almost always
+        if not is_commit(str(ancestor)) or self._read(git, str(ancestor)) is None:
             return False
-        answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit)
+        answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit.id)
         return answer.status != 1 and bool(answer.check())
 
-    def _find(self, revision: Revision) -> tuple[Git, str]:
+    def _find(self, revision: Revision) -> tuple[Git, Commit]:
         """Return the mirror and a commit that it has."""
-        git, commit = self._mirror(self._directory, alone=True), str(revision)
-        if not self._knows(git, commit):
-            raise SourceError(f"{self._shown} has no revision {commit}, as far as it was fetched")
+        git = self._mirror(self._directory, alone=True)
+        commit = self._read(git, str(revision))
+        if commit is None:
+            raise SourceError(f"{self._shown} has no revision {revision}, as far as it was fetched")
         return git, commit
 
-    def _knows(self, git: Git, commit: str) -> bool:
-        if (
-            commit not in self._known
-            and not git.run("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}").status
-        ):
-            self._known.add(commit)
-        return commit in self._known
+    def _read(self, git: Git, name: str) -> Commit | None:
+        """Read the commit of this id; ``None`` if the mirror does not have it."""
+        if name not in self._known:
+            answer = ask(git, name)
+            if answer.status:
+                return None
+            self._remember(read(answer))
+        return self._known.get(name)
+
+    def _remember(self, commit: Commit) -> None:
+        for old in list(self._known)[: 1 - _REMEMBERED]:
+            del self._known[old]
+        self._known[commit.id] = commit
 
     def _verify(self, git: Git, commit: str) -> str | None:
         """Return who signed a commit, if that matters; raises ``SourceError`` unless it is somebody allowed."""
@@ -153,7 +160,9 @@ class GitSource:
         words = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
         git = self._mirror(directory)
         git.run("fetch", "--quiet", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
-        return git.run("rev-parse", "--verify", "--end-of-options", f"{_TIP}^{{commit}}").check().text
+        tip = read(ask(self._mirror(directory, alone=True), _TIP))
+        self._remember(tip)
+        return tip.id
 
     def _remake(self) -> Revision:
         """Make a mirror beside the old one, then take its place; nothing is lost if that fails."""

@@ -135,9 +135,8 @@ class Git:
         return Answer(words[0], status, output, without_passwords(said))
 
     def _prefix(self) -> list[str]:
-        if self.inherit:
-            return []
-        return ["env", *(word for name in _OF_ANOTHER_REPOSITORY for word in ("-u", name))]
+        foreign = () if self.inherit else [name for name in _OF_ANOTHER_REPOSITORY if name in os.environ]
+        return ["env", *(word for name in foreign for word in ("-u", name))] if foreign else []
 
     def _environment(self) -> dict[str, str]:
         environment = _ENVIRONMENT | dict(self.variables)
