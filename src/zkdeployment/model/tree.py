@@ -33,14 +33,15 @@ class Tree:
     properties are; order does not count.
     """
 
-    __slots__ = ("_children", "nodes")
+    __slots__ = ("_children", "_tops", "nodes")
 
     def __init__(self, nodes: Mapping[str, Properties]) -> None:
         self.nodes = nodes
         self._children: dict[str, list[str]] | None = None
+        self._tops: tuple[str, ...] | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tree) and self.nodes == other.nodes
+        return self is other or (isinstance(other, Tree) and self.nodes == other.nodes)
 
     def __hash__(self) -> int:
         return hash(frozenset(self.nodes))
@@ -56,6 +57,13 @@ class Tree:
 
     def __contains__(self, path: object) -> bool:
         return path in self.nodes
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        """The paths of the top-level nodes."""
+        if self._tops is None:
+            self._tops = tuple(path for path in self.nodes if path.rfind("/") == 0)
+        return self._tops
 
     def properties(self, path: str) -> Properties | None:
         """Return the properties of a node as they are written, or ``None`` if there is no such node."""

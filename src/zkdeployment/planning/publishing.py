@@ -13,7 +13,7 @@ from zkdeployment.model.publication import LiveTree, Publication, Published
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets import compile_targets, host_problems
 from zkdeployment.tree.diff import describe, diff
-from zkdeployment.tree.layers import below, desired, lock_roles, tops, without_reserved
+from zkdeployment.tree.layers import below, desired, lock_roles, without_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -177,7 +177,7 @@ def _draft(
         published=standing.published,
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
-        managed=frozenset(tops(without_reserved(reviewed.linted.merged.base))) | known - change.delete,
+        managed=frozenset(without_reserved(reviewed.linted.merged.base).tops) | known - change.delete,
     )
     affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))
     warnings = [problem for problem in reviewed.problems if problem.severity is Severity.WARNING]
@@ -190,7 +190,7 @@ def _draft(
 
 def _is_exact(tree: Tree, text: Tree) -> bool:
     """Whether a tree has in the text's top-level nodes just what the text has."""
-    return tree == text or below(tree, tops(text)) == text
+    return tree == text or below(tree, text.tops) == text
 
 
 def _forsaken(text: Tree, targets: Targets, left: Collection[str]) -> Iterator[Problem]:

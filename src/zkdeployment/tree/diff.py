@@ -23,15 +23,15 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 def diff(old: Tree, new: Tree) -> TreeChange:
     """Return what turns ``old`` into ``new``."""
     before, after = old.nodes, new.nodes
-    return TreeChange(
-        create={path: properties for path, properties in after.items() if path not in before},
-        update={
-            path: properties
-            for path, properties in after.items()
-            if path in before and not same(before[path], properties)
-        },
-        delete=frozenset(path for path in before if path not in after),
-    )
+    create: dict[str, Properties] = {}
+    update: dict[str, Properties] = {}
+    for path, properties in after.items():
+        was = before.get(path)
+        if was is None:
+            create[path] = properties
+        elif (was or properties) and not same(was, properties):  # most nodes have no properties at all
+            update[path] = properties
+    return TreeChange(create, update, frozenset(before.keys() - after.keys()))
 
 
 def apply(tree: Tree, change: TreeChange) -> Tree:

@@ -86,24 +86,25 @@ def desired(
     what is live; all others stay but for the ``pruned``. ``pinned`` nodes (with ephemeral ones below) cannot be
     deleted: they stay with the properties they have. Reserved top-level nodes are left out.
     """
-    managed = {path[1:] for path in (*tops(merged.base), *pruned)} | RESERVED
-    others = {path[1:] for path in tops(live)} - managed
+    managed = {path[1:] for path in (*merged.base.tops, *pruned)} | RESERVED
+    others = {path[1:] for path in live.tops} - managed
     keep = {path for path in pinned if path in live.nodes and _top(path) not in RESERVED}
     for path in list(keep):
         above = parent_path(path)
         while above and above not in keep:
             keep.add(above)
             above = parent_path(above)
-    nodes = {}
+    base, layer = without_reserved(merged.base), without_reserved(merged.layer)
     if keep or others:  # else nothing but what the files say, as almost always
-        nodes = {path: found for path, found in live.nodes.items() if path in keep or _top(path) not in managed}
-    nodes.update(without_reserved(merged.base).nodes)
-    return overlay(Tree(nodes), without_reserved(merged.layer))
+        kept = {path: found for path, found in live.nodes.items() if path in keep or _top(path) not in managed}
+        base = Tree({**kept, **base.nodes})
+    return overlay(base, layer)
 
 
 def without_reserved(tree: Tree) -> Tree:
     """Return a tree without the reserved top-level nodes."""
-    return Tree(_without(tree.nodes, {f"/{name}" for name in RESERVED}))
+    kept = _without(tree.nodes, {f"/{name}" for name in RESERVED})
+    return tree if kept is tree.nodes else Tree(kept)
 
 
 def below(tree: Tree, tops: Collection[str]) -> Tree:
@@ -111,13 +112,10 @@ def below(tree: Tree, tops: Collection[str]) -> Tree:
     return Tree({path: found for path, found in tree.nodes.items() if f"/{_top(path)}" in tops})
 
 
-def tops(tree: Tree) -> list[str]:
-    """Return the paths of the top-level nodes."""
-    return [path for path in tree.nodes if path.rfind("/") == 0]
-
-
 def lock_roles(tree: Tree) -> frozenset[str]:
     """Return the roles that need a node under ``/role-locks``: those with a controller, or with a bare node."""
+    if "/roles" not in tree and "/role-locks" not in tree:
+        return frozenset()
     return frozenset(
         node_name(path)
         for path in tree.nodes
@@ -153,7 +151,7 @@ class _Positions(Mapping[str, FilePlace]):
 
 def _twice(file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[str, FilePlace]) -> list[Problem]:
     found = []
-    for path in tops(file.tree):
+    for path in file.tree.tops:
         if path in base:
             first, line, _ = positions[path]
             at, column = file.positions[path]

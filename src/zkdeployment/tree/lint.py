@@ -9,7 +9,7 @@ from zkdeployment.errors import LinkError
 from zkdeployment.model.names import RESERVED, Kind, name_problem
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
-from zkdeployment.tree.layers import FilePlace, Merged, merge, tops
+from zkdeployment.tree.layers import FilePlace, Merged, merge
 from zkdeployment.tree.links import MissingError, property_value, resolve
 from zkdeployment.tree.parse import parse_bytes
 from zkdeployment.tree.suspicions import suspicions
@@ -84,7 +84,7 @@ def sort_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _reserved_problems(file: ParsedFile) -> Iterator[Problem]:
-    for top in tops(file.tree):
+    for top in file.tree.tops:
         if top == "/role-locks":
             yield from _role_lock_problems(file)
         elif top[1:] in RESERVED:
@@ -117,7 +117,7 @@ def _link_problems(merged: Merged, damaged: frozenset[str]) -> Iterator[Problem]
     ``.zk`` files it is an error, elsewhere it may be live. Nodes that have problems of their own are not held
     against the links that lead to them.
     """
-    managed = frozenset(tops(merged.base))
+    managed = frozenset(merged.base.tops)
     for (path, name), place in merged.links.items():
         try:
             _follow(merged.tree, path, name)
