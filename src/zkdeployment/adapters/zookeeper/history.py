@@ -62,7 +62,7 @@ def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> N
         for path in older[:surplus][:_DROPPED]:
             _drop(session, path)
         recent = older[surplus:][-_RECENT:]
-        for path, names in zip(recent, session.children_many(recent), strict=True):
+        for path, names in zip(recent, session.look((), recent)[1], strict=True):
             if names:
                 _fold(session, path, names)
     except ZkdeploymentError as error:

@@ -73,8 +73,9 @@ class ContenderLock:
     def try_acquire(self) -> bool:
         """Take it if it is free; leave no contender behind if it is not."""
         try:
-            if self._tried or not _queue(self._session, self._directory):
-                self._join()
+            names = self._session.children(self._directory)
+            if self._tried or not queued(names or ()):
+                self._join(there=names is not None)
                 if self._predecessor() is None:
                     return True
         except LockLostError as error:
@@ -133,15 +134,19 @@ class ContenderLock:
         found = contenders(self._session, self._directory)
         return found[0].identity if found else None
 
-    def _join(self) -> None:
-        """Have a contender in the queue, only one, also when an earlier answer got lost."""
+    def _join(self, *, there: bool = False) -> None:
+        """Have a contender in the queue, only one, also when an earlier answer got lost.
+
+        ``there``: the directory is known to be there.
+        """
         if self._node is not None:
             return
         if self._tried:
             self._node = self._find()
             if self._node is not None:
                 return
-        self._session.ensure(self._directory)
+        if not there:
+            self._session.ensure(self._directory)
         self._session_id = self._session.id
         self._tried = True
         made = self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)

@@ -17,7 +17,6 @@ from zkdeployment.adapters.zookeeper.publishing import (
 )
 from zkdeployment.adapters.zookeeper.reports import write_report
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
-from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.errors import ConflictError
@@ -69,8 +68,8 @@ class ZooKeeperPublications:
 
     def published(self) -> Published:
         """Read what the last publication left behind."""
-        targets, managed = self._session.get_many([paths.TARGETS, paths.MANAGED])
-        return published(targets, managed, self._session.children("/") or ())
+        (targets, managed), (tops,) = self._session.look([paths.TARGETS, paths.MANAGED], ["/"])
+        return published(targets, managed, tops or ())
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
@@ -98,7 +97,6 @@ class ZooKeeperPublications:
         Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
         mark stands and the next publication finishes the work. ``TreeError`` if a node is too large for ZooKeeper.
         """
-        make_skeleton(self._session)
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
         situation = read_situation(self._session, publication.touched)
         found = Cluster.from_properties(situation.hosts.properties)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.compiled import encode_targets, node_paths
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
+from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.strategies import encode_strategy
 from zkdeployment.adapters.zookeeper.transactions import (
     ANY_VERSION,
@@ -78,27 +79,29 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
 
 
 def read_situation(session: Session, touched: Collection[str] | None) -> Situation:
-    """Read it, with these targets (``None``: all); raises ``ConflictError`` unless the skeleton is there."""
-    hosts, targets, managed, strategy = session.get_many(
-        [paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.STRATEGY]
-    )
+    """Read it, with these targets (``None``: all); makes what is missing of the skeleton first."""
+    known = [] if touched is None else node_paths(touched)
+    wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.STOPS, paths.HISTORY]
+    nodes, (role_locks, stops, history) = session.look(wanted, listed)
+    if None in nodes[: len(paths.SKELETON)]:
+        make_skeleton(session)
+        nodes, (role_locks, stops, history) = session.look(wanted, listed)
+    found = dict(zip(wanted, nodes, strict=True))
+    if touched is None:
+        known = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
+        found |= dict(zip(known, session.get_many(known), strict=True))
+    hosts, targets, managed = found[paths.HOSTS], found[paths.TARGETS], found[paths.MANAGED]
     if hosts is None or targets is None or managed is None:
         raise ConflictError("somebody deletes the nodes that zkdeployment needs")
-    if touched is None:
-        names = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
-    else:
-        names = node_paths(touched)
-    nodes = session.get_many(names)
-    role_locks, stops, history = session.children_many([paths.ROLE_LOCKS, paths.STOPS, paths.HISTORY])
     return Situation(
         hosts=hosts,
         targets=targets,
         managed=managed,
-        compiled={name: node for name, node in zip(names, nodes, strict=True) if node is not None},
+        compiled={path: node for path in known if (node := found[path]) is not None},
         role_locks=frozenset(role_locks or ()),
         stops=tuple(stops or ()),
         recorded=tuple(paths.sequences(history or ())),
-        strategy=strategy,
+        strategy=found[paths.STRATEGY],
     )
 
 

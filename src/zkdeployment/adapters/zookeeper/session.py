@@ -26,7 +26,7 @@ from zkdeployment.errors import (
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a
 #: socket pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
@@ -90,10 +90,18 @@ class Session(Connection):
         seen, found = self._read_many([Read(check_path(path)) for path in paths])
         return seen, [None if answer is None else Node.read(answer) for answer in found]
 
-    def children_many(self, paths: Iterable[str]) -> list[list[str] | None]:
-        """Read the names of several nodes' children, each sorted, in one pipelined round, in this order."""
-        _, found = self._read_many([Read(check_path(path), children=True) for path in paths])
-        return [None if names is None else sorted(names) for names in found]
+    def look(
+        self, nodes: Sequence[str], children: Sequence[str]
+    ) -> tuple[list[Node | None], list[list[str] | None]]:
+        """Read nodes, and of others the names of their children, sorted, in one pipelined round, in this order."""
+        _, found = self._read_many(
+            [Read(check_path(path)) for path in nodes]
+            + [Read(check_path(path), children=True) for path in children]
+        )
+        return (
+            [None if answer is None else Node.read(answer) for answer in found[: len(nodes)]],
+            [None if names is None else sorted(names) for names in found[len(nodes) :]],
+        )
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         """Send many reads, some at a time, and give each with kazoo's answer (``None``: no such node).
