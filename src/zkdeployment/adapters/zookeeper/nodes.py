@@ -78,6 +78,11 @@ def check_path(path: str) -> str:
     raise ConfigurationError(f"{shown!a} is not the path of a node: it {problem}")
 
 
+def under(chroot: str, path: str) -> str:
+    """Return a path as the server has it, which knows of no chroot."""
+    return chroot + path if path != "/" else chroot or path
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node as read: data and what ZooKeeper keeps about it.

@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
     Delete,
     Operation,
     Set,
-    check_sizes,
+    check_data,
     size,
 )
 from zkdeployment.errors import ConflictError
@@ -118,8 +118,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
         *_target_operations(publication, situation),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - situation.role_locks)),
     ]
-    for operation in [*work, *_strategy_operations(publication, situation)]:
-        check_sizes([operation])
+    check_data([*work, *_strategy_operations(publication, situation)])
     hosts, targets = situation.hosts.version, situation.targets.version
     whole = [*work, *_closing(publication, situation, hosts, targets)]
     if _fits(whole):
@@ -150,8 +149,7 @@ def import_transactions(
     sent to a version read the tree itself.
     """
     work = list(_tree_operations(change, versions))
-    for operation in work:
-        check_sizes([operation])
+    check_data(work)
     if targets is not None:
         work.insert(0, _invalidation(targets))
     return _chunks(work)

@@ -20,6 +20,8 @@ from kazoo.protocol.serialization import (
 )
 from kazoo.protocol.states import ZnodeStat
 
+from zkdeployment.adapters.zookeeper.nodes import under
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,8 +56,7 @@ def send_together(client: Any, reads: Sequence[Read]) -> Any:
 
 
 def _request(chroot: str, read: Read) -> GetData | GetChildren:
-    path = chroot + read.path if read.path != "/" else chroot or "/"
-    return (GetChildren if read.children else GetData)(path, None)
+    return (GetChildren if read.children else GetData)(under(chroot, read.path), None)
 
 
 @dataclass(frozen=True, slots=True)

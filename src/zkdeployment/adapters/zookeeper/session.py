@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kazoo import exceptions
 from kazoo.retry import RetryFailedError
 
-from zkdeployment.adapters.zookeeper import transactions
 from zkdeployment.adapters.zookeeper.connection import Connection
 from zkdeployment.adapters.zookeeper.nodes import Node, check_path
 from zkdeployment.adapters.zookeeper.reads import Read, send_each, send_together
-from zkdeployment.adapters.zookeeper.transactions import Create, Operation, TransactionError
+from zkdeployment.adapters.zookeeper.transactions import (
+    Create,
+    Operation,
+    TransactionError,
+    check_failures,
+)
+from zkdeployment.adapters.zookeeper.writes import send
 from zkdeployment.errors import (
     ConfigurationError,
     RestartError,
@@ -163,8 +168,7 @@ class Session(Connection):
         Raises ``TransactionError`` (a ``ConflictError``) if a node is not as expected. After ``UnreachableError``
         they may have been done: read again.
         """
-        results = self._once(lambda: transactions.request(self._client, operations).commit_async())
-        transactions.check_results(operations, results)
+        check_failures(operations, self._once(lambda: send(self._client, operations)))
 
     def ensure(self, path: str, data: bytes = b"") -> None:
         """Make a node, and bare ones above it, unless they are there."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kazoo import exceptions
 
-from zkdeployment.adapters.zookeeper.nodes import check_path
 from zkdeployment.errors import ConflictError, DeniedError, TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 ANY_VERSION = -1
 
@@ -47,6 +46,7 @@ class Delete:
 
     path: str
     version: int = ANY_VERSION
+    data: ClassVar[bytes] = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Check:
 
     path: str
     version: int
+    data: ClassVar[bytes] = b""
 
 
 Operation: TypeAlias = Create | Set | Delete | Check
@@ -70,39 +71,25 @@ class TransactionError(ConflictError):
 
 def size(operation: Operation) -> int:
     """About how many bytes an operation takes in a transaction."""
-    data = operation.data if isinstance(operation, Create | Set) else b""
-    return len(operation.path.encode()) + len(data) + _OVERHEAD
+    return len(operation.path.encode()) + len(operation.data) + _OVERHEAD
 
 
-def check_sizes(operations: Sequence[Operation]) -> None:
-    """Raise ``TreeError`` for data that no node can hold, or more than fits into one transaction."""
+def check_data(operations: Iterable[Operation]) -> None:
+    """Raise ``TreeError`` for data that no node can hold."""
     for operation in operations:
-        if isinstance(operation, Create | Set) and len(operation.data) > NODE_LIMIT:
+        if len(operation.data) > NODE_LIMIT:
             raise TreeError(
                 f"{operation.path}: its properties take {len(operation.data)} bytes,"
                 f" but a node holds {NODE_LIMIT} at most"
             )
+
+
+def check_sizes(operations: Sequence[Operation]) -> None:
+    """Raise ``TreeError`` for data that no node can hold, or more than fits into one transaction."""
+    check_data(operations)
     total = sum(map(size, operations))
     if total > TRANSACTION_LIMIT:
         raise TreeError(f"{len(operations)} changes take {total} bytes; a transaction holds {TRANSACTION_LIMIT}")
-
-
-def request(client: Any, operations: Sequence[Operation]) -> Any:
-    """Build kazoo's request of checked operations."""
-    transaction = client.transaction()
-    for operation in operations:
-        path = check_path(operation.path)
-        match operation:
-            case Create(_, data, ephemeral):
-                transaction.create(path, data, ephemeral=ephemeral)
-            case Set(_, data, version):
-                transaction.set_data(path, data, version)
-            case Delete(_, version):
-                transaction.delete(path, version)
-            case Check(_, version):
-                transaction.check(path, version)
-    check_sizes(operations)
-    return transaction
 
 
 _REASONS = {
@@ -119,15 +106,16 @@ def denied(what: str) -> DeniedError:
     return DeniedError(f"ZooKeeper does not allow to {what}: missing rights of world:anyone, which is who we are")
 
 
-def check_results(operations: Sequence[Operation], results: Sequence[object]) -> None:
-    """Raise ``TransactionError`` (or ``DeniedError``, for lack of rights) for the operation that failed."""
-    for operation, result in zip(operations, results, strict=True):
-        if not isinstance(result, Exception):
-            continue
-        if isinstance(result, exceptions.RolledBackError | exceptions.RuntimeInconsistency):
+def check_failures(operations: Sequence[Operation], failures: Sequence[exceptions.KazooException]) -> None:
+    """Raise ``TransactionError`` (or ``DeniedError``, for lack of rights) for the operation that failed.
+
+    ``failures`` are empty if all was done, else they say of each operation what ZooKeeper made of it.
+    """
+    for operation, failure in zip(operations, failures, strict=bool(failures)):
+        if isinstance(failure, exceptions.RolledBackError | exceptions.RuntimeInconsistency):
             continue
         verb = type(operation).__name__.lower()
-        if isinstance(result, exceptions.NoAuthError):
+        if isinstance(failure, exceptions.NoAuthError):
             raise denied(f"{verb} {operation.path}")
-        reason = _REASONS.get(type(result), type(result).__name__)
+        reason = _REASONS.get(type(failure), type(failure).__name__)
         raise TransactionError(f"cannot {verb} {operation.path}: {reason}", operation.path)
