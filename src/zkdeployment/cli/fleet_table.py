@@ -51,7 +51,8 @@ def render(status: FleetStatus) -> RenderableType:
     stops = tell(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     lines = (Text(line, style="red") for line in (*stops, *errors))
-    return Group(_Hosts(status.hosts), *lines, Text(status.summary))
+    rollout = [] if status.rollout is None else [Text(status.rollout)]
+    return Group(_Hosts(status.hosts), *lines, *rollout, Text(status.summary))
 
 
 class _Hosts:

@@ -100,6 +100,8 @@ def picture(status: FleetStatus, height: int, width: int, now: float, trouble: s
     stops = [_line(told, "red") for told in tell(status.stops, now)[:_MOST_STOPS]]
     if trouble:
         stops.insert(0, _line(trouble, "red"))
+    if status.rollout is not None:
+        stops.append(_line(status.rollout, "bold"))
     rows, rest = foremost(status, max(1, height - _FRAME - len(stops)))
     names = min(max((len(host.name) for host in rows), default=0), width // 3)
     bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)

@@ -29,7 +29,7 @@ VERBS = {
     "plan": ("plan", "Show what hosts would do, before anything is published."),
     "provide": ("provide", "Register an instance of a service while a command runs."),
     "resume": ("resume", "End a stop or a hold."),
-    "rollout": ("rollout", "Try out rollout strategies."),
+    "rollout": ("rollout", "Try out, watch and direct rollouts by a strategy."),
     "sandbox": ("sandbox", "A throw-away fleet on this machine."),
     "status": ("status", "Show the fleet: version wanted, version had, state, error."),
     "stop": ("stop", "Stop the whole fleet."),

@@ -1,7 +1,8 @@
-"""``zkdeployment rollout``: strategies, tried out and watched."""
+"""``zkdeployment rollout``: strategies tried out, and the verbs of a rollout under way."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,41 @@ if TYPE_CHECKING:
 _COLOURS = {Verdict.SUCCESS: "green", Verdict.FAILED: "red"}
 
 
-@click.group(name="rollout")
+#: Verb → the module whose command of that name it is: those of a running rollout need more than the simulation.
+_VERBS = {
+    "abort": "rollout_acts",
+    "pause": "rollout_acts",
+    "promote": "rollout_acts",
+    "resume": "rollout_acts",
+    "show": "rollout_show",
+}
+
+
+class _Verbs(click.Group):
+    """Verbs of which most are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs."""
+        return sorted([*super().list_commands(ctx), *_VERBS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        if cmd_name not in _VERBS:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"zkdeployment.cli.{_VERBS[cmd_name]}")
+        found: click.Command = getattr(module, cmd_name)
+        return found
+
+
+@click.group(name="rollout", cls=_Verbs)
 def command() -> None:
-    """Try out rollout strategies: groups of hosts, their order and what counts as a success.
+    """Rollouts by a strategy: groups of hosts, their order and what counts as a success.
 
     \b
     Example:
       zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml
+      zkdeployment rollout show --watch
+      zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
 
 

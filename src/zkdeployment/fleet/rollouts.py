@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -136,15 +135,13 @@ class RolloutStatus:
 
 def rollout_status(running: Running, *, led: bool, now: float) -> RolloutStatus:
     """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch."""
-    groups = tuple(_groups(running, now))
-    state = rollout_state(running)
     return RolloutStatus(
         id=running.id,
         revision=running.revision,
         strategy=running.rollout.strategy.name,
-        state=state,
-        words=_words(running, state, groups, led=led),
-        groups=groups,
+        state=rollout_state(running),
+        words=rollout_words(running, led=led),
+        groups=tuple(_groups(running, now)),
         begun=running.begun,
         moved=last_movement(running),
         led=led,
@@ -164,6 +161,25 @@ def rollout_state(running: Running) -> RolloutState:
         case Ending.COMPLETED:
             return _RESULTS[running.rollout.result]
     return RolloutState.UNDER_WAY if running.paused is None else RolloutState.PAUSED
+
+
+def rollout_words(running: Running, *, led: bool) -> str:
+    """Say in a sentence how a rollout stands; ``led`` says whether a coordinator is there."""
+    verdicts = [course.verdict for course in running.rollout.courses.values()]
+    ready = f"{verdicts.count(Verdict.SUCCESS)} of {len(verdicts)} groups succeeded"
+    if Verdict.FAILED in verdicts:
+        ready += f", {verdicts.count(Verdict.FAILED)} failed"
+    if running.ended is not None:
+        return f"{rollout_state(running).value}: {ready}"
+    if not led:
+        return f"no coordinator runs, so nothing goes on; {ready}"
+    if running.paused is not None:
+        return f"{running.paused}; {ready}"
+    parts = [running.waiting, ready] if running.waiting else [ready]
+    if running.stage is not None:
+        group = running.stage.task.group
+        parts.insert(0, f"{group} is {_group_state(running, group).value}")
+    return "; ".join(parts)
 
 
 def last_movement(running: Running) -> float:
@@ -246,7 +262,7 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
         yield GroupStatus(
             name=group.name,
             critical=group.critical,
-            state=_group_state(running, group),
+            state=_group_state(running, group.name),
             depends_on=group.depends_on,
             depth=depths[group.name],
             hosts={host: words.get(host, HostState.NOT_STARTED.value) for host in hosts},
@@ -254,33 +270,14 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
         )
 
 
-def _group_state(running: Running, group: Group) -> GroupState:
-    verdict = running.rollout.courses[group.name].verdict
+def _group_state(running: Running, name: str) -> GroupState:
+    verdict = running.rollout.courses[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is Verdict.SUCCESS else GroupState.FAILED
     stage = running.stage
-    if stage is None or stage.task.group != group.name:
+    if stage is None or stage.task.group != name:
         return GroupState.WAITING
     return _PHASES[stage.task.phase] if stage.baking is None else GroupState.BAKING
-
-
-def _words(running: Running, state: RolloutState, groups: tuple[GroupStatus, ...], *, led: bool) -> str:
-    counts = Counter(group.state for group in groups)
-    ready = f"{counts[GroupState.SUCCESS]} of {len(groups)} groups succeeded"
-    if counts[GroupState.FAILED]:
-        ready += f", {counts[GroupState.FAILED]} failed"
-    if running.ended is not None:
-        return f"{state.value}: {ready}"
-    if not led:
-        return f"no coordinator runs, so nothing goes on; {ready}"
-    if running.paused is not None:
-        return f"{running.paused}; {ready}"
-    at_work = [f"{group.name} is {group.state.value}" for group in groups if _is_at_work(group.state)]
-    return "; ".join([*at_work, *([running.waiting] if running.waiting else []), ready])
-
-
-def _is_at_work(state: GroupState) -> bool:
-    return state in {GroupState.PREPARING, GroupState.DEPLOYING, GroupState.BAKING}
 
 
 def _window(window: Window) -> str:

@@ -23,7 +23,8 @@ class Snapshot:
     ``targets`` the names that are published as targets.
 
     Where a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of that publication, if it was
-    begun, and ``coordinator`` who leads, if anybody does.
+    begun, and ``coordinator`` who leads, if anybody does. ``governed``: hosts take up the cluster version by it,
+    as it was not set by hand.
     """
 
     cluster: Cluster | None = None
@@ -35,10 +36,6 @@ class Snapshot:
     absent: tuple[KnownHost, ...] = ()
     targets: frozenset[str] = frozenset()
     strategy: str | None = None
+    governed: bool = False
     rollout: Running | None = None
     coordinator: str | None = None
-
-    @property
-    def governed(self) -> bool:
-        """Whether hosts take up the cluster version by a strategy; not one that was set by hand."""
-        return self.strategy is not None and self.cluster is not None and self.cluster.version == self.published

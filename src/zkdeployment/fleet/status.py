@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.fleet.rollouts import RolloutState, rollout_state, rollout_words
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class HostStatus:
 class FleetStatus:
     """The fleet, or the part of it that was asked for; ``stops`` are what stops or holds it, the first one first.
 
-    ``summary`` is one sentence without these reasons.
+    ``summary`` is one sentence without these reasons. ``rollout`` says how the rollout by the published strategy
+    stands, ``missed`` that it is over and did not bring the revision to all hosts.
     """
 
     cluster: Cluster | None
@@ -88,6 +90,8 @@ class FleetStatus:
     converged: bool
     stops: tuple[Stop, ...]
     summary: str
+    rollout: str | None = None
+    missed: bool = False
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
@@ -97,6 +101,7 @@ class FleetStatus:
             "wanted": self.wanted,
             "converged": self.converged,
             "summary": self.summary,
+            "rollout": self.rollout,
             "stopped": [str(stop) for stop in self.stops],
             "stops": [stop.properties() for stop in self.stops],
             "hosts": [host.to_json() for host in self.hosts],
@@ -125,6 +130,8 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
         converged=running and bool(counted) and all(row.state is HostState.CONVERGED for row in counted),
         stops=stops,
         summary=_cluster_summary(cluster, stops) + _hosts_summary(rows, wanted),
+        rollout=_rollout(snapshot),
+        missed=_is_missed(snapshot),
     )
 
 
@@ -144,7 +151,7 @@ def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: 
     """
     rows = _asked(status.hosts, hosts, status.wanted) if hosts else status.hosts
     rows = tuple(row for row in rows if row.expected)
-    stopped = status.cluster is not None and status.cluster.state is ClusterState.STOPPED
+    stopped = status.missed or (status.cluster is not None and status.cluster.state is ClusterState.STOPPED)
     if revision is None:
         running = status.cluster is not None and status.cluster.state is ClusterState.RUNNING
         reached = running and all(row.state is HostState.CONVERGED for row in rows)
@@ -153,6 +160,22 @@ def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: 
     if rows and reached:
         return Verdict.REACHED
     return Verdict.STOPPED if stopped else Verdict.WAITING
+
+
+def _rollout(snapshot: Snapshot) -> str | None:
+    running = snapshot.rollout
+    if not snapshot.governed:
+        return None
+    if running is not None:
+        return f"rollout {running.id}: {rollout_words(running, led=snapshot.coordinator is not None)}"
+    who = "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} coordinates"
+    return f"the rollout by {snapshot.strategy} has not begun; {who}"
+
+
+def _is_missed(snapshot: Snapshot) -> bool:
+    running = snapshot.rollout
+    over = snapshot.governed and running is not None and running.ended is not None
+    return over and running is not None and rollout_state(running) is not RolloutState.SUCCESS
 
 
 def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:

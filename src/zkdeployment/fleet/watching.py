@@ -51,6 +51,8 @@ def changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
     for host in () if before is None else before.hosts:
         if host.id not in {one.id for one in after.hosts}:
             yield f"{host.name}: gone"
+    if after.rollout is not None and (before is None or before.rollout != after.rollout):
+        yield after.rollout
     if before is None or before.summary != after.summary:
         yield after.summary
 

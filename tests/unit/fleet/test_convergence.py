@@ -167,7 +167,7 @@ def test_the_fleet_is_counted():
 
 def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
     late = host(1, "r1", deploying="r2")
-    fields = {"strategy": "deployment-strategy", "rollout": found, "coordinator": coordinator}
+    fields = {"strategy": "deployment-strategy", "governed": True, "rollout": found, "coordinator": coordinator}
     return judge(RUNNING, late, minutes=minutes, **fields)
 
 

@@ -26,6 +26,7 @@ def ask(host_id, found, *, coordinator="ops1 (process 7)", version="r1", **field
         BEGUN - 60,
         (host,),
         strategy="deployment-strategy",
+        governed=True,
         rollout=found,
         coordinator=coordinator,
         **fields,

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from support.rollouts import over, running, through
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
 from zkdeployment.fleet.status import fleet_status as judge
@@ -92,6 +93,7 @@ def test_the_fleet_as_json():
         "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
         "stops": [STOP.properties()],
+        "rollout": None,
         "hosts": [status.hosts[0].to_json()],
     }
     assert fleet_status(None, []).to_json()["cluster"] is None
@@ -226,3 +228,45 @@ def test_an_absent_host_that_was_asked_for_counts():
     assert states(status) == {"h7": HostState.ABSENT}
     assert not status.converged
     assert wait_verdict(status, REVISION, ["h7"]) is Verdict.WAITING
+
+
+def ruled(found, *hosts, coordinator="ops1 (process 7)"):
+    return judge(
+        Snapshot(
+            Cluster("r2"),
+            "r2",
+            hosts=hosts,
+            strategy="deployment-strategy",
+            governed=True,
+            rollout=found,
+            coordinator=coordinator,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "coordinator", "words"),
+    [
+        (running(), "ops1", "rollout 7-1: 0 of 5 groups succeeded"),
+        (running(), None, "rollout 7-1: no coordinator runs, so nothing goes on; 0 of 5 groups succeeded"),
+        (None, "ops1", "the rollout by deployment-strategy has not begun; ops1 coordinates"),
+        (None, None, "the rollout by deployment-strategy has not begun; no coordinator runs"),
+    ],
+)
+def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator, words):
+    status = ruled(found, coordinator=coordinator)
+    assert status.rollout == words
+    assert status.to_json()["rollout"] == words
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        pytest.param(running(), Verdict.WAITING, id="under way"),
+        pytest.param(over(through(running(), "two1")), Verdict.STOPPED, id="over, with failures"),
+        pytest.param(over(through(running())), Verdict.WAITING, id="over: who is late still comes"),
+    ],
+)
+def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(found, verdict):
+    late = Host(Identity("h1", "app1"), "r1")
+    assert wait_verdict(ruled(found, late)) is verdict

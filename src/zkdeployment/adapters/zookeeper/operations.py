@@ -11,8 +11,9 @@ from zkdeployment.adapters.zookeeper.interventions import published_revision
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtree
 from zkdeployment.adapters.zookeeper.lookup import lookup
-from zkdeployment.adapters.zookeeper.publishing import import_transactions
+from zkdeployment.adapters.zookeeper.publishing import import_transactions, published
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
+from zkdeployment.adapters.zookeeper.rollouts import read_current, read_leader, read_running
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.model.cluster import Cluster, ClusterState
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Properties
+    from zkdeployment.rollout.running import Running
     from zkdeployment.tree.links import Lookup
 
 
@@ -44,8 +46,10 @@ class Operations:
         cluster, targets, request, *rest = self._session.get_many(
             [paths.HOSTS, paths.TARGETS, paths.REQUEST, *hosts]
         )
+        found = None if cluster is None else Cluster.from_properties(cluster.properties)
+        last = published(targets, None, ())
         return Snapshot(
-            cluster=None if cluster is None else Cluster.from_properties(cluster.properties),
+            cluster=found,
             published=published_revision(targets),
             changed=None if cluster is None else cluster.modified,
             hosts=tuple(
@@ -57,7 +61,21 @@ class Operations:
             request=None if request is None else request_from_properties(request.properties),
             absent=self._absent(known_ids(self._session) - names),
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
+            strategy=last.strategy,
+            governed=last.orders(found),
+            rollout=None if last.strategy is None else self._rollout(last.sequence),
+            coordinator=None if last.strategy is None else self._coordinator(),
         )
+
+    def _rollout(self, sequence: int) -> Running | None:
+        """Read the rollout of the publication with this sequence, if it was begun."""
+        current = read_current(self._session)
+        running = None if current is None else read_running(self._session, current)
+        return running if running is not None and running.sequence == sequence else None
+
+    def _coordinator(self) -> str | None:
+        leader = read_leader(self._session)
+        return None if leader is None else leader.identity
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
         """Read what absent hosts last told, once: it does not change until they are back."""

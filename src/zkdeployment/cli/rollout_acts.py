@@ -1,0 +1,111 @@
+"""``zkdeployment rollout promote|pause|resume|abort``: what operators ask of the rollout under way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.rollout_acts import direct
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.acting import act, reason_option
+from zkdeployment.cli.options import find_connection, zookeeper_options
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.rollout.running import Directive
+
+if TYPE_CHECKING:
+    from zkdeployment.rollout.running import Running
+
+_SESSION = 10.0
+
+
+def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the manual groups of the current rollout that were not promoted yet."""
+    try:
+        with Session(find_connection(context.params.get("zookeeper"), None), session_timeout=_SESSION) as session:
+            running = Operations(session).snapshot().rollout
+    except ZkdeploymentError:
+        return []
+    if running is None:
+        return []
+    groups = [one.name for one in running.rollout.strategy.groups if one.pace.manual]
+    return [
+        CompletionItem(name) for name in groups if name.startswith(incomplete) and name not in running.promoted
+    ]
+
+
+@click.command(name="promote")
+@click.argument("group", shell_complete=_complete_group)
+@reason_option(required=True)
+@zookeeper_options
+def promote(connection: str, group: str, reason: str) -> None:
+    """Let GROUP begin, which is marked 'manual: true' in the strategy; once all it depends on succeeded.
+
+    Exits with 3 if there is no such group, if it is not manual, or if the rollout is over.
+
+    \b
+    Example:
+      zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
+    """
+    running = _ask(connection, Directive.PROMOTE, reason, group)
+    click.echo(f"promoted {group}, of rollout {running.id}")
+
+
+@click.command(name="pause")
+@reason_option(required=True)
+@zookeeper_options
+def pause(connection: str, reason: str) -> None:
+    """Let no further host begin in the rollout under way; those that began go on to the end of their phase.
+
+    \b
+    Example:
+      zkdeployment rollout pause --reason 'latency is up, looking into it'
+    """
+    running = _ask(connection, Directive.PAUSE, reason)
+    click.echo(f"paused rollout {running.id}")
+    click.echo("'zkdeployment rollout resume' goes on; 'zkdeployment rollout abort' ends it.", err=True)
+
+
+@click.command(name="resume")
+@reason_option(required=False)
+@zookeeper_options
+def resume(connection: str, reason: str) -> None:
+    """Go on with a rollout that was paused.
+
+    \b
+    Example:
+      zkdeployment rollout resume --reason 'was a broken dashboard'
+    """
+    running = _ask(connection, Directive.RESUME, reason)
+    click.echo(f"resumed rollout {running.id}")
+
+
+@click.command(name="abort")
+@reason_option(required=True)
+@zookeeper_options
+def abort(connection: str, reason: str) -> None:
+    """End the rollout under way as failed, which stops the fleet: nothing starts until it is resumed.
+
+    Hosts finish the step they are in. 'zkdeployment resume' begins the rollout anew, for the hosts that do not
+    have the revision yet; 'zkdeployment resume --latest' publishes the branch's tip first.
+
+    \b
+    Example:
+      zkdeployment rollout abort --reason 'web 1.3 loses sessions'
+    """
+    running = _ask(connection, Directive.ABORT, reason)
+    click.echo(f"aborted rollout {running.id}")
+    click.echo(
+        "The fleet is stopped as soon as the coordinator has taken that; see 'zkdeployment status'.", err=True
+    )
+
+
+def _ask(connection: str, directive: Directive, reason: str, group: str | None = None) -> Running:
+    what = f"rollout {directive.value}" + ("" if group is None else f" {group}")
+    with Session(connection, session_timeout=_SESSION) as session:
+        running = direct(session, directive, act(what, reason), group)
+        if Operations(session).snapshot().coordinator is None:
+            click.echo("no coordinator runs: it takes effect when one does", err=True)
+    return running

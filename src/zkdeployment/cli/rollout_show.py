@@ -1,0 +1,169 @@
+"""``zkdeployment rollout show``: the groups of a rollout, with their states and bars."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.rollouts import read_running
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.errors import RefusedError, UnreachableError
+from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.rollouts import GroupState, RolloutState, RolloutStatus, rollout_changes, rollout_status
+from zkdeployment.model.cluster import short
+from zkdeployment.rollout.engine import HostState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.console import Console, RenderableType
+
+    from zkdeployment.fleet.rollouts import GroupStatus
+
+_SESSION = 10.0
+_INTERVAL = 1.0
+_BAR = 16
+_NOT_CONVERGED = 4
+
+_COLOURS = {
+    GroupState.WAITING: "",
+    GroupState.PREPARING: "cyan",
+    GroupState.DEPLOYING: "cyan",
+    GroupState.BAKING: "cyan",
+    GroupState.SUCCESS: "green",
+    GroupState.FAILED: "red",
+}
+
+
+@click.command(name="show")
+@click.argument("rollout_id", metavar="[ID]", required=False)
+@click.option("--watch", is_flag=True, help="Show what goes on until the rollout is over, or interrupted.")
+@output_option
+@zookeeper_options
+def show(connection: str, rollout_id: str | None, watch: bool, output: str) -> None:
+    """Show a rollout: its groups in order, what each does or waits for, hosts that failed.
+
+    Without ID it is the one of what is published. Exits with 0 if it is over and all succeeded, with 4 if it is
+    under way or not all did, with 3 if there is none. With --watch: live, until it is over; where the output is no
+    terminal, a line for each change.
+
+    \b
+    Example:
+      zkdeployment rollout show
+      zkdeployment rollout show --watch
+      zkdeployment rollout show 1763731234-1 -o json
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        names: dict[str, str] = {}
+
+        def look() -> RolloutStatus:
+            snapshot = operations.snapshot()
+            identities = [one.identity for one in snapshot.hosts] + [one.identity for one in snapshot.absent]
+            names.update({one.id: one.name for one in identities})
+            running = snapshot.rollout if rollout_id is None else read_running(session, rollout_id)
+            if running is None:
+                raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
+            return rollout_status(running, led=snapshot.coordinator is not None, now=time.time())
+
+        status = _watch(look, names) if watch else look()
+    if not watch:
+        if output != "table":
+            emit(status.to_json(), output, schema="rollout")
+        else:
+            console_for(stderr=False).print(render(status, names, time.time()), soft_wrap=True)
+    raise click.exceptions.Exit(0 if status.state is RolloutState.SUCCESS else _NOT_CONVERGED)
+
+
+def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | None) -> str:
+    if rollout_id is not None:
+        return f"there is no rollout {rollout_id}; 'zkdeployment history show REV' names those that are kept"
+    if strategy is None:
+        return "there is no rollout: no strategy is published, so all hosts take up a revision at once"
+    if coordinator is None:
+        return f"the rollout by {strategy} has not begun: no coordinator runs; start zkdeployment-coordinator"
+    return f"the rollout by {strategy} has not begun yet; {coordinator} coordinates"
+
+
+def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
+    """Show a rollout until it is over; return what was seen last."""
+    console = console_for(stderr=False)
+    with _shown(console, names) as draw:
+        status = look()
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                draw(status)
+                if status.is_over:
+                    break
+                time.sleep(_INTERVAL)
+                with contextlib.suppress(UnreachableError):
+                    status = look()
+    return status
+
+
+@contextlib.contextmanager
+def _shown(console: Console, names: Mapping[str, str]) -> Iterator[Callable[[RolloutStatus], None]]:
+    before: RolloutStatus | None = None
+
+    def say(status: RolloutStatus) -> None:
+        nonlocal before
+        for line in rollout_changes(before, status):
+            click.echo(line)
+        before = status
+
+    if not console.is_terminal:
+        yield say
+        return
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        yield lambda status: live.update(render(status, names, time.time()), refresh=True)
+
+
+def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:
+    """Draw a rollout: its groups as a tree, those of its hosts that failed, and what operators did."""
+    table = Table("GROUP", "STATE", "DONE", "", "FAILED", "WHY", box=box.SIMPLE_HEAD)
+    for group in status.groups:
+        done = group.count(HostState.SUCCESS)
+        total = len(group.hosts)
+        failed = group.count(HostState.FAILURE)
+        table.add_row(
+            Text(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
+            Text(group.state.value, _COLOURS[group.state]),
+            f"{done}/{total}",
+            ProgressBar(total=max(1, total), completed=done, width=_BAR),
+            Text(str(failed) if failed else "", "red"),
+            Text(_why(group, names)),
+        )
+    errors = [Text(f"{_name(host, names)}: {error}", "red") for host, error in sorted(status.errors.items())]
+    acts = [Text(words, "yellow") for words in status.acts]
+    head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
+    if status.ended is not None:
+        head += f", took {age(status.ended - status.begun)}"
+    return Group(Text(head), table, *errors, *acts, Text(status.words, "bold"))
+
+
+def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
+    at_work = [
+        _name(host, names)
+        for host, word in group.hosts.items()
+        if word in {GroupState.PREPARING.value, GroupState.DEPLOYING.value}
+    ]
+    return "; ".join(
+        part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
+    )
+
+
+def _name(host_id: str, names: Mapping[str, str]) -> str:
+    name = names.get(host_id, host_id)
+    return name if name == host_id else f"{name} ({host_id})"
