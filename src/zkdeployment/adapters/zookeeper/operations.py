@@ -13,9 +13,11 @@ from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtr
 from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.publishing import import_transactions, published
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
-from zkdeployment.adapters.zookeeper.rollouts import read_current, read_leader, read_running
+from zkdeployment.adapters.zookeeper.rollouts import decode_running, read_current, read_leader
 from zkdeployment.adapters.zookeeper.stops import read_stops
+from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.host import Host
 
@@ -64,18 +66,21 @@ class Operations:
             strategy=last.strategy,
             governed=last.orders(found),
             rollout=None if last.strategy is None else self._rollout(last.sequence),
-            coordinator=None if last.strategy is None else self._coordinator(),
+            coordinator=None if last.strategy is None else read_leader(self._session),
         )
 
     def _rollout(self, sequence: int) -> Running | None:
-        """Read the rollout of the publication with this sequence, if it was begun."""
+        """Read the rollout of the publication with this sequence, if it was begun and makes sense."""
         current = read_current(self._session)
-        running = None if current is None else read_running(self._session, current)
-        return running if running is not None and running.sequence == sequence else None
-
-    def _coordinator(self) -> str | None:
-        leader = read_leader(self._session)
-        return None if leader is None else leader.identity
+        node = None if current is None else self._session.get(paths.rollout_path(current))
+        if node is None:
+            return None
+        try:
+            running = decode_running(node.data)
+        except ZkdeploymentError as error:
+            get_logger().warning("rollout-not-understood", reason=str(error))
+            return None
+        return running if running.sequence == sequence else None
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
         """Read what absent hosts last told, once: it does not change until they are back."""

@@ -1,0 +1,191 @@
+"""``rollout show`` and what operators ask of a rollout, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from support.rollouts import at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.adapters.zookeeper.audit import read_acts
+from zkdeployment.adapters.zookeeper.rollout_acts import read_rollout_acts
+from zkdeployment.adapters.zookeeper.rollouts import encode_running
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.main import main
+from zkdeployment.model.strategy import Pace
+
+STATE = "/zkdeployment/rollouts/7-1"
+LEADER = "/zkdeployment/coordinators/abc__lock__0000000000"
+MANUAL = strategy(replace(group("web", "db", hosts="y"), pace=Pace(manual=True)), group("db", hosts="x"))
+
+
+@pytest.fixture
+def run(zookeeper, capsys, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "adm1")
+    monkeypatch.setenv("ZC_ZK_CONNECTION_STRING", zookeeper)
+
+    def call(*argv: str):
+        with pytest.raises(SystemExit) as end:
+            main([*argv])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def fleet(client):
+    """A strategy is published, a coordinator leads, one host is registered."""
+    client.create("/hosts", b'{"version": "r2"}')
+    client.create("/hosts/x", b'{"name": "x.example.com", "version": "r1"}', ephemeral=True)
+    targets = {"version": "r2", "sequence": 7, "strategy": "deployment-strategy", "ordered": "r2"}
+    client.create("/zkdeployment/targets", json.dumps(targets).encode(), makepath=True)
+    client.create(LEADER, b"ops1 (process 7)", makepath=True)
+    client.create("/zkdeployment/rollouts", b'{"current": "7-1"}')
+    client.create(STATE, encode_running(running(MANUAL, plain_hosts("xy"), begun=time.time())))
+    return client
+
+
+def put(fleet, found):
+    fleet.set(STATE, encode_running(found))
+
+
+def asked(zookeeper):
+    with Session(zookeeper) as session:
+        acts = read_rollout_acts(session, "7-1")
+        audited = [(act.by, act.what, act.reason) for act in read_acts(session)]
+    return [(one.number, one.directive.value, one.group) for one in acts], audited
+
+
+def test_show_draws_the_groups_as_a_tree_and_exits_with_4_while_it_is_under_way(run, fleet):
+    put(fleet, at_work(running(MANUAL, plain_hosts("xy"), begun=time.time()), granted=["x"]))
+    code, out, _ = run("rollout", "show")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 4
+    assert lines[0] == "rollout 7-1 of r2 by deployment-strategy, begun 0 s ago"
+    (db,) = [line for line in lines if line.startswith("db preparing 0/1")]
+    assert db.endswith("0 of 1 hosts are through with prepare; at work: x.example.com (x)")
+    assert any(line.startswith("web waiting 0/1") and line.endswith("after db") for line in lines)
+    assert "    web" in out
+    assert lines[-1] == "db is preparing; 0 of 2 groups succeeded"
+
+
+@pytest.mark.parametrize(("failing", "code", "state"), [((), 0, "success"), (("x",), 4, "success with failures")])
+def test_the_exit_code_says_whether_all_succeeded(run, fleet, failing, code, state):
+    found = through(running(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)
+    put(fleet, over(replace(found, errors=dict.fromkeys(failing, "deploy /db 0: exit status 1"))))
+    assert run("rollout", "show")[0] == code
+    _, out, _ = run("rollout", "show", "7-1", "-o", "json")
+    shown = json.loads(out)
+    assert (shown["schema"], shown["state"]) == ("zkdeployment/rollout/v1", state)
+    assert shown["errors"] == dict.fromkeys(failing, "deploy /db 0: exit status 1")
+    assert yaml.safe_load(run("rollout", "show", "-o", "yaml")[1]) == shown
+
+
+def test_watching_a_pipe_gets_lines_and_ends_with_the_rollout(run, fleet):
+    put(fleet, over(through(running(strategy(group("db", hosts="x")), plain_hosts("x")))))
+    code, out, _ = run("rollout", "show", "--watch")
+    assert (code, out) == (0, "db: success\nrollout 7-1: success: 1 of 1 groups succeeded\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "number"),
+    [
+        (("promote", "web"), ("promote", "web")),
+        (("pause",), ("pause", None)),
+        (("abort",), ("abort", None)),
+    ],
+)
+@pytest.mark.usefixtures("fleet")
+def test_what_operators_ask_is_written_for_the_coordinator_and_audited(run, zookeeper, argv, number):
+    code, out, err = run("rollout", *argv, "--reason", "looks good")
+    assert (code, out.split()[-1]) == (0, "7-1")
+    assert "no coordinator runs" not in err
+    acts, audited = asked(zookeeper)
+    assert acts == [(0, *number)]
+    assert audited == [("ann@adm1", f"rollout {' '.join(argv)}", "looks good")]
+
+
+def test_acts_are_numbered_above_those_that_were_taken(run, fleet, zookeeper):
+    put(fleet, replace(running(MANUAL, plain_hosts("xy")), taken=4))
+    run("rollout", "pause", "--reason", "one")
+    run("rollout", "promote", "web", "--reason", "two")
+    assert [number for number, *_ in asked(zookeeper)[0]] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("promote", "db"), "the group db is not manual"),
+        (("promote", "nobody"), "there is no group nobody in deployment-strategy; expected one of: web, db"),
+        (("resume",), "the rollout 7-1 is not paused"),
+    ],
+)
+@pytest.mark.usefixtures("fleet")
+def test_what_makes_no_sense_is_refused_and_nothing_is_written(run, zookeeper, argv, words):
+    code, _, err = run("rollout", *argv, "--reason", "why not")
+    assert code == 3
+    assert words in err
+    assert asked(zookeeper) == ([], [])
+
+
+def test_without_a_coordinator_that_is_said(run, fleet):
+    fleet.delete(LEADER)
+    code, _, err = run("rollout", "pause", "--reason", "stop it")
+    assert (code, err.splitlines()[0]) == (0, "no coordinator runs: it takes effect when one does")
+    assert "no coordinator runs, so nothing goes on" in run("rollout", "show")[1]
+    assert "no coordinator runs" in run("why", "x")[1]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_an_act_without_a_reason_is_a_mistake(run, zookeeper):
+    code, _, err = run("rollout", "abort")
+    assert code == 2
+    assert "--reason TEXT" in err
+    assert asked(zookeeper) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("targets", "argv", "words"),
+    [
+        ({"version": "r2"}, ("show",), "no strategy is published, so all hosts take up a revision at once"),
+        ({"version": "r2", "sequence": 8, "strategy": "s", "ordered": "r2"}, ("show",), "has not begun yet"),
+        ({"version": "r2"}, ("show", "6-1"), "there is no rollout 6-1"),
+    ],
+)
+def test_where_there_is_no_rollout_the_reason_is_said(run, fleet, targets, argv, words):
+    fleet.set("/zkdeployment/targets", json.dumps(targets).encode())
+    code, out, err = run("rollout", *argv)
+    assert (code, out) == (3, "")
+    assert words in err
+
+
+def test_status_says_how_the_rollout_stands_and_a_wait_ends_with_it(run, fleet):
+    assert "rollout 7-1: 0 of 2 groups succeeded" in run("status")[1]
+    put(fleet, over(through(running(MANUAL, plain_hosts("xy")), "x")))
+    assert run("status", "--wait", "--timeout", "60")[0] == 3
+
+
+def test_a_rollout_that_makes_no_sense_hides_no_fleet(run, fleet):
+    fleet.set(STATE, b"nonsense")
+    code, out, _ = run("status")
+    assert (code, "x.example.com" in out) == (4, True)
+    code, _, err = run("rollout", "pause", "--reason", "what is this")
+    assert code == 1
+    assert "has a rollout that cannot be read" in err
+
+
+@pytest.mark.usefixtures("fleet")
+def test_groups_that_may_be_promoted_are_completed(zookeeper, monkeypatch, capsys):
+    monkeypatch.setenv("_ZKDEPLOYMENT_COMPLETE", "bash_complete")
+    monkeypatch.setenv("ZC_ZK_CONNECTION_STRING", zookeeper)
+    monkeypatch.setenv("COMP_WORDS", "zkdeployment rollout promote ")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out == "plain,web\n"
