@@ -1,0 +1,59 @@
+"""How Sphinx makes the manual: HTML and man pages from one source (scripts/manual)."""
+
+import importlib.metadata
+import re
+
+from docutils import nodes
+
+project = "zkdeployment"
+release = version = importlib.metadata.version("zkdeployment")
+author = "the zkdeployment project"
+
+extensions = ["sphinx_click"]
+nitpicky = True
+highlight_language = "none"
+smartquotes = False  # commands are copied from here
+
+html_theme = "alabaster"
+html_theme_options = {"description": "Push-button deployment for fleets of RPM hosts", "page_width": "1080px"}
+html_title = f"zkdeployment {version}"
+html_show_copyright = False
+html_show_sourcelink = False
+html_copy_source = False
+
+man_pages = [
+    ("reference/zkdeployment", "zkdeployment", "deployment driven by git for fleets of RPM hosts", "", 1),
+    ("reference/check_zkdeployment", "check_zkdeployment", "Nagios check of a host, or of the fleet", "", 8),
+    ("reference/zkdeployment.cfg", "zkdeployment.cfg", "configuration of zkdeployment", "", 5),
+]
+
+_PROGRAMS = ("zkdeployment", "check_zkdeployment")
+
+
+def setup(app):
+    """Have the text of ``--help`` read as what it is: plain text with an example."""
+    app.connect("sphinx-click-process-description", _plain)
+    app.connect("sphinx-click-process-options", _plain)
+    app.connect("sphinx-click-process-arguments", lambda _app, _context, lines: lines.clear())
+    app.connect("doctree-read", _name_verbs)
+
+
+def _plain(_app, _context, lines):
+    """Take no letter for markup, and show the example as commands."""
+    for number, line in enumerate(lines):
+        if line.startswith("| Example:"):
+            lines[number] = "::"
+            lines.insert(number + 1, "")
+        elif line.startswith("| "):
+            lines[number] = line.removeprefix("|")
+        elif not line.lstrip().startswith((":", "..")):
+            lines[number] = re.sub(r"([*`|_\\])", r"\\\1", line)
+
+
+def _name_verbs(_app, doctree):
+    """Call a verb below another one by both words: ``sandbox up``, not ``up``."""
+    for section in doctree.findall(nodes.section):
+        name = (section["names"] or [""])[0]
+        program, _, words = name.partition(" ")
+        if program in _PROGRAMS and isinstance(section.parent, nodes.section):
+            section[0].replace_self(nodes.title(text=words or "Description"))

@@ -1,0 +1,128 @@
+"""The manual's pages: the commands that they show, and a shell to type them into.
+
+In a ``console`` block a line behind ``$`` is a command for the sandbox, one behind ``#`` for a real host; ``>``
+continues it. What follows is what it prints, with ``...`` for what differs. Its exit status is 0, unless the next
+command is ``echo $?``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HERE = Path(__file__).resolve().parents[2]
+MANUAL = HERE / "etc" / "manual"
+
+#: The names of all pages, as ``operations/index``.
+PAGES = sorted(str(page.relative_to(MANUAL).with_suffix("")) for page in MANUAL.rglob("*.rst"))
+
+_STATUS = "echo $?"
+_LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of a page, its prompt (``$`` or ``#``), what it prints, and its exit status."""
+
+    place: str
+    prompt: str
+    text: str
+    output: str
+    status: int = 0
+
+    def prints(self, printed: str) -> bool:
+        """Whether this is what the page shows; a page that shows nothing does not care."""
+        shown = re.sub(r"\s*\.\.\.\s*", "...", self.output)
+        return not shown or doctest.OutputChecker().check_output(shown, printed, _LOOSELY)
+
+
+def blocks(page: str, language: str) -> Iterator[tuple[int, str]]:
+    """Yield a page's code blocks in a language, each with the number of its first line."""
+    lines = (MANUAL / f"{page}.rst").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if line.strip() != f".. code-block:: {language}":
+            continue
+        indent = len(line) - len(line.lstrip())
+        end = number + 1
+        while end < len(lines) and (not lines[end].strip() or lines[end].startswith(" " * (indent + 1))):
+            end += 1
+        yield number + 3, textwrap.dedent("\n".join(lines[number + 1 : end])).strip("\n")
+
+
+def commands(page: str) -> list[Command]:
+    """Return the commands of a page, in order."""
+    found: list[Command] = []
+    for first, block in blocks(page, "console"):
+        shown: list[Command] = []
+        for number, line in enumerate(block.splitlines(), first):
+            prompt, _, text = line.partition(" ")
+            if prompt in {"$", "#"}:
+                shown.append(Command(f"{page}.rst:{number}", prompt, text, ""))
+                continue
+            if not shown:
+                raise ValueError(f"{page}.rst:{number}: expected a command, behind $ or #, not {line!r}")
+            last = shown.pop()
+            if prompt == ">" and not last.output:
+                last = Command(last.place, last.prompt, f"{last.text}\n{text}", "")
+            else:
+                last = Command(last.place, last.prompt, last.text, f"{last.output}{line}\n")
+            shown.append(last)
+        found += _with_status(shown)
+    return found
+
+
+def _with_status(shown: list[Command]) -> Iterator[Command]:
+    for one, after in zip(shown, [*shown[1:], None], strict=True):
+        asked = after is not None and after.text == _STATUS
+        status = int(after.output) if after is not None and asked else 0
+        yield Command(one.place, one.prompt, one.text, one.output, status)
+
+
+class Shell:
+    """A bash that is typed into; a shell that a command starts is typed into from then on."""
+
+    _MARK = "--- that was all, with status "
+
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, text: str) -> tuple[str, int]:
+        """Type a command; return what was printed and the exit status, which ``$?`` still has afterwards."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{text}\n_was=$?; printf '\\n{self._MARK}%s\\n' $_was; (exit $_was)\n")
+        self._process.stdin.flush()
+        printed: list[str] = []
+        for line in self._process.stdout:
+            if line.startswith(self._MARK):
+                return "".join(printed).removesuffix("\n"), int(line.removeprefix(self._MARK))
+            printed.append(line)
+        raise EOFError(f"the shell ended in {text!r}: {''.join(printed)}")
+
+    def show(self, command: Command) -> None:
+        """Type a command of the manual; fail the test if it does not do what the page says."""
+        printed, status = self.run(command.text)
+        assert (status, command.prints(printed)) == (command.status, True), (
+            f"{command.place}: {command.text}\nexit status {status}, expected {command.status}; expected:\n"
+            f"{command.output}\nprinted:\n{printed}"
+        )
+
+    def close(self) -> None:
+        """End it, with the shells inside."""
+        self._process.communicate()

@@ -1,0 +1,64 @@
+"""The manual's commands do on a real fleet what its pages say."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from support.manual import HERE, PAGES, Shell, commands
+from zkdeployment.sandbox.belongings import belonging
+
+*TUTORIAL, THE_END = commands("tutorial")
+
+#: The other pages with something for the sandbox.
+OTHERS = [page for page in PAGES if page != "tutorial" and any(one.prompt == "$" for one in commands(page))]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def home(place):
+    """A home with a checkout."""
+    home = Path(tempfile.mkdtemp(dir=place))
+    checkout = home / "checkout"
+    checkout.mkdir()
+    (checkout / ".venv").symlink_to(sys.prefix)
+    (checkout / "etc").symlink_to(HERE / "etc")
+    return home
+
+
+@pytest.fixture(scope="module")
+def shell(home):
+    """A shell in which the tutorial was followed up to its end."""
+    ours = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
+    foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
+    environment = {name: value for name, value in ours.items() if not name.startswith(foreign)}
+    shell = Shell(home / "checkout", environment)
+    try:
+        for command in TUTORIAL:
+            shell.show(command)
+        yield shell
+    finally:
+        shell.run(THE_END.text)
+        shell.close()
+
+
+def test_the_tutorial_ends_with_the_fleet_as_it_says(shell):
+    printed, status = shell.run("zkdeployment status --wait")
+    assert status == 0, printed
+
+
+@pytest.mark.parametrize("page", OTHERS)
+def test_what_other_pages_do_to_the_sandbox_does_what_they_say(page, shell):
+    for command in commands(page):
+        if command.prompt == "$":
+            shell.show(command)
+
+
+def test_nothing_is_left_when_the_tutorial_is_over(shell, home):
+    sandbox = home / ".local/state/zkdeployment/sandbox"
+    assert sandbox.is_dir()
+    shell.show(THE_END)
+    assert (belonging(sandbox), sandbox.exists()) == ([], False)
