@@ -10,7 +10,7 @@ import pytest
 from support.manual import HERE, PAGES, Shell, commands
 from zkdeployment.sandbox.belongings import belonging
 
-*TUTORIAL, THE_END = commands("tutorial")
+*TUTORIAL, EXIT, DOWN = commands("tutorial")
 
 #: The other pages with something for the sandbox.
 OTHERS = [page for page in PAGES if page != "tutorial" and any(one.prompt == "$" for one in commands(page))]
@@ -41,7 +41,7 @@ def shell(home):
             shell.show(command)
         yield shell
     finally:
-        shell.run(THE_END.text)
+        shell.run(DOWN.text)
         shell.close()
 
 
@@ -59,6 +59,7 @@ def test_what_other_pages_do_to_the_sandbox_does_what_they_say(page, shell):
 
 def test_nothing_is_left_when_the_tutorial_is_over(shell, home):
     sandbox = home / ".local/state/zkdeployment/sandbox"
-    assert sandbox.is_dir()
-    shell.show(THE_END)
+    assert (EXIT.text, sandbox.exists()) == ("exit", True)
+    shell.show(EXIT)
+    shell.show(DOWN)
     assert (belonging(sandbox), sandbox.exists()) == ([], False)
