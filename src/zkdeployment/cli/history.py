@@ -13,11 +13,13 @@ from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.audit import read_acts
 from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.rollouts import read_attempts
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.fleet.rollouts import report, rollout_status
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
@@ -84,12 +86,15 @@ def show(connection: str, what: str, output: str) -> None:
     with Session(connection, session_timeout=_SESSION) as session:
         records = Operations(session).history()
         acts = read_acts(session)
-    record = find_record(records, what)
+        record = find_record(records, what)
+        rollouts = read_attempts(session, record.sequence)
     acts_then = acts_during(records, record, acts)
     if output != "table":
-        emit(to_json(record, acts_then), output, schema="publication")
+        shown = [rollout_status(one, led=True, now=time.time()).to_json() for one in rollouts]
+        emit(to_json(record, acts_then) | {"rollouts": shown}, output, schema="publication")
         return
-    console_for(stderr=False).print(Group(*_detail(record, acts_then)), soft_wrap=True)
+    told = [Text(report(one)) for one in rollouts]
+    console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
 
 
 def _list(records: Sequence[Record]) -> RenderableType:

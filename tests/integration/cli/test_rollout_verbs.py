@@ -12,10 +12,12 @@ import yaml
 from support.rollouts import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.audit import read_acts
+from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.rollout_acts import read_rollout_acts
 from zkdeployment.adapters.zookeeper.rollouts import encode_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.main import main
+from zkdeployment.model.history import Record
 from zkdeployment.model.strategy import Pace
 
 STATE = "/zkdeployment/rollouts/7-1"
@@ -189,3 +191,22 @@ def test_groups_that_may_be_promoted_are_completed(zookeeper, monkeypatch, capsy
     with pytest.raises(SystemExit):
         main([])
     assert capsys.readouterr().out == "plain,web\n"
+
+
+def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
+    record = Record("r2", time.time(), sequence=7)
+    fleet.create("/zkdeployment/history/0000000007", encode(record.to_json()), makepath=True)
+    found = running(strategy(group("db", hosts="x", critical=True, minimum_successful=1)), plain_hosts("x"))
+    put(fleet, over(through(found, "x")))
+    second = over(through(replace(found, attempt=2)))
+    fleet.create("/zkdeployment/rollouts/7-2", encode_running(second))
+    fleet.create("/zkdeployment/rollouts/7-3", b"nonsense")
+    fleet.create("/zkdeployment/rollouts/70-1", encode_running(replace(second, sequence=70)))
+    _, out, _ = run("history", "show", "7")
+    why = "prepare: 0 of 1 hosts successful, expected at least 1"
+    assert out.splitlines()[-2:] == [
+        f"rollout 7-1 of r2: failed; critical group db failed ({why}); failed: x",
+        "rollout 7-2 of r2: success",
+    ]
+    shown = json.loads(run("history", "show", "7", "-o", "json")[1])["rollouts"]
+    assert [(one["id"], one["state"]) for one in shown] == [("7-1", "failed"), ("7-2", "success")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
@@ -39,6 +40,17 @@ def read_running(session: Session, rollout: str | None = None) -> Running | None
     found = rollout or read_current(session)
     node = None if found is None else session.get(paths.rollout_path(found))
     return None if node is None else decode_running(node.data)
+
+
+def read_attempts(session: Session, sequence: int) -> tuple[Running, ...]:
+    """Read the rollouts of a publication that are kept, the first one first; those that make sense."""
+    numbers = (name.partition("-") for name in session.children(paths.ROLLOUTS) or ())
+    attempts = sorted(int(attempt) for of, _, attempt in numbers if of == str(sequence) and attempt.isdecimal())
+    found = []
+    for node in session.get_many(paths.rollout_path(f"{sequence}-{attempt}") for attempt in attempts):
+        with contextlib.suppress(ValueError):
+            found += [] if node is None else [running_from_json(unpack(node.data))]
+    return tuple(found)
 
 
 def read_leader(session: Session) -> str | None:
