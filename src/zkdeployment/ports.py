@@ -322,7 +322,9 @@ class TreeSource(Protocol):
         """Bring the mirror up to date and return the branch's tip."""
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
-        """Read the tree files (``*.zk``, ``*.zkx``) of a revision, sorted by name.
+        """Read the files at the top of a revision, sorted by name: tree files and documents of rollouts.
+
+        The latter are the YAML files that mention the schema of one; what else is in others does not matter.
 
         Where signatures are asked for, only those of a revision that is signed as it has to be.
         """

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from support.strategies import EXAMPLE_FILE
+from zkdeployment.adapters import tree_files
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.errors import SourceError
 from zkdeployment.model.cluster import is_revision
@@ -52,6 +54,47 @@ def test_tree_files_at_the_top_are_read_in_order_and_unchanged(repository, sourc
         ("b.zkx", b"/b\n"),
         ("\u00e9 \u00fc@1.zk", b"/e"),
     ]
+
+
+def test_yaml_files_that_mention_the_schema_of_a_rollout_document_are_read_beside_the_tree(repository, source):
+    ours = EXAMPLE_FILE.read_bytes()
+    configuration = "schema: shipyard/DeploymentConfiguration/v1\ndata: {}\n"
+    repository.commit(
+        {
+            "a.zk": "/a\n",
+            "strategy.yaml": ours,
+            "é 1.yml": configuration,
+            "broken.yaml": "# shipyard/DeploymentStrategy/v1\n: [",
+            "ci.yml": "script: !reference [a, b]\n",
+            "empty.yaml": "",
+            "binary.yaml": b"\x00\xff" * 1000,
+            "strategy.yaml.bak": ours,
+            "sub/strategy.yaml": ours,
+            "directory.yaml/strategy.yaml": ours,
+        }
+    )
+    assert [(file.name, file.content) for file in source.files(source.fetch())] == [
+        ("a.zk", b"/a\n"),
+        ("broken.yaml", b"# shipyard/DeploymentStrategy/v1\n: ["),
+        ("strategy.yaml", ours),
+        ("é 1.yml", configuration.encode()),
+    ]
+
+
+def test_documents_alone_are_no_tree(repository, source):
+    repository.commit({"strategy.yaml": EXAMPLE_FILE.read_bytes()})
+    with pytest.raises(SourceError, match="has no tree files"):
+        source.files(source.fetch())
+
+
+def test_other_peoples_yaml_may_be_a_link_or_of_any_size(repository, source, monkeypatch):
+    ours = EXAMPLE_FILE.read_bytes()
+    monkeypatch.setattr(tree_files, "MOST_BYTES_OF_A_FILE", len(ours))
+    monkeypatch.setattr(tree_files, "MOST_BYTES", len(ours) + 3)
+    top = getattr(repository, "copy", None) or repository.directory
+    (top / "link.yaml").symlink_to("/etc/passwd")
+    repository.commit({"a.zk": "/a\n", "strategy.yaml": ours, "huge.yaml": "x" * 10**6, "b.yaml": "x" * 1000})
+    assert list(contents(source, source.fetch())) == ["a.zk", "strategy.yaml"]
 
 
 def test_a_revision_says_where_it_comes_from(repository, source):

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.retrying import persist
 from zkdeployment.adapters.svn_command import Svn, SvnError
-from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, is_tree_file, shorten
+from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, is_tree_file, may_hold_documents, shorten
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import SourceFile
+from zkdeployment.rollout.schema import mentions_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
     from zkdeployment.model.cluster import Revision
@@ -49,7 +50,7 @@ class SvnSource:
         return self._persist(ask)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
-        """Read the tree files of a revision in the order in which svn lists them."""
+        """Read the tree files and documents of a revision in the order in which svn lists them."""
         return self._persist(lambda: self._files(self._number(revision)))
 
     def origin(self, revision: Revision) -> Origin:
@@ -98,17 +99,15 @@ class SvnSource:
 
     def _files(self, revision: int) -> tuple[SourceFile, ...]:
         listing = _parse(self._svn.run("list", "--xml", self._place(revision)))
-        names: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for entry in listing.iter("entry"):
-            name = entry.findtext("name") or ""
-            if not is_tree_file(name):
-                continue
-            if entry.get("kind") != "file":
+            name, size, is_file = entry.findtext("name") or "", entry.findtext("size"), entry.get("kind") == "file"
+            if is_tree_file(name) and not is_file:
                 raise SourceError(
                     f"{name} of revision {revision} is a directory; a tree file has to be a plain file"
                 )
-            names[name] = int(entry.findtext("size") or 0)
-        check_limits(names, str(revision))
+            sizes |= {name: int(size or 0)} if is_file else {}
+        check_limits({name: size for name, size in sizes.items() if is_tree_file(name)}, str(revision))
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
             top = Path(scratch) / "tree"
             words = (
@@ -121,7 +120,20 @@ class SvnSource:
                 "files",
             )
             self._svn.run("export", *words, self._place(revision), str(top))
-            return tuple(SourceFile(name, _content(top / name, revision)) for name in names)
+            files = tuple(_files(top, sizes, revision))
+        check_limits({file.name: len(file.content) for file in files}, str(revision))
+        return files
+
+
+def _files(top: Path, sizes: Mapping[str, int], revision: int) -> Iterator[SourceFile]:
+    """Read what was exported to ``top``: tree files, and the YAML files that are about rollouts."""
+    for name, size in sizes.items():
+        if is_tree_file(name):
+            yield SourceFile(name, _content(top / name, revision))
+        elif may_hold_documents(name, size) and not (top / name).is_symlink():
+            content = _content(top / name, revision)
+            if mentions_documents(content):
+                yield SourceFile(name, content)
 
 
 def _content(file: Path, revision: int) -> bytes:

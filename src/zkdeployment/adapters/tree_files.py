@@ -1,10 +1,11 @@
-"""Which files of a repository are the tree's, how large they may be, and how often a repository is asked."""
+"""Which files of a repository are read, how large they may be, and how often a repository is asked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +15,6 @@ MOST_BYTES_OF_A_FILE = 32 << 20
 MOST_BYTES = 128 << 20
 MOST_FILES = 10_000
 
-SUFFIXES = (".zk", ".zkx")
-
 #: Once, and three times more.
 ATTEMPTS = 4
 
@@ -24,12 +23,20 @@ _LONGEST = 300
 
 def is_tree_file(name: str) -> bool:
     """Whether a file at the top of a repository is one of the tree's."""
-    return name.endswith(SUFFIXES)
+    return name.endswith(TREE_SUFFIXES)
+
+
+def may_hold_documents(name: str, size: int) -> bool:
+    """Whether a file (of ``size`` bytes) at the top is to be looked into for documents of a rollout.
+
+    Most YAML files are somebody else's: what is wrong with those, or how large they are, is not our business.
+    """
+    return name.endswith(DOCUMENT_SUFFIXES) and size <= MOST_BYTES_OF_A_FILE
 
 
 def check_limits(sizes: Mapping[str, int], revision: str) -> None:
-    """Raise ``SourceError`` unless files of these sizes (bytes, by name) can be the tree files of a revision."""
-    if not sizes:
+    """Raise ``SourceError`` unless files of these sizes (bytes, by name) can be a tree and its documents."""
+    if not any(map(is_tree_file, sizes)):
         raise SourceError(f"revision {revision} has no tree files (*.zk) at its top")
     if len(sizes) > MOST_FILES:
         raise SourceError(f"revision {revision} has {len(sizes)} tree files; {MOST_FILES} are allowed")

@@ -1,32 +1,48 @@
-"""Tree files named on the command line."""
+"""Tree files, and documents of rollouts, named on the command line."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.tree_files import is_tree_file, may_hold_documents
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES, SourceFile
+from zkdeployment.rollout.schema import SCHEMAS, mentions_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_SUFFIXES = (".zk", ".zkx")
+    from collections.abc import Iterable, Iterator
 
 
 def read_files(paths: Iterable[str]) -> list[SourceFile]:
-    """Read files, and the ``*.zk`` and ``*.zkx`` files of directories; raises ``ConfigurationError``."""
+    """Read files, and of directories the tree files and documents; raises ``ConfigurationError``."""
     return [file for path in paths for file in _read(Path(path))]
+
+
+def names_file(path: str) -> bool:
+    """Whether somebody means a file by this, although it may not be there."""
+    return path.endswith(TREE_SUFFIXES + DOCUMENT_SUFFIXES)
 
 
 def _read(path: Path) -> list[SourceFile]:
     try:
         if path.is_dir():
-            names = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
-        elif path.suffix in _SUFFIXES or not path.exists():
-            names = [path]
-        else:
+            return [file for one in sorted(path.iterdir()) for file in _read_of_directory(one)]
+        if not names_file(path.name) and path.exists():
             raise ConfigurationError(f"{path} is not a tree file: expected *.zk, *.zkx or a directory of these")
-        return [SourceFile(str(name), name.read_bytes()) for name in names]
+        file = SourceFile(str(path), path.read_bytes())
     except OSError as error:
         raise ConfigurationError(f"cannot read {error.filename or path}: {error.strerror}") from error
+    if not is_tree_file(path.name) and not mentions_documents(file.content):
+        raise ConfigurationError(f"{path} has nothing of rollouts: expected schema: {' or '.join(SCHEMAS)}")
+    return [file]
+
+
+def _read_of_directory(path: Path) -> Iterator[SourceFile]:
+    """Read a file as the repository's are read: other people's YAML files do not matter."""
+    if is_tree_file(path.name):
+        yield SourceFile(str(path), path.read_bytes())
+    elif path.is_file() and may_hold_documents(path.name, path.stat().st_size):
+        file = SourceFile(str(path), path.read_bytes())
+        if mentions_documents(file.content):
+            yield file

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.files import read_files
+from zkdeployment.cli.files import names_file, read_files
 from zkdeployment.errors import ConfigurationError, SourceError
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     "-b", "--branch", metavar="BRANCH", help="With --hook: the tree's branch; pushes to others are not checked."
 )
 def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None) -> None:
-    """Check tree files.
+    """Check tree files and rollout strategies.
 
-    PATH is a file, a directory with *.zk and *.zkx files, or a revision of the git repository around the current
-    directory. All files given are checked as one tree. Problems are printed as FILE:LINE:COLUMN: MESSAGE; the
-    exit code is 1 if there are errors.
+    PATH is a file, a directory with *.zk and *.zkx files (and strategies in *.yaml and *.yml files), or a revision
+    of the git repository around the current directory. All files given are checked as one tree. Problems are
+    printed as FILE:LINE:COLUMN: MESSAGE; the exit code is 1 if there are errors.
 
     With --hook it is what git calls: before a commit it checks the index, before a push is taken (lines OLD NEW
     REF on standard input) the commits that branches are to be at. A branch that is checked cannot be deleted.
@@ -39,7 +39,7 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
     \b
     Example:
       zkdeployment lint tree/
-      zkdeployment lint --strict web.zk database.zk overrides.zkx
+      zkdeployment lint --strict web.zk database.zk overrides.zkx strategy.yaml
       zkdeployment lint HEAD~1
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
@@ -85,7 +85,7 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
 
 def _read(name: str) -> Sequence[SourceFile]:
     """Read a file, a directory or, where there is neither of that name, a git revision."""
-    if Path(name).exists() or name.endswith((".zk", ".zkx")):
+    if Path(name).exists() or names_file(name):
         return read_files([name])
     from zkdeployment.adapters.git import revision_files  # noqa: PLC0415  slow to import, seldom needed
 

@@ -8,7 +8,7 @@ import click
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.files import read_files
+from zkdeployment.cli.files import names_file, read_files
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
@@ -18,7 +18,7 @@ from zkdeployment.tree.edits import linking, removal
 from zkdeployment.tree.format import format_tree
 from zkdeployment.tree.layers import desired, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
-from zkdeployment.tree.lint import lint
+from zkdeployment.tree.lint import lint, tree_files
 from zkdeployment.tree.parse import parse_bytes
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def show(connection: str, arguments: tuple[str, ...], files: tuple[str, ...], ou
       zkdeployment tree show /shop
       zkdeployment tree show --file web.zk overrides.zkx -o json
     """
-    more = tuple(argument for argument in arguments if files and argument.endswith((".zk", ".zkx")))
+    more = tuple(argument for argument in arguments if files and names_file(argument))
     path = _single([argument for argument in arguments if argument not in more])
     if files:
         nodes = _parsed((*files, *more)).nodes
@@ -237,7 +237,7 @@ def _make(
 
 def _parsed(files: Iterable[str]) -> Tree:
     """Read files as they stand; links may lead to nodes that are only live."""
-    parsed = [parse_bytes(file.name, file.content) for file in read_files(files)]
+    parsed = [parse_bytes(file.name, file.content) for file in tree_files(read_files(files))]
     merged = merge(parsed)
     _refuse([problem for file in parsed for problem in file.problems] + list(merged.problems))
     return merged.tree

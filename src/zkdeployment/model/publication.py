@@ -15,9 +15,16 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Tree
 
 
+#: Tree files: those that trim, and those that are layered on top.
+TREE_SUFFIXES = (".zk", ".zkx")
+
+#: Files that may hold documents of a rollout.
+DOCUMENT_SUFFIXES = (".yaml", ".yml")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A tree file as it stands in the repository: ``*.zk`` (trims) or ``*.zkx`` (layers on top)."""
+    """A file as it stands in the repository: one of the tree, or one with documents of a rollout."""
 
     name: str
     content: bytes

@@ -1,4 +1,4 @@
-"""Everything wrong with a set of tree files: what the language says, and what the plans say."""
+"""Everything wrong with a set of files: what the language says, the plans, and the strategies of rollouts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets import compile_targets, recompile_targets
+from zkdeployment.rollout.documents import Documents, read_strategies
+from zkdeployment.rollout.schema import mentions_documents
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.model.publication import SourceFile, Targets
 
@@ -25,9 +28,10 @@ RULES = 1
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Tree files, read, checked and compiled; ``problems`` are all there are, sorted by their places.
+    """Files, read, checked and compiled; ``problems`` are all there are, sorted by their places.
 
-    ``targets`` and ``conflicts`` are what compiling the text alone gives. Equal fingerprints are equal texts.
+    ``targets`` and ``conflicts`` are what compiling the text alone gives, ``documents`` what it says of rollouts.
+    Equal fingerprints are equal texts.
     """
 
     fingerprint: str
@@ -35,6 +39,7 @@ class Review:
     targets: Targets
     conflicts: tuple[Problem, ...]
     problems: tuple[Problem, ...]
+    documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -42,17 +47,17 @@ class Review:
         return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
 
 
-def fingerprint(files: Iterable[SourceFile]) -> str:
-    """Return a text that tells these tree files, by the rules of this program, from all others."""
+def fingerprint(files: Sequence[SourceFile]) -> str:
+    """Return a text that tells these files, by the rules of this program, from all others."""
     digest = hashlib.sha256(f"{RULES}\n".encode())
-    for file in tree_files(files):
+    for file in (*tree_files(files), *_document_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
         digest.update(file.content)
     return digest.hexdigest()
 
 
 def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
-    """Check tree files as lint, plan and the syncer do before anything is published.
+    """Check files as lint, plan and the syncer do before anything is published.
 
     What did not change since the ``last`` review is not read again.
     """
@@ -61,11 +66,13 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     if last is not None and last.fingerprint == found:
         return last
     linted = lint(files, None if last is None else last.linted)
+    documents = read_strategies(_document_files(files), None if last is None else last.documents)
     targets, conflicts = _compile(linted, last)
     damaged = _paths(linted, Severity.ERROR)
     near = damaged.union(*(_above(path) for path in damaged))
     dubious = _paths(linted, Severity.WARNING)
-    placed: list[Problem] = []
+    # Whoever has a strategy alone checked does not miss a tree.
+    placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.problems]
     for problem in conflicts:
         # What may only be there because a line of its node, or below it, could not be understood, is not said.
         if problem.path in near:
@@ -74,7 +81,13 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         severity = Severity.WARNING if problem.path in dubious else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
-    return Review(found, linted, targets, conflicts, tuple(sort_problems([*linted.problems, *placed])))
+    return Review(found, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
+
+
+def _document_files(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Return the YAML files that are about rollouts; what is in others does not matter."""
+    found = [file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)]
+    return sorted(found, key=lambda file: file.name)
 
 
 def _compile(linted: Linted, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.problem import Problem
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Strategy
 from zkdeployment.rollout.encoding import strategy_from_value
 from zkdeployment.rollout.schema import (
@@ -22,12 +23,9 @@ from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zkdeployment.model.publication import SourceFile
 
 #: The strategy's name where the configuration names none.
 DEFAULT_NAME = "deployment-strategy"
-
-SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +33,14 @@ class Documents:
     """What YAML files say of rollouts.
 
     ``configured`` says whether there is a configuration, ``chosen`` which strategy it names. With ``problems`` the
-    rest is what could be understood.
+    rest is what could be understood. ``files`` are what all that was read from.
     """
 
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
     configured: bool = False
     chosen: str | None = None
     problems: tuple[Problem, ...] = ()
+    files: tuple[SourceFile, ...] = ()
 
     def strategy(self) -> Strategy | None:
         """Return the fleet's strategy, once there are no problems; ``None`` if it goes without."""
@@ -50,14 +49,17 @@ class Documents:
         return self.strategies.get(DEFAULT_NAME, ALL_HOSTS if self.configured else None)
 
 
-def read_strategies(files: Iterable[SourceFile]) -> Documents:
-    """Read and check the rollout documents of YAML files.
+def read_strategies(files: Iterable[SourceFile], known: Documents | None = None) -> Documents:
+    """Read and check the rollout documents of YAML files; if they are those of the ``known`` ones, return these.
 
     Documents that are about something else are ignored, and so are other files.
     """
+    documents = tuple(sorted(files, key=lambda file: file.name))
+    if known is not None and known.files == documents:
+        return known
     collection = _Collection()
-    for file in sorted(files, key=lambda file: file.name):
-        if not file.name.endswith(SUFFIXES):
+    for file in documents:
+        if not file.name.endswith(DOCUMENT_SUFFIXES):
             continue
         try:
             for document in read_documents(file.content.decode("utf-8-sig")):
@@ -68,7 +70,7 @@ def read_strategies(files: Iterable[SourceFile]) -> Documents:
             words = f"expected UTF-8, found the byte {error.object[error.start]:#04x}"
             line = error.object.count(b"\n", 0, error.start) + 1
             collection.problems.append(Problem(words, file.name, line, 1))
-    return collection.documents()
+    return collection.documents(documents)
 
 
 class _Collection:
@@ -112,7 +114,7 @@ class _Collection:
         else:
             self._configurations.append((file, document))
 
-    def documents(self) -> Documents:
+    def documents(self, files: tuple[SourceFile, ...]) -> Documents:
         """Return what was read."""
         chosen = None
         for file, document in self._configurations:
@@ -120,7 +122,7 @@ class _Collection:
             if chosen is not None and chosen not in self._strategies and not self.problems:
                 words = f"there is no strategy {chosen}; expected {one_of(self._strategies)}"
                 self.problems.append(_problem(file, document, way, words))
-        return Documents(self._strategies, bool(self._configurations), chosen, tuple(self.problems))
+        return Documents(self._strategies, bool(self._configurations), chosen, tuple(self.problems), files)
 
 
 def _problem(file: str, document: Document, way: Way, words: str) -> Problem:

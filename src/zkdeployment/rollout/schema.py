@@ -151,6 +151,11 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
+def mentions_documents(content: bytes) -> bool:
+    """Whether a file may hold one of these documents; others need not even be YAML that we could read."""
+    return any(name.encode() in content for name in SCHEMAS)
+
+
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
     """Say everything in which a value is not of the form: where, and what was expected and found."""
     import jsonschema  # noqa: PLC0415  slow to import, seldom needed

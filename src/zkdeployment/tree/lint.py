@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import LinkError
 from zkdeployment.model.names import RESERVED, Kind, name_problem
 from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.publication import TREE_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.layers import FilePlace, Merged, merge
 from zkdeployment.tree.links import MissingError, property_value, resolve
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.publication import SourceFile
     from zkdeployment.tree.parse import ParsedFile
-
-_SUFFIXES = (".zk", ".zkx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
 
 def tree_files(files: Iterable[SourceFile]) -> list[SourceFile]:
     """Return the files that are tree files, sorted by name."""
-    return sorted((file for file in files if file.name.endswith(_SUFFIXES)), key=lambda file: file.name)
+    return sorted((file for file in files if file.name.endswith(TREE_SUFFIXES)), key=lambda file: file.name)
 
 
 def sort_problems(problems: Sequence[Problem]) -> list[Problem]:

@@ -13,6 +13,7 @@ import pytest
 
 from support.publishing import Publishing
 from support.repository import Repository
+from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -73,6 +74,15 @@ class TestPreReceive:
         assert not taken
         for place in ("remote: a.zk:2:7: ", "remote: a.zk:3:3: ", "remote: b.zk:1:1: "):
             assert place in said
+        assert server.branches == {"main": good}
+
+    def test_a_wrong_strategy_is_rejected_with_its_place(self, server: Server):
+        good = server.clone.commit({"a.zk": GOOD, "strategy.yaml": EXAMPLE_FILE.read_bytes()})
+        assert server.push("main")[0]
+        server.clone.commit({"strategy.yaml": EXAMPLE_FILE.read_text().replace("- ntp-node", "- ntp-nude", 1)})
+        taken, said = server.push("main")
+        assert not taken
+        assert "remote: strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude" in said
         assert server.branches == {"main": good}
 
     def test_what_stands_in_the_work_tree_of_whoever_pushes_does_not_matter(self, server: Server):

@@ -1,7 +1,10 @@
+import shutil
+
 import git
 import pytest
 from click.testing import CliRunner
 
+from support.strategies import EXAMPLE_FILE
 from zkdeployment.cli.lint import command
 from zkdeployment.errors import ConfigurationError
 
@@ -37,6 +40,29 @@ def test_every_problem_is_a_line_and_errors_fail(tmp_path):
     assert result.stderr == "2 files, 5 nodes, 3 errors, 0 warnings\n"
 
 
+def test_strategies_of_a_directory_are_checked_and_other_yaml_is_left_alone(tmp_path):
+    (tmp_path / "a.zk").write_text(GOOD)
+    (tmp_path / "ci.yml").write_text("script: !reference [a, b]\n : [")
+    (tmp_path / "below.yaml").mkdir()
+    strategy = tmp_path / "strategy.yaml"
+    shutil.copy(EXAMPLE_FILE, strategy)
+    result = run(tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "2 files, 4 nodes, 0 errors, 0 warnings\n"
+    strategy.write_text(strategy.read_text().replace("- ntp-node", "- ntp-nude", 1))
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{strategy}:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude")
+
+
+def test_a_strategy_may_be_checked_by_itself(tmp_path):
+    assert run(EXAMPLE_FILE).exit_code == 0
+    (tmp_path / "ci.yml").write_text("script: true\n")
+    error = run(tmp_path / "ci.yml").exception
+    assert isinstance(error, ConfigurationError)
+    assert "expected schema: shipyard/DeploymentStrategy/v1 or" in str(error)
+
+
 def test_files_given_by_name_are_one_tree(tmp_path):
     (tmp_path / "a.zk").write_text("/a\n  x => /b\n")
     (tmp_path / "b.zk").write_text("/b\n  x = 1\n")
@@ -58,7 +84,7 @@ def test_directory_without_tree_files_fails(tmp_path):
     assert result.stdout == "no tree file found: expected at least one *.zk or *.zkx\n"
 
 
-@pytest.mark.parametrize("name", ["missing.zk", "missing", "README"])
+@pytest.mark.parametrize("name", ["missing.zk", "missing.yaml", "missing", "README"])
 def test_what_cannot_be_read_is_a_mistake_in_the_arguments(tmp_path, name):
     (tmp_path / "README").write_text("hello")
     error = run(tmp_path / name).exception

@@ -1,5 +1,6 @@
 import pytest
 
+from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import SourceFile
 from zkdeployment.planning.review import RULES, fingerprint, place, review
@@ -55,6 +56,54 @@ def test_what_hangs_on_the_live_tree_is_a_warning():
 def test_problem_that_concerns_no_node_is_kept(monkeypatch):
     monkeypatch.setattr("zkdeployment.planning.review.compile_targets", lambda _tree: ({}, (Problem("odd"),)))
     assert Problem("odd") in look(a_zk="/a b\n").errors
+
+
+STRATEGY = EXAMPLE_FILE.read_text()
+
+
+def test_a_strategy_beside_the_tree_is_read():
+    found = look(a_zk=GOOD, strategy_yaml=STRATEGY)
+    assert found.problems == ()
+    assert found.documents.strategy() == example()
+
+
+def test_problems_of_a_strategy_stand_among_those_of_the_tree():
+    found = look(
+        a_zk="/a b\n", strategy_yml=STRATEGY.replace("critical: true", "critical: maybe", 1), z_zk="/b c\n"
+    )
+    assert [str(problem).partition(": ")[0] for problem in found.errors] == [
+        "a.zk:1:1",
+        "strategy.yml:13:17",
+        "z.zk:1:1",
+    ]
+    assert found.errors[1].path == "data.groups[0].critical"
+
+
+def test_yaml_about_something_else_is_not_even_looked_at():
+    found = look(a_zk=GOOD, ci_yml="script: !reference [a, b]\n : [", strategy_txt=STRATEGY)
+    assert found.problems == ()
+    assert found.documents.strategies == {}
+    assert found.fingerprint == look(a_zk=GOOD).fingerprint
+
+
+def test_a_strategy_alone_is_checked_without_a_tree():
+    assert look(strategy_yaml=STRATEGY).problems == ()
+    (problem,) = look(strategy_yaml=STRATEGY + "more: 1\n").errors
+    assert problem.file == "strategy.yaml"
+
+
+def test_a_change_of_the_strategy_alone_is_another_text():
+    last = look(a_zk=GOOD, strategy_yaml=STRATEGY)
+    files = [SourceFile("a.zk", GOOD.encode()), SourceFile("strategy.yaml", f"# new\n{STRATEGY}".encode())]
+    found = review(files, last)
+    assert found.fingerprint != last.fingerprint
+    assert found.documents is not last.documents
+
+
+def test_documents_that_did_not_change_are_not_read_again():
+    last = look(a_zk=GOOD, strategy_yaml=STRATEGY)
+    files = [SourceFile("a.zk", b"/other\n"), SourceFile("strategy.yaml", STRATEGY.encode())]
+    assert review(files, last).documents is last.documents
 
 
 def test_no_files_is_an_error():
