@@ -77,7 +77,8 @@ class Publishing:
     def invalidate(self) -> None:
         """Take the targets' version away, as an import by hand and an unfinished publication do."""
         found = self.get("/zkdeployment/targets") or {}
-        self.put("/zkdeployment/targets", {"version": None, "sequence": found["sequence"]})
+        found.pop("exact", None)
+        self.put("/zkdeployment/targets", found | {"version": None})
 
     def get(self, path: str) -> dict[str, Value] | None:
         """Return a node's properties."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError, TreeError
@@ -13,6 +14,7 @@ from zkdeployment.planning.review import Review, review
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import Published
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.ports import PublicationStore, TreeSource
 
 #: How many reviewed revisions are kept: the published one and the tip.
@@ -38,6 +40,7 @@ class Drafter:
         check(reviewed.problems, tip)
         drafted = None if last is None else self._draft_over_text(reviewed, last, standing, tip)
         if drafted is None:
+            standing = replace(standing, strategy=self._published_strategy())
             drafted = draft(reviewed, self._store.live_tree(), standing, revision=tip, prune=prune)
         return drafted
 
@@ -63,6 +66,14 @@ class Drafter:
         except SourceError:
             return None  # history was rewritten, or the tree has moved to another repository
         return last if last.fingerprint == published.exact else None
+
+    def _published_strategy(self) -> Strategy | None:
+        """Read the published strategy; one that was damaged is replaced, like none."""
+        try:
+            return self._store.strategy()
+        except TreeError as error:
+            get_logger().warning("strategy-damaged", reason=str(error))
+            return None
 
     def _review(self, revision: Revision) -> Review:
         """Review a revision's tree, once: the published one and the tip come back every time."""

@@ -12,6 +12,7 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication, Published
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets import compile_targets, host_problems
+from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.tree.diff import describe, diff
 from zkdeployment.tree.layers import below, desired, lock_roles, without_reserved
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.publication import LiveNode, Targets
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
 
 
@@ -35,11 +37,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster."""
+    """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster.
+
+    ``strategy`` is the published one.
+    """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  it cannot be changed
     hosts: Sequence[Host] = ()
+    strategy: Strategy | None = None
 
 
 def judge(
@@ -92,7 +98,7 @@ def refusal(cluster: Cluster, hosts: Iterable[Host], tip: Revision) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A publication that is ready, the live tree it changes, and what is dubious about it.
+    """A publication that is ready, the live tree and the strategy it changes, and what is dubious about it.
 
     ``affected`` are the names of the targets that are to run something else than the live tree says.
     """
@@ -101,6 +107,7 @@ class Draft:
     live: LiveTree
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
+    strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
 
     @property
     def sentence(self) -> str:
@@ -108,13 +115,15 @@ class Draft:
         change = self.publication.change
         counts = ((len(change.create), "added"), (len(change.update), "changed"), (len(change.delete), "deleted"))
         nodes = ", ".join(f"{number} {what}" for number, what in counts if number)
-        return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed"
+        strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
+        return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed{strategy}"
 
     def describe(self) -> Iterator[str]:
         """Say line by line what it changes."""
         yield from describe(self.publication.change, self.live.tree)
         for name in self.affected:
             yield f"target {name}"
+        yield from self.strategy.describe()
 
     def over(self, found: Mapping[str, LiveNode]) -> Draft:
         """Return the same for when only the nodes that it touches, and nothing else, were looked at."""
@@ -144,6 +153,7 @@ def draft_over_text(reviewed: Review, last: Review, standing: Standing, *, revis
     What it touches is to be looked at before it is published; see ``Draft.over``.
     """
     live = LiveTree(without_reserved(last.linted.tree))
+    standing = replace(standing, strategy=last.documents.strategy())
     return _draft(reviewed, live, last.targets, standing, revision)
 
 
@@ -178,6 +188,7 @@ def _draft(
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(reviewed.linted.merged.base).tops) | known - change.delete,
+        strategy=reviewed.documents.strategy(),
     )
     affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))
     warnings = [problem for problem in reviewed.problems if problem.severity is Severity.WARNING]
@@ -185,7 +196,8 @@ def _draft(
     if affected and standing.cluster == Cluster(revision):
         words = f"{revision} is what hosts have already: they take up what changes for them with the next revision"
         warnings.append(Problem(words, severity=Severity.WARNING))
-    return Draft(publication, live, tuple(affected), tuple(warnings))
+    strategy = StrategyChange(standing.strategy, publication.strategy)
+    return Draft(publication, live, tuple(affected), tuple(warnings), strategy)
 
 
 def _is_exact(tree: Tree, text: Tree) -> bool:

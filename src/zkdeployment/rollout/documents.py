@@ -45,7 +45,7 @@ class Documents:
     def strategy(self) -> Strategy | None:
         """Return the fleet's strategy, once there are no problems; ``None`` if it goes without."""
         if self.chosen is not None:
-            return self.strategies[self.chosen]
+            return self.strategies.get(self.chosen)
         return self.strategies.get(DEFAULT_NAME, ALL_HOSTS if self.configured else None)
 
 
