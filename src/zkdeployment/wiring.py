@@ -16,6 +16,7 @@ from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.mail import Mailer
+from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.program import Program
@@ -35,6 +36,7 @@ from zkdeployment.daemons.doors import Doors
 from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.presence import Presence
 from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.daemons.telemetry import AgentTelemetry, Probe
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.cluster import is_commit
@@ -90,7 +92,7 @@ def build_agent(
             labels=settings.labels,
             rack=settings.rack,
         )
-        presence = Presence(host, doors, control)
+        presence = Presence(host, doors, control, AgentTelemetry(_probe(settings.metrics, session)))
         yield Agent(doors, presence, control, after=settings.after), control
     finally:
         session.close()
@@ -156,7 +158,8 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         store = _publications(settings, session)
         control = Control(SystemClock())
         syncer = Syncer(_source(settings), store, SystemClock(), _memory(settings))
-        yield Follower(syncer, store, control, connect=session.open, notifier=Notifier()), control
+        probe = _probe(settings.require_sync().metrics, session)
+        yield Follower(syncer, store, control, connect=session.open, notifier=Notifier(), probe=probe), control
     finally:
         session.close()
 
@@ -165,6 +168,14 @@ def _arm_failpoints(settings: Settings) -> None:
     """Only where the root is a scratch directory: a variable left behind must harm no real host."""
     if settings.root != Path("/"):
         failpoints.arm(os.environ)
+
+
+def _probe(metrics: Path | None, session: Session) -> Probe:
+    if metrics is None:
+        return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")
+    from importlib.metadata import version  # noqa: PLC0415  the others start faster without it
+
+    return Probe(MetricsFile(metrics), SystemClock(), lambda: session.link, version("zkdeployment"))
 
 
 def _memory(settings: Settings) -> PublishedFile:

@@ -41,8 +41,9 @@ KEYS = {
         "packages",
         "repositories",
         "checkout-sources",
+        "metrics",
     ),
-    "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history"),
+    "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history", "metrics"),
 }
 
 _PACKAGES = ("dnf", "none")
@@ -78,8 +79,13 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         packages=main.checked("packages", _package_manager_problem) or "dnf",
         repositories=tuple((main.text("repositories") or "").split()),
         checkout_sources=_checkout_sources(main),
+        metrics=_metrics(main),
         sync=_sync(_Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
     )
+    if settings.sync is not None and settings.metrics is not None and settings.metrics == settings.sync.metrics:
+        problems.append(
+            f"metrics: expected a file for the agent and another for the syncer, found {settings.metrics}"
+        )
     if problems:
         raise ConfigurationError(
             "\n  ".join([f"{path}:", *problems]) if problems[1:] else f"{path}: {problems[0]}"
@@ -208,12 +214,22 @@ def _checkout_sources(section: _Section) -> tuple[str, ...] | None:
             return tuple(words)
 
 
+def _metrics(section: _Section) -> Path | None:
+    path = section.path("metrics")
+    if path is not None and path.suffix != ".prom":
+        section.note(
+            "metrics", f"expected a path that ends in .prom (others are not collected), found {str(path)!r}"
+        )
+    return path
+
+
 def _sync(section: _Section) -> SyncSettings | None:
     url = section.text("url")
     tree_directory = section.path("tree-directory")
     branch = section.checked("branch", _branch_problem)
     interval = section.number("interval", positive=True)
     allowed_signers = section.path("allowed-signers")
+    metrics = _metrics(section)
     history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:
         return None
@@ -224,6 +240,7 @@ def _sync(section: _Section) -> SyncSettings | None:
         interval=interval,
         allowed_signers=allowed_signers,
         history=history,
+        metrics=metrics,
     )
 
 

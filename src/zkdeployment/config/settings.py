@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SyncSettings:
     """Where the tree comes from; ``branch`` ``None`` is the remote's default branch, ``interval`` in seconds.
 
-    ``history`` is how many publications are kept in the history.
+    ``history`` is how many publications are kept in the history, ``metrics`` the file for those of the syncer.
     """
 
     url: str
@@ -27,6 +27,7 @@ class SyncSettings:
     interval: float | None = None
     allowed_signers: Path | None = None
     history: int = 500
+    metrics: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Settings:
 
     ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds, 0 for none. ``root`` is the directory
     that stands for ``/``. ``checkout_sources`` are the beginnings of the repositories that may be checked out;
-    ``None``: any.
+    ``None``: any. ``metrics`` is the file for those of the agent.
     """
 
     source: Path
@@ -55,6 +56,7 @@ class Settings:
     packages: str = "dnf"
     repositories: tuple[str, ...] = ()
     checkout_sources: tuple[str, ...] | None = None
+    metrics: Path | None = None
     sync: SyncSettings | None = None
 
     def require_identity(self) -> Identity:

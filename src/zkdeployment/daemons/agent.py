@@ -161,6 +161,7 @@ class Agent:
                 self._doors.notifier.stopping()
             with contextlib.suppress(UnreachableError, DeniedError, RestartError):
                 self._doors.fleet.unregister()
+            self._presence.tell(up=self._followed)
 
     def _turn(self) -> Outcome:
         """Look at the cluster version once and do what it asks for."""
@@ -168,7 +169,7 @@ class Agent:
             self._presence.refresh()
             self._stock.catch_up()
             self._look_forward()
-            cluster = self._presence.insist(self._doors.fleet.cluster)
+            cluster = self._presence.read_cluster()
             self._spread = 0.0 if cluster is None else cluster.spread
             revision = None if cluster is None else cluster.revision
             if cluster is None or revision is None:
@@ -185,6 +186,8 @@ class Agent:
         except (ConflictError, UnreachableError) as error:
             get_logger().info("start-over", reason=str(error))
             return Outcome.MOVED
+        finally:
+            self._presence.tell()
 
     def _look_forward(self) -> None:
         """Raise ``WentBackError`` if ZooKeeper forgot what was published; else remember what is, before acting."""
@@ -236,7 +239,7 @@ class Agent:
         except ConflictError as moved:
             get_logger().warning("deployment-abandoned", reason=str(moved))
             self._stock.take()
-            cluster = self._presence.insist(self._doors.fleet.cluster)
+            cluster = self._presence.read_cluster()
             if cluster is None or cluster.revision is None:
                 self._run_after(deployment, revision, len(todo.steps))
             self._presence.abandon()
@@ -278,7 +281,7 @@ class _Deployment:
         registered when it returns.
         """
         self._control.check()
-        cluster = self._presence.insist(self._doors.fleet.cluster)
+        cluster = self._presence.read_cluster()
         self._presence.refresh_session()
         if midway and cluster is not None and cluster.state is ClusterState.STOPPED:
             return

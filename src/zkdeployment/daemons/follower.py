@@ -6,6 +6,7 @@ import contextlib
 import random
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.telemetry import SyncerTelemetry
 from zkdeployment.errors import (
     AllStopError,
     NotConvergedError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.syncer import Report, Syncer
+    from zkdeployment.daemons.telemetry import Probe
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.ports import PublicationStore
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER = 4000
 
 #: Which event each error is, the first that fits, and how loudly it is said.
-_EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
+EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
     (WentBackError, "critical", "store-went-back"),
     (AllStopError, "critical", "all-stop"),
     (NotConvergedError, "info", "not-converged"),
@@ -60,12 +62,14 @@ class Follower:
         *,
         connect: Callable[[], None],
         notifier: Notifier,
+        probe: Probe,
     ) -> None:
         self._syncer = syncer
         self._store = store
         self._control = control
         self._connect = connect
         self._notifier = notifier
+        self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
         self._watching = False
         self._said = ""
 
@@ -74,12 +78,15 @@ class Follower:
         self._notifier.ready()
         while not self._control.stopping:
             self._turn(interval)
+            self._telemetry.write(interval)
             self._notifier.watchdog()
             # Several syncers need not ask the repository at the same moment.
             self._control.wait(interval * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
         self._notifier.stopping()
+        self._telemetry.write(interval, up=False)
 
     def _turn(self, interval: float) -> None:
+        self._telemetry.begin()
         try:
             self._connect()
             if not self._watching:
@@ -90,10 +97,13 @@ class Follower:
         except RestartError:
             raise
         except ZkdeploymentError as error:
-            self._complain(error)
+            level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
+            self._telemetry.fail(event, self._syncer.fetched)
+            self._complain(str(error), level, event)
             if not isinstance(error, UnreachableError):
                 self._report(str(error), interval)
         else:
+            self._telemetry.succeed(report, self._syncer.fetched)
             self._said = ""
             self._notifier.status(report.sentence)
             self._report(report.sentence, interval)
@@ -117,13 +127,11 @@ class Follower:
         self._store.answer(request, None)
         return report
 
-    def _complain(self, error: ZkdeploymentError) -> None:
+    def _complain(self, words: str, level: str, event: str) -> None:
         """Say what is wrong: once, not every time that it is found again."""
-        words = str(error)
         self._notifier.status(words.partition("\n")[0])
         if words == self._said:
             return
         self._said = words
-        level, event = next((level, event) for kind, level, event in _EVENTS if isinstance(error, kind))
         log = getattr(get_logger(), level)
         log(event, reason=words)

@@ -17,6 +17,7 @@ from zkdeployment.errors import (
     ZkdeploymentError,
     without_secrets,
 )
+from zkdeployment.fleet.metrics import Result
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.doors import Doors
-    from zkdeployment.model.cluster import Revision
+    from zkdeployment.daemons.telemetry import AgentTelemetry
+    from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
 
 T = TypeVar("T")
@@ -42,10 +44,11 @@ _PACE = 1.0  # seconds between two writes of progress to ZooKeeper
 class Presence:
     """Keeps ``host`` and everything that shows it in step. Only the agent's thread uses it."""
 
-    def __init__(self, host: Host, doors: Doors, control: Control) -> None:
+    def __init__(self, host: Host, doors: Doors, control: Control, telemetry: AgentTelemetry) -> None:
         self.host = host
         self._doors = doors
         self._control = control
+        self._telemetry = telemetry
         self._shown: tuple[Host, int | None] | None = None
         self._shown_at = 0.0
         self._refusal: str | None = None
@@ -69,6 +72,12 @@ class Presence:
         """Register again if the session that had the host's node is over. Insists."""
         if self._shown is None or self._shown[1] != self._doors.session():
             self.insist(self._write)
+
+    def read_cluster(self) -> Cluster | None:
+        """Read the cluster version. Insists."""
+        cluster = self.insist(self._doors.fleet.cluster)
+        self._telemetry.look(cluster)
+        return cluster
 
     def insist(self, call: Callable[[], T]) -> T:
         """Do a call again and again until ZooKeeper answers.
@@ -95,6 +104,7 @@ class Presence:
 
     def _tell_waiting(self, state: tenacity.RetryCallState) -> None:
         self._doors.notifier.watchdog()
+        self._telemetry.beat(self.host)
         if state.attempt_number == 1:
             self._note("wait for ZooKeeper")
         if state.attempt_number % _REMIND == 1 and state.outcome is not None:
@@ -114,10 +124,15 @@ class Presence:
         self._shown = self.host, self._doors.session()
         self._shown_at = self._doors.clock.monotonic()
 
+    def tell(self, *, up: bool = True) -> None:
+        """Write the metrics, as after each look at the cluster version; ``up`` says whether the agent goes on."""
+        self._telemetry.write(self.host, up=up)
+
     # One deployment
 
     def begin(self, revision: Revision) -> None:
         """Show that a deployment begins; the last one's error is history."""
+        self._telemetry.begin()
         self.host = replace(self.host, error=None, deploying=str(revision), step=None, steps=None)
         self.refresh()
 
@@ -127,11 +142,13 @@ class Presence:
         self._doors.notifier.watchdog()
         self._doors.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
         self.host = replace(self.host, step=step, steps=(done, total))
+        self._telemetry.beat(self.host)
         self._write_at_pace()
 
     def tick(self) -> None:
         """Called while a script runs: shows what is due; raises ``ShutdownError`` when the grace is over."""
         self._doors.notifier.watchdog()
+        self._telemetry.beat(self.host)
         self._write_at_pace()
         if self._control.overdue:
             raise ShutdownError("asked to end, and the step under way did not end in time")
@@ -158,16 +175,18 @@ class Presence:
         except HostFilesError:
             self.host = replace(self.host, version=had)  # else nobody would try again
             raise
+        self._telemetry.end(Result.DONE)
         self._doors.notifier.status(f"{revision}: done")
 
     def abandon(self) -> None:
         """Show that nothing is under way any more."""
+        self._telemetry.end(Result.ABANDONED)
         self._end()
 
     def settle(self) -> None:
         """Show that there is nothing to do at the version the host has."""
         self.host = replace(self.host, error=None)
-        self._end()
+        self.abandon()
         self.refresh()
         if self._doors.files.read_status() != "done":
             self._doors.files.write_status(self.host.version, "done")
@@ -179,7 +198,7 @@ class Presence:
         get_logger().error("refused", reason=why)
         self._refusal = why
         self.host = replace(self.host, error=why)
-        self._end()
+        self.abandon()
         try:
             self._doors.files.write_status(self.host.version, "error")
         except HostFilesError as unwritable:
@@ -202,6 +221,7 @@ class Presence:
         why = reason(error)
         log = get_logger().bind(reason=why)
         log.error("deployment-error", exc_info=error)
+        self._telemetry.end(Result.FAILED)
         self.host = replace(self.host, error=why)
         self._end()
         try:

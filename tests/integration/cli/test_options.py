@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import click
 import pytest
@@ -10,10 +11,11 @@ from click.testing import CliRunner
 
 from zkdeployment.cli import options
 from zkdeployment.cli.main import program
+from zkdeployment.config.load import KEYS
 from zkdeployment.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+#: Every configuration that is shipped.
+SAMPLES = sorted((Path(__file__).parents[3] / "etc").glob("*.cfg"))
 
 
 @click.command()
@@ -96,6 +98,22 @@ def test_config_check_prints_what_is_understood(tmp_path: Path):
         "tree-directory = /t",
     ):
         assert line in lines
+
+
+@pytest.mark.parametrize("commented", [True, False], ids=["as it is", "all of it"])
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp_path: Path):
+    file = tmp_path / sample.name
+    text = sample.read_text()
+    text = text if commented else re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
+    file.write_text(text.replace("file:///etc/machine-id", "0015C5F4D4F0"))
+    result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
+    understood = json.loads(result.stdout)
+    assert understood["zkdeployment"]["host-id"] == "0015C5F4D4F0"
+    for section, keys in KEYS.items():
+        assert understood[section].keys() == set(keys)
+        if not commented:
+            assert {key for key in keys if understood[section][key] in (None, "", [], {})} <= {"role"}
 
 
 def test_config_check_prints_data_for_programs(tmp_path: Path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from support.web import silent_server, web_server
 from zkdeployment.config import sources
-from zkdeployment.config.load import load
+from zkdeployment.config.load import KEYS, load
 from zkdeployment.config.settings import Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
@@ -49,6 +50,33 @@ def test_the_sample_with_everything_uncommented_loads(file: Path):
     settings = load(file)
     assert settings.labels == {"site": "ams", "tier": "web"}
     assert settings.after == ("/usr/bin/logger", "a deployment is done")
+
+
+def test_the_sample_tells_of_every_key():
+    told = {section: set() for section in KEYS}
+    section = ""
+    for line in SAMPLE.read_text().splitlines():
+        if match := re.fullmatch(r"\[(.+)\]", line):
+            section = match[1]
+        elif match := re.fullmatch(r"(?:# )?([a-z-]+) = .+", line):
+            told[section].add(match[1])
+    assert told == {section: set(keys) for section, keys in KEYS.items()}
+
+
+def test_a_metrics_file_has_to_be_one_that_is_collected(file: Path):
+    for section in KEYS:
+        said = refused(file, "metrics = /var/lib/metrics.txt", section)
+        assert said == (
+            "metrics: expected a path that ends in .prom (others are not collected), found '/var/lib/metrics.txt'"
+        )
+
+
+def test_agent_and_syncer_have_a_metrics_file_each(file: Path):
+    text = "metrics = /m/a.prom\n[sync]\nurl = x\ntree-directory = /t\nmetrics = /m/"
+    said = refused(file, text + "a.prom")
+    assert said == "metrics: expected a file for the agent and another for the syncer, found /m/a.prom"
+    settings = loaded(file, text + "s.prom")
+    assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
 
 
 def test_everything_is_read(file: Path):

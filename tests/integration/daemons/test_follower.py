@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from support.metrics import probe_of
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.clock import SystemClock
@@ -44,7 +45,9 @@ def following(
     store = ZooKeeperPublications(session)
     control = Control(SystemClock())
     syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())
-    follower = Follower(syncer, store, control, connect=session.open, notifier=Notifier({}))
+    follower = Follower(
+        syncer, store, control, connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+    )
     thread = threading.Thread(target=follower.run, args=(interval,))
     thread.start()
     try:
@@ -121,7 +124,9 @@ def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
     session.open()
     store = ZooKeeperPublications(session)
     syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
-    follower = Follower(syncer, store, Control(SystemClock()), connect=session.open, notifier=Notifier({}))
+    follower = Follower(
+        syncer, store, Control(SystemClock()), connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+    )
     session.close()
     with pytest.raises(RestartError):
         follower.run(NEVER)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.metrics import probe_of
 from support.repository import make_key, public
 from support.subversion import Subversion
 from zkdeployment.adapters.clock import SystemClock
@@ -225,6 +226,7 @@ class TestRequests:
             control,
             connect=session.open,
             notifier=Notifier({}),
+            probe=probe_of(session),
         )
         thread = threading.Thread(target=follower.run, args=(3600,))
         thread.start()

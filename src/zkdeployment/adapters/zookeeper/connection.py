@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from kazoo import exceptions
@@ -22,6 +23,7 @@ from zkdeployment.adapters.zookeeper.silence import Silence
 from zkdeployment.adapters.zookeeper.transactions import denied
 from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
+from zkdeployment.model.link import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +66,8 @@ class Connection:
         self._connected = threading.Event()
         self._wakers: list[Callable[[], None]] = []
         self._watches: list[tuple[str, Callable[[], None]]] = []
+        self._link = Link()
+        self._last_id: int | None = None
         self._started = self._opened = False
         self._behind = True
         self._closed = False
@@ -132,6 +136,11 @@ class Connection:
         found = self._client.client_id
         return None if found is None else found[0]
 
+    @property
+    def link(self) -> Link:
+        """Whether a server answers at the moment, and how often the connection and the session were made anew."""
+        return replace(self._link, connected=self.connected)
+
     def on_change(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when the connection or the session is lost or comes back."""
         self._wakers.append(changed)
@@ -156,11 +165,17 @@ class Connection:
             self._behind = True
         if state == KazooState.CONNECTED and not self._closed:
             self._opened = True
+            self._count()
             self._connected.set()
         else:
             self._connected.clear()
         for changed in self._wakers:
             call_safely(changed)
+
+    def _count(self) -> None:
+        new = self.id != self._last_id
+        self._last_id = self.id
+        self._link = Link(connections=self._link.connections + 1, sessions=self._link.sessions + new)
 
     def _replace(self) -> None:
         """Put a new client in the place of one that died; raises ``RestartError`` the second time."""

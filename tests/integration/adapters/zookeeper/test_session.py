@@ -31,6 +31,7 @@ from zkdeployment.errors import (
     TreeError,
     UnreachableError,
 )
+from zkdeployment.model.link import Link
 
 
 def expire(session):
@@ -300,9 +301,12 @@ def test_a_restarted_server_is_found_again_and_the_session_with_it(own_zookeeper
         session_id = session.id
         server.kill()
         wait_until(lambda: not session.connected, "the connection to be lost")
+        assert session.link == Link(connected=False, connections=1, sessions=1)
         server.start()
         assert session.children("/") != ["zookeeper"]
         assert session.id == session_id
+        assert session.link.sessions == 1
+        assert session.link.connections >= 2
 
 
 def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_gone(session):
@@ -312,6 +316,7 @@ def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_gone(session
     wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
     assert session.get(mine) is None
     assert session.alive
+    assert session.link == Link(connected=True, connections=2, sessions=2)
 
 
 def test_changes_of_the_session_wake_whoever_asked_and_errors_there_do_no_harm(session):

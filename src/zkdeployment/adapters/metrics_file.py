@@ -1,0 +1,68 @@
+"""A file of metrics for the textfile collector of Prometheus' node exporter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from prometheus_client.core import Metric as Family
+
+    from zkdeployment.fleet.metrics import Metric
+
+
+class MetricsFile:
+    """Replaces ``file`` atomically; without one, does nothing.
+
+    Metrics are a courtesy: what goes wrong is logged, once until it works again, and changes nothing.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._complained = False
+
+    def write(self, metrics: Iterable[Metric]) -> None:
+        """Write metrics in Prometheus' text format, version 0.0.4."""
+        if self._file is None:
+            return
+        try:
+            # The collector reads whatever ends in .prom; what we write first does not.
+            durable.replace(self._file, render(metrics), sync=False)
+        except OSError as error:
+            if not self._complained:
+                get_logger().warning("metrics-not-written", file=str(self._file), reason=error.strerror)
+            self._complained = True
+        else:
+            self._complained = False
+
+
+def render(metrics: Iterable[Metric]) -> bytes:
+    """Return the text of metrics; those without samples are only explained."""
+    from prometheus_client import generate_latest  # noqa: PLC0415  few want metrics, and it takes a megabyte
+
+    return generate_latest(_Collector(metrics))
+
+
+class _Collector:
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Family]:
+        from prometheus_client.core import Metric as Family  # noqa: PLC0415  see above
+
+        for metric in self._metrics:
+            family = Family(metric.name.removesuffix("_total"), metric.help, metric.kind.value)
+            for values, number in metric.samples.items():
+                labels = dict(zip(metric.labels, map(_encodable, values), strict=True))
+                family.add_sample(metric.name, labels, number)
+            yield family
+
+
+def _encodable(text: str) -> str:
+    """Return a text from ZooKeeper, which may hold anything that JSON can, fit for a file."""
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,0 +1,66 @@
+"""The file of metrics: what is in it, and that it never is in anybody's way."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.metrics import read_metrics
+from zkdeployment.adapters.metrics_file import MetricsFile, render
+from zkdeployment.fleet.metrics import Kind, Metric
+
+TIME = Metric("zkdeployment_time_seconds", "When it was.", {(): 1795266187.125})
+COUNT = Metric("zkdeployment_tries_total", "How often.", {("a",): 1, ("b",): 2}, ("how",), Kind.COUNTER)
+
+
+def test_each_metric_is_explained_and_says_its_kind():
+    assert render([TIME, COUNT]).decode().splitlines() == [
+        "# HELP zkdeployment_time_seconds When it was.",
+        "# TYPE zkdeployment_time_seconds gauge",
+        "zkdeployment_time_seconds 1.795266187125e+09",
+        "# HELP zkdeployment_tries_total How often.",
+        "# TYPE zkdeployment_tries_total counter",
+        'zkdeployment_tries_total{how="a"} 1.0',
+        'zkdeployment_tries_total{how="b"} 2.0',
+    ]
+
+
+@pytest.mark.parametrize("text", ['a"b\\c\nd', "ä€", "", "{} 1\n# TYPE"])
+def test_a_label_may_be_any_text(text):
+    shown = render([Metric("zkdeployment_info", "Which.", {(text,): 1}, ("revision",))]).decode()
+    assert read_metrics(shown) == {"info": {(text,): 1}}
+
+
+def test_what_json_can_hold_and_a_file_cannot_is_spelled_out():
+    shown = render([Metric("zkdeployment_info", "Which.", {("\ud800",): 1}, ("revision",))]).decode()
+    assert read_metrics(shown) == {"info": {("\\ud800",): 1}}
+
+
+def test_the_file_is_replaced_for_all_to_read_and_nothing_is_left_beside_it(tmp_path):
+    file = tmp_path / "zkdeployment.prom"
+    writer = MetricsFile(file)
+    writer.write([TIME])
+    first = file.stat()
+    writer.write([COUNT])
+    assert read_metrics(file.read_text()) == {"tries_total": {("a",): 1, ("b",): 2}}
+    assert file.stat().st_ino != first.st_ino
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_goes_wrong_is_said_once_until_it_works_again(tmp_path):
+    directory = tmp_path / "textfile"
+    writer = MetricsFile(directory / "zkdeployment.prom")
+    with capture_logs() as logs:
+        writer.write([TIME])
+        writer.write([TIME])
+        directory.mkdir()
+        writer.write([TIME])
+        (directory / "zkdeployment.prom").unlink()
+        directory.rmdir()
+        writer.write([TIME])
+    assert [(line["event"], line["reason"]) for line in logs] == [
+        ("metrics-not-written", "No such file or directory")
+    ] * 2
+
+
+def test_without_a_file_there_are_no_metrics():
+    MetricsFile(None).write(iter(()))

@@ -1,0 +1,122 @@
+"""What operators take as it is: alerts and a dashboard that ask only for what the daemons tell."""
+
+import json
+import re
+from pathlib import Path
+
+import promql_parser
+import pytest
+import yaml
+
+from zkdeployment.daemons.follower import EVENTS
+from zkdeployment.fleet.metrics import AgentFacts, Process, SyncerFacts, agent_metrics, syncer_metrics
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.link import Link
+
+ETC = Path(__file__).resolve().parents[2] / "etc"
+RULES = ETC / "prometheus" / "zkdeployment.yml"
+DASHBOARD = ETC / "grafana" / "zkdeployment.json"
+
+PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=Link())
+LOOKS = {event: 0 for _, _, event in EVENTS}
+EXPORTED = {
+    metric.name: metric
+    for metric in (
+        *agent_metrics(
+            AgentFacts(process=PROCESS, host=Host(Identity("h1", "app1")), cluster=Cluster("r1"), looked=1.0)
+        ),
+        *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
+    )
+}
+
+#: Prometheus' own labels of what is collected.
+COLLECTED = {"job", "instance"}
+
+
+def rules():
+    """Return all alerts."""
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def panels():
+    """Return all panels."""
+    return json.loads(DASHBOARD.read_text())["panels"]
+
+
+def questions():
+    """Return every expression of both, as Prometheus gets it."""
+    asked = [rule["expr"] for rule in rules()]
+    asked += [target["expr"].replace("$job", ".*") for panel in panels() for target in panel["targets"]]
+    return asked
+
+
+def selectors(expression):
+    """Return what an expression selects; raises ``ValueError`` if it is none."""
+    found = []
+
+    def note(part):
+        if isinstance(part, promql_parser.MatrixSelector):
+            found.append(part.vector_selector)
+        elif isinstance(part, promql_parser.VectorSelector):
+            found.append(part)
+
+    promql_parser.walk(promql_parser.parse(expression), note)
+    return {str(one): one for one in found}.values()
+
+
+@pytest.mark.parametrize("expression", questions())
+def test_only_what_the_daemons_tell_is_asked_for(expression):
+    asked = list(selectors(expression))
+    assert asked
+    for one in asked:
+        metric = EXPORTED[one.name]
+        for matcher in one.matchers.matchers:
+            assert matcher.name in COLLECTED | {*metric.labels}
+            if matcher.name in metric.labels:
+                place = metric.labels.index(matcher.name)
+                known = {values[place] for values in metric.samples}
+                assert known
+                assert {*matcher.value.split("|")} <= known
+        if metric.name.endswith("_total"):
+            assert "increase(" in expression  # it begins anew with each process
+
+
+def test_labels_that_are_shown_are_there():
+    known = COLLECTED.union(*(metric.labels for metric in EXPORTED.values()))
+    shown = re.findall(r"\$labels\.(\w+)", RULES.read_text())
+    shown += re.findall(r"{{(\w+)}}", DASHBOARD.read_text()) + re.findall(r"by \((\w+)\)", DASHBOARD.read_text())
+    assert shown
+    assert {*shown} <= known
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alert_is_whole(rule):
+    assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+    assert re.fullmatch(r"Zkdeployment[A-Za-z]+", rule["alert"])
+    assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s"))
+    assert rule["labels"].keys() == {"severity"}
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert rule["annotations"].keys() == {"summary", "description"}
+    assert all(isinstance(text, str) and text for text in rule["annotations"].values())
+
+
+def test_the_groups_of_alerts_have_names_of_their_own():
+    content = yaml.safe_load(RULES.read_text())
+    assert content.keys() == {"groups"}
+    assert all(group.keys() == {"name", "rules"} for group in content["groups"])
+    for names in ([group["name"] for group in content["groups"]], [rule["alert"] for rule in rules()]):
+        assert len(names) == len({*names})
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap_and_ask_the_chosen_source():
+    taken = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken
+        assert all(x < 24 for x, _ in cells)
+        taken |= cells
+        assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${datasource}"}
+    ids = [panel["id"] for panel in panels()]
+    assert len(ids) == len({*ids})

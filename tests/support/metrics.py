@@ -1,0 +1,34 @@
+"""Metrics as a collector would read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.metrics_file import MetricsFile
+from zkdeployment.daemons.telemetry import Probe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.adapters.zookeeper.session import Session
+
+
+def probe_of(session: Session, file: Path | None = None) -> Probe:
+    """Return what tells of a daemon with this session."""
+    return Probe(MetricsFile(file), SystemClock(), lambda: session.link, "1.2.3")
+
+
+def read_metrics(text: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the samples by the names and the values of the labels, without what all names begin with."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        assert family.type in {"gauge", "counter"}
+        for sample in family.samples:
+            name = sample.name.removeprefix("zkdeployment_")
+            assert name != sample.name
+            found.setdefault(name, {})[tuple(sample.labels.values())] = sample.value
+    return found

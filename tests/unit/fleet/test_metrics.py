@@ -1,0 +1,136 @@
+"""What the metrics say, from values."""
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.fleet.metrics import (
+    AgentFacts,
+    Ended,
+    Kind,
+    Process,
+    Publishing,
+    Result,
+    SyncerFacts,
+    agent_metrics,
+    is_current,
+    syncer_metrics,
+)
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.link import Link
+
+PROCESS = Process(
+    "1.2.3", started=1000.0, now=2000.0, up=True, link=Link(connected=True, connections=3, sessions=2)
+)
+HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
+AGENT = AgentFacts(process=PROCESS, host=HOST, cluster=Cluster("r1"), looked=1990.0, since=1500.0)
+SYNCER = SyncerFacts(process=PROCESS, interval=60, looks={"published": 2, "unchanged": 0})
+
+
+def samples(metrics):
+    """Return the samples by the name, without what all begin with."""
+    names = [metric.name for metric in metrics]
+    assert len(set(names)) == len(names)
+    assert all(metric.help for metric in metrics)
+    assert all((metric.kind is Kind.COUNTER) == metric.name.endswith("_total") for metric in metrics)
+    return {
+        metric.name.removeprefix("zkdeployment_").partition("_")[2]: metric.samples.get((), metric.samples)
+        for metric in metrics
+    }
+
+
+@pytest.mark.parametrize("metrics", [agent_metrics(AGENT), syncer_metrics(SYNCER)])
+def test_both_tell_of_their_process_and_its_connection(metrics):
+    found = samples(metrics)
+    assert found["up"] == 1
+    assert found["build_info"] == {("1.2.3",): 1}
+    assert found["start_timestamp_seconds"] == 1000
+    assert found["alive_timestamp_seconds"] == 2000
+    assert found["zookeeper_connected"] == 1
+    assert found["zookeeper_connections_total"] == 3
+    assert found["zookeeper_sessions_total"] == 2
+
+
+def test_the_names_of_one_daemon_are_no_names_of_the_other():
+    agent, syncer = ({metric.name for metric in of} for of in (agent_metrics(AGENT), syncer_metrics(SYNCER)))
+    assert not agent & syncer  # their files are collected together
+
+
+def test_a_host_at_the_cluster_version():
+    found = samples(agent_metrics(AGENT))
+    assert found["host_info"] == {("h1", "app1.example.com", "web"): 1}
+    assert found["revision_info"] == found["cluster_revision_info"] == {("r1",): 1}
+    assert found["cluster_state"] == {("running",): 1, ("stopped",): 0, ("held",): 0, ("importing",): 0}
+    assert found["cluster_seen_timestamp_seconds"] == 1990
+    assert (found["converged"], found["converged_since_timestamp_seconds"]) == (1, 1500)
+    assert (found["error"], found["deploying"]) == (0, 0)
+    for unknown in ("steps", "steps_done", "deploying_since_timestamp_seconds", "last_deployment_success"):
+        assert found[unknown] == {}
+    assert found["deployments_total"] == {("done",): 0, ("failed",): 0, ("abandoned",): 0}
+
+
+def test_a_host_that_deploys():
+    host = replace(HOST, deploying="r2", step="deploy /web 0", steps=(2, 7))
+    found = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    assert found["converged"] == 0
+    assert (found["deploying"], found["deploying_since_timestamp_seconds"]) == (1, 1900)
+    assert (found["steps_done"], found["steps"]) == (2, 7)
+
+
+@pytest.mark.parametrize(("result", "success"), [(Result.DONE, 1), (Result.FAILED, 0), (Result.ABANDONED, 0)])
+def test_the_last_deployment(result, success):
+    last = Ended(result, time=1800.0, seconds=12.5)
+    found = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))
+    assert found["last_deployment_timestamp_seconds"] == 1800
+    assert found["last_deployment_duration_seconds"] == 12.5
+    assert found["last_deployment_success"] == success
+    assert found["deployments_total"][(result.value,)] == 4
+    assert sum(found["deployments_total"].values()) == 4
+
+
+@pytest.mark.parametrize(
+    ("cluster", "state"),
+    [
+        (None, "stopped"),
+        (Cluster(None), "stopped"),
+        (Cluster(False), "held"),
+        (Cluster("r1", importing="r2"), "importing"),
+    ],
+)
+def test_where_nothing_may_start_nothing_is_said_of_being_converged(cluster, state):
+    assert is_current(HOST, cluster) is None
+    found = samples(agent_metrics(replace(AGENT, cluster=cluster, since=None, host=replace(HOST, error="boom"))))
+    assert [key for key, value in found["cluster_state"].items() if value] == [(state,)]
+    assert found["converged"] == found["converged_since_timestamp_seconds"] == found["cluster_revision_info"] == {}
+    assert found["error"] == 1
+
+
+def test_before_the_first_look_nothing_is_said_of_the_cluster():
+    found = samples(agent_metrics(AgentFacts(process=PROCESS, host=replace(HOST, version=None))))
+    for unknown in ("cluster_state", "cluster_seen_timestamp_seconds", "converged", "revision_info"):
+        assert found[unknown] == {}
+
+
+def test_numbers_are_revisions_as_well():
+    assert is_current(replace(HOST, version=12), Cluster("12"))
+    assert samples(agent_metrics(replace(AGENT, host=replace(HOST, version=12))))["revision_info"] == {("12",): 1}
+
+
+def test_a_syncer_that_published():
+    last = Publishing(time=1700.0, seconds=0.25, nodes=9)
+    found = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, published="r2", last=last)))
+    assert (found["interval_seconds"], found["fetched_timestamp_seconds"]) == (60, 1990)
+    assert found["looks_total"] == {("published",): 2, ("unchanged",): 0}
+    assert found["revision_info"] == {("r2",): 1}
+    assert found["unpublished_since_timestamp_seconds"] == {}
+    assert found["last_publication_timestamp_seconds"] == 1700
+    assert found["last_publication_duration_seconds"] == 0.25
+    assert found["last_publication_nodes"] == 9
+
+
+def test_a_syncer_that_may_not_publish():
+    found = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, waiting=1200.0)))
+    assert found["unpublished_since_timestamp_seconds"] == 1200
+    for unknown in ("revision_info", "last_publication_timestamp_seconds", "last_publication_nodes"):
+        assert found[unknown] == {}
