@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.running import Grant, Running, Situation, World
 
 
 class Transaction(Protocol):
@@ -313,6 +314,46 @@ class PublicationStore(Protocol):
 
     def report(self, said: str, interval: float, fetched: float | None) -> None:
         """Give a sign of life: what was done last, and in how many seconds the next look is due."""
+
+
+class RolloutStore(Protocol):
+    """What a coordinator does to ZooKeeper. Raises ``UnreachableError``.
+
+    Only the one that leads can write: others get ``LockLostError``, whatever they believe.
+    """
+
+    def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds, keeping the place over calls; say whether we have it."""
+
+    def resign(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
+
+    def situation(self) -> Situation:
+        """Read what is to be rolled out and the newest rollout; a change of the first wakes from now on."""
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy; raises ``TreeError`` for what makes no sense."""
+
+    def first_world(self, revision: Revision, *, now: float) -> World:
+        """Read all hosts, and those that are away, before a rollout of ``revision`` begins."""
+
+    def world(self, situation: Situation, running: Running, *, now: float) -> World:
+        """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
+
+    def begin(self, running: Running) -> None:
+        """Make a rollout the newest one."""
+
+    def record(self, running: Running, stop: Stop | None = None) -> None:
+        """Replace the state of the newest rollout; with a ``stop`` the fleet stops in the same moment.
+
+        Raises ``ConflictError`` if that was changed since ``situation`` read it.
+        """
+
+    def grant(self, running: Running, wanted: Mapping[str, Grant]) -> None:
+        """Make the grants of a rollout what they should be."""
+
+    def tidy(self, current: str) -> None:
+        """Remove what is left of all rollouts but the current one, except for their final reports."""
 
 
 class TreeSource(Protocol):

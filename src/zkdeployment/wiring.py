@@ -25,6 +25,7 @@ from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -32,6 +33,7 @@ from zkdeployment.config.load import load
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.agent import Agent, preview
 from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.coordinator import Coordinator
 from zkdeployment.daemons.doors import Doors
 from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.presence import Presence
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
 _SYNCER_SESSION = 10.0
+_COORDINATOR_SESSION = 10.0
 
 
 @contextlib.contextmanager
@@ -160,6 +163,19 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         syncer = Syncer(_source(settings), store, SystemClock(), _memory(settings))
         probe = _probe(settings.require_sync().metrics, session)
         yield Follower(syncer, store, control, connect=session.open, notifier=Notifier(), probe=probe), control
+    finally:
+        session.close()
+
+
+@contextlib.contextmanager
+def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
+    """Give the coordinator, and what wakes and ends it; nothing is contacted before it runs."""
+    _arm_failpoints(settings)
+    session = Session(settings.zookeeper, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
+    try:
+        control = Control(SystemClock())
+        store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
+        yield Coordinator(store, SystemClock(), control, connect=session.open, notifier=Notifier()), control
     finally:
         session.close()
 

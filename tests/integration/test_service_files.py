@@ -14,7 +14,7 @@ from zkdeployment.daemons.control import GRACE
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
 def test_zdaemon_accepts_its_configuration_and_runs_what_systemd_runs(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
@@ -28,7 +28,7 @@ def test_zdaemon_accepts_its_configuration_and_runs_what_systemd_runs(daemon, tm
     assert unit["Service"]["Restart"] == "on-failure"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / f"zkdeployment-{daemon}.service")
@@ -39,7 +39,7 @@ def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     assert "missing.cfg" in done.stderr
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
 def test_systemd_accepts_the_unit(daemon, tmp_path):
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
     unit = tmp_path / f"zkdeployment-{daemon}.service"

@@ -19,6 +19,7 @@ from zkdeployment.errors import ZkdeploymentError
 VERBS = {
     "agent": ("agent", "Run the host agent in the foreground."),
     "completion": ("completion", "Print what completes words in bash, zsh or fish."),
+    "coordinate": ("coordinate", "Run a coordinator of rollouts in the foreground."),
     "config": ("config", "Check a configuration file."),
     "forget": ("forget", "Forget hosts that are gone for good."),
     "hold": ("hold", "Hold all hosts until the next push."),

@@ -137,7 +137,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start agents (by host id), the syncer or ZooKeeper servers (zookeeper1) that do not run.
+    """Start agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1) that do not run.
 
     \b
     Example:
@@ -151,7 +151,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--kill", is_flag=True, help="With SIGKILL, as a crash would.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
-    """Stop agents (by host id), the syncer or ZooKeeper servers (zookeeper1).
+    """Stop agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -182,6 +182,7 @@ def _show(status: dict[str, Any], output: str) -> None:
     for server in status["servers"]:
         table.add_row(server["id"], _pid(server["pid"]), "ZooKeeper", server["address"])
     table.add_row("syncer", _pid(status["syncer"]), status["branch"], status["tree"])
+    table.add_row("coordinator", _pid(status["coordinator"]), "rollouts", status["config"])
     for host_id, host in status["hosts"].items():
         what = host["name"] + (f" ({host['role']})" if host["role"] else "")
         table.add_row(host_id, _pid(host["pid"]), what, str(Path(host["config"]).parent))

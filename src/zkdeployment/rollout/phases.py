@@ -50,6 +50,15 @@ def moments(running: Running, stage: Stage) -> Iterator[float]:
     yield from (running.absent[host] + ABSENCE for host in waited_for)
 
 
+def awaited(running: Running) -> list[tuple[Phase, str]]:
+    """Return what hosts are expected to report now: the phase and the host."""
+    late = [(phase, host) for host, phase in running.late.items()]
+    if running.stage is None:
+        return late
+    phase = running.stage.task.phase
+    return late + [(phase, host) for host in running.stage.granted.keys() - running.stage.reports.keys()]
+
+
 def brief(error: str) -> str:
     """Return as much of an error as is kept."""
     return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + "…"

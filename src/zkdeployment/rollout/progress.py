@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import engine, late, phases
-from zkdeployment.rollout.engine import HostState, Phase
+from zkdeployment.rollout.engine import HostState, Phase, Result
 from zkdeployment.rollout.running import Directive, Ending, Grant, Running, Stage
 from zkdeployment.rollout.windows import is_open, next_opening
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.engine import Task
-    from zkdeployment.rollout.running import World
+    from zkdeployment.rollout.running import Situation, World
 
 
 def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revision: Revision) -> Running:
@@ -33,6 +33,31 @@ def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revi
         begun=world.now,
         absent=dict.fromkeys(sorted(world.absent.keys() - world.present.keys()), 0.0),
     )
+
+
+def is_superseded(situation: Situation) -> bool:
+    """Whether the newest rollout is one that goes on, and another publication has taken its place."""
+    running = situation.running
+    return running is not None and running.ended is None and running.sequence != situation.published.sequence
+
+
+def next_attempt(situation: Situation) -> int | None:
+    """Return the number of the attempt that is to begin; ``None`` if there is none.
+
+    The end of one that failed stops the fleet in the same moment: where it is active again, somebody resumed.
+    """
+    running = situation.running
+    if not situation.active:
+        return None
+    if running is None or running.sequence != situation.published.sequence:
+        return 1
+    return running.attempt + 1 if has_failed(running) else None
+
+
+def has_failed(running: Running) -> bool:
+    """Whether it ended in a way that stops the fleet."""
+    completed = running.ending is Ending.COMPLETED
+    return running.ending is Ending.ABORTED or (completed and running.rollout.result is Result.FAILED)
 
 
 def supersede(running: Running, now: float) -> Running:

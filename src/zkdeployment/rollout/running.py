@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.publication import Published
     from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.engine import Phase, Rollout, Task
 
@@ -128,3 +129,17 @@ class World:
     failing: frozenset[str] = frozenset()
     reports: Mapping[tuple[Phase, str], Report] = field(default_factory=dict)
     acts: tuple[RolloutAct, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is to be rolled out, and the newest rollout; ``None`` where there never was one that can be read."""
+
+    cluster: Cluster | None
+    published: Published
+    running: Running | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether hosts may start what was published, by its strategy."""
+        return self.published.orders(self.cluster)

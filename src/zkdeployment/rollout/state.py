@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.act import Act
@@ -68,10 +69,9 @@ def act_to_json(act: RolloutAct) -> dict[str, Any]:
 
 def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
     """Read an operator's act; raises ``ValueError`` for what nobody can do."""
-    group = value.get("group")
-    return RolloutAct(
-        Directive(value.get("what")), Act.from_json(value), None if group is None else str(group), number
-    )
+    directive, group = Directive(value.get("what")), value.get("group")
+    act = replace(Act.from_json(value), what=f"rollout {directive.value}")
+    return RolloutAct(directive, act, None if group is None else str(group), number)
 
 
 def _running(value: Any) -> Running:

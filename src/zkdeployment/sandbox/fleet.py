@@ -66,8 +66,8 @@ class Sandbox:
                 self._configure(description)
                 report(f"starting {len(hosts)} agents")
                 agents = {host.identity.id: self._agent(host.identity.id) for host in hosts}
-                for agent in agents.values():
-                    agent.start()
+                for daemon in (self._coordinator, *agents.values()):
+                    daemon.start()
                 wait_registered(description.zookeeper, agents)
                 if syncer:
                     self._syncer.start()
@@ -108,6 +108,7 @@ class Sandbox:
             "repository": str(self._repository.directory),
             "config": str(self.layout.config),
             "syncer": self._syncer.pid,
+            "coordinator": self._coordinator.pid,
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
                 for server in servers(self.layout, description.ports)
@@ -128,13 +129,13 @@ class Sandbox:
             self._repository.add(files)
 
     def start(self, names: Sequence[str]) -> None:
-        """Start hosts' agents, the syncer or ZooKeeper servers, unless they run."""
+        """Start hosts' agents, the syncer, the coordinator or ZooKeeper servers, unless they run."""
         for member in self._members(names):
             with self._changing():
                 member.start()
 
     def stop(self, names: Sequence[str], *, kill: bool = False) -> None:
-        """End hosts' agents, the syncer or ZooKeeper servers; ``kill``: as a crash would."""
+        """End hosts' agents, the syncer, the coordinator or ZooKeeper servers; ``kill``: as a crash would."""
         for member in self._members(names):
             with self._changing():
                 if kill:
@@ -143,9 +144,9 @@ class Sandbox:
                     member.stop()
 
     def revive(self) -> list[str]:
-        """Start the agents and the syncer that ended though nobody stopped them; return their names."""
+        """Start the daemons that ended though nobody stopped them; return their names."""
         daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
-        daemons["syncer"] = self._syncer
+        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
         return crashed
@@ -207,6 +208,12 @@ class Sandbox:
         words = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
         return Daemon(self.directory, self.layout.syncer, "syncer", words)
 
+    @property
+    def _coordinator(self) -> Daemon:
+        return Daemon(
+            self.directory, self.layout.coordinator, "coordinator", ["coordinate", str(self.layout.config)]
+        )
+
     def _agent(self, host_id: str) -> Daemon:
         place = self.layout.host(host_id)
         return Daemon(self.directory, place.directory, "agent", ["agent", str(place.config)])
@@ -229,6 +236,7 @@ class Sandbox:
 
     def _configure(self, description: Description) -> None:
         self.layout.syncer.mkdir()
+        self.layout.coordinator.mkdir()
         tools = layout.tools_configuration(
             self.layout,
             zookeeper=description.zookeeper,
@@ -262,7 +270,7 @@ class Sandbox:
         """Return what names mean; all of them are looked up before anything is done."""
         description = self._description()
         known: dict[str, Member] = {host.identity.id: self._agent(host.identity.id) for host in description.hosts}
-        known["syncer"] = self._syncer
+        known |= {"syncer": self._syncer, "coordinator": self._coordinator}
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
         for name in names:
             if name not in known:

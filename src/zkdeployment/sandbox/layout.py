@@ -43,7 +43,7 @@ class Layout:
 
     @property
     def config(self) -> Path:
-        """The configuration of the tools and of the syncer."""
+        """The configuration of the tools, the syncer and the coordinator."""
         return self.directory / "sandbox.cfg"
 
     @property
@@ -70,6 +70,11 @@ class Layout:
     def syncer_tree(self) -> Path:
         """The syncer's copy of the tree: not that of the tools, so that ``sync`` works by hand meanwhile."""
         return self.syncer / "tree"
+
+    @property
+    def coordinator(self) -> Path:
+        """The coordinator's directory."""
+        return self.directory / "coordinator"
 
     def server(self, number: int) -> Path:
         """Return the directory of a ZooKeeper server."""
@@ -173,7 +178,7 @@ def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, reposi
 
 
 def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str) -> str:
-    """Return the text of the configuration of the tools and of the syncer."""
+    """Return the text of the configuration of the tools, the syncer and the coordinator."""
     return _ini(
         {
             "zkdeployment": {"zookeeper": zookeeper, "run-directory": str(layout.syncer)},

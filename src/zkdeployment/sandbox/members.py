@@ -1,4 +1,4 @@
-"""What a sandbox is made of that can be stopped and started: agents, the syncer, ZooKeeper servers."""
+"""What of a sandbox can be stopped and started: agents, the syncer, the coordinator, ZooKeeper servers."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import threading
 import time
 import uuid
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.audit import recording
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
 from zkdeployment.adapters.zookeeper.requests import answer_request, asking, read_request
-from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.stops import recording_stop
+from zkdeployment.adapters.zookeeper.transactions import Check, Delete, Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
 from zkdeployment.model.publication import Permit, PublicationRequest
@@ -125,14 +125,10 @@ class Interventions:
         return hosts
 
     def _halting(self, act: Act, hosts: Node, *, version: bool | None) -> list[Operation]:
-        self._session.ensure(paths.STOPS)
-        stop = Stop.of_operator(act)
-        path = f"{paths.STOPS}/{quote(stop.key, safe='~@')}"
-        former, data = self._session.get(path), encode(stop.properties())
         changed = encode(hosts.properties | {"version": version})
         return [
             Set(paths.HOSTS, changed, hosts.version),
-            Create(path, data) if former is None else Set(path, data, former.version),
+            recording_stop(self._session, Stop.of_operator(act)),
             recording(self._session, act),
         ]
 

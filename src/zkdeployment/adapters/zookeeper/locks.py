@@ -70,6 +70,11 @@ class ContenderLock:
         self._session_id: int | None = None
         self._woken = threading.Event()
 
+    @property
+    def path(self) -> str | None:
+        """Our contender's node, once we are in the queue; it is gone when we are not any more."""
+        return None if self._node is None else f"{self._directory}/{self._node}"
+
     def try_acquire(self) -> bool:
         """Take it if it is free; leave no contender behind if it is not."""
         try:

@@ -1,0 +1,67 @@
+"""The hosts as a coordinator sees them: who is registered, with which facts, and who is known but away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
+from zkdeployment.model.host import Host
+from zkdeployment.model.strategy import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from zkdeployment.adapters.zookeeper.session import Session
+
+
+class Census:
+    """Who is there, through one session; ``changed`` is called when hosts come or go.
+
+    A host's node is read when it comes. What it says later is only read where that is asked for: thousands of
+    hosts write to theirs all the time.
+    """
+
+    def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
+        self._session = session
+        self._changed = changed
+        self._hosts: dict[str, Host] = {}
+
+    def registered(self, *, anew: bool = False) -> Mapping[str, Host]:
+        """Return the registered hosts by id, all read ``anew`` if so."""
+        names = self._session.children(paths.HOSTS, self._changed) or ()
+        known = {} if anew else self._hosts
+        new = self.read(name for name in names if name not in known)
+        self._hosts = {name: found for name in names if (found := known.get(name) or new.get(name)) is not None}
+        return self._hosts
+
+    def read(self, host_ids: Iterable[str]) -> dict[str, Host]:
+        """Read hosts' nodes as they are now."""
+        names = list(host_ids)
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+        return {
+            name: Host.from_properties(name, node.properties)
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+
+    def absent(self, registered: Collection[Host]) -> dict[str, Facts]:
+        """Return the hosts that are known but not registered, and the names of hosts that targets alone know.
+
+        A target may also be a role that no host has: only a name with a dot in it is a host's.
+        """
+        ids = {host.identity.id for host in registered}
+        away = read_inventories(self._session, known_ids(self._session) - ids)
+        identities = [one.identity for one in registered] + [one.identity for one in away]
+        known = {name for identity in identities for name in identity.target_names}
+        targets = map(unquote, self._session.children(paths.TARGETS) or ())
+        nobody = {name for name in targets if "." in name and not name.startswith("/") and name not in known}
+        return {one.identity.id: Facts(name=one.identity.name) for one in away} | dict.fromkeys(
+            sorted(nobody), Facts()
+        )
+
+
+def facts_of(host: Host) -> Facts:
+    """Return what selectors ask of a host."""
+    return Facts(host.rack, frozenset(host.tags), host.labels, host.identity.name)

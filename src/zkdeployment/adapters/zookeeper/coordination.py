@@ -1,0 +1,262 @@
+"""What a coordinator reads from ZooKeeper and writes to it (a ``RolloutStore``).
+
+Each write is a transaction that fails unless our place at the head of the queue is still there: a coordinator
+whose session is over can write nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper import paths, rollouts
+from zkdeployment.adapters.zookeeper.census import Census, facts_of
+from zkdeployment.adapters.zookeeper.locks import ContenderLock
+from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.publishing import published
+from zkdeployment.adapters.zookeeper.stops import recording_stop
+from zkdeployment.adapters.zookeeper.strategies import read_strategy
+from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
+from zkdeployment.errors import LockLostError, ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.rollout.running import Situation, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.running import Grant, Running
+
+#: Operations of a transaction, beside the check; each of them stops the whole ensemble for its time.
+_BATCH = 499
+
+
+class ZooKeeperRollouts:
+    """Rollouts through one session; ``changed`` (which must not block) is called when there may be work.
+
+    ``identity`` is how others know this coordinator (default: host, process). ``reach`` is called before and
+    after each write, with a name for that place.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        changed: Callable[[], None],
+        *,
+        identity: str | None = None,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._session = session
+        self._changed = changed
+        self._reach = reach
+        self._identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
+        self._lock = ContenderLock(session, paths.COORDINATORS, self._identity)
+        self._census = Census(session, self._wake)
+        self._read: tuple[str, int, Running] | None = None
+        self._granted: tuple[str, dict[str, Grant]] | None = None
+        self._watching = False
+
+    def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds, keeping the place over calls; say whether we have it."""
+        place = self._lock.path
+        leads = self._lock.acquire(timeout)
+        if self._lock.path != place:
+            self._granted = None  # others may have led meanwhile
+        return leads
+
+    def resign(self) -> None:
+        """Leave the lead, or the queue for it."""
+        self._lock.release()
+
+    def situation(self) -> Situation:
+        """Read what is to be rolled out and the newest rollout; a change of either wakes from now on."""
+        if not self._watching:
+            self._session.watch(paths.HOSTS, self._changed)
+            self._session.watch(paths.TARGETS, self._changed)
+            self._watching = True
+        hosts, targets, above = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
+        found = published(targets, None, ())
+        return Situation(
+            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            published=found,
+            running=self._running(rollouts.current_id(above), found.sequence),
+        )
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy; raises ``TreeError`` for what makes no sense."""
+        return read_strategy(self._session)
+
+    def first_world(self, revision: Revision, *, now: float) -> World:
+        """Read all hosts anew, and those that are away, before a rollout of ``revision`` begins."""
+        hosts = self._census.registered(anew=True)
+        return World(
+            now=now,
+            active=True,
+            present={name: facts_of(host) for name, host in hosts.items()},
+            absent=self._census.absent(hosts.values()),
+            current=frozenset(name for name, host in hosts.items() if _has(revision, host)),
+        )
+
+    def world(self, situation: Situation, running: Running, *, now: float) -> World:
+        """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
+        hosts = self._census.registered()
+        stage = running.stage
+        proving = stage is not None and stage.baking is not None
+        return World(
+            now=now,
+            active=situation.active,
+            present={name: facts_of(host) for name, host in hosts.items()},
+            current=frozenset(
+                name
+                for name, host in hosts.items()
+                if name not in running.rollout.hosts and _has(running.revision, host)
+            ),
+            failing=frozenset(
+                name
+                for name, host in self._census.read(
+                    stage.task.hosts if stage is not None and proving else ()
+                ).items()
+                if host.error is not None
+            ),
+            reports=rollouts.read_reports(self._session, running, self._wake),
+            acts=rollouts.read_new_acts(self._session, running, self._wake),
+        )
+
+    def begin(self, running: Running) -> None:
+        """Make the node of a rollout, with places for grants, reports and acts, and name it the newest."""
+        self._session.ensure(paths.ROLLOUTS)
+        self._commit(
+            "begin",
+            Create(paths.rollout_path(running.id), rollouts.encode_running(running)),
+            Create(paths.grants_path(running.id)),
+            Create(paths.reports_path(running.id)),
+            Create(paths.acts_path(running.id)),
+            Set(paths.ROLLOUTS, encode({"current": running.id})),
+        )
+
+    def record(self, running: Running, stop: Stop | None = None) -> None:
+        """Replace the rollout's state; with a ``stop`` the cluster version becomes null in the same moment.
+
+        Not where it is another revision than the rollout's. Raises ``ConflictError`` if it changes just now.
+        """
+        self._commit("record", self._replacing(running), *(() if stop is None else self._stopping(running, stop)))
+
+    def grant(self, running: Running, wanted: Mapping[str, Grant]) -> None:
+        """Make the grants what they should be, in batches."""
+        standing = self._standing_grants(running.id)
+        changes = [host for host, grant in wanted.items() if standing.get(host) != grant]
+        gone = [host for host in standing if host not in wanted]
+        for start in range(0, len(changes) + len(gone), _BATCH):
+            batch = (changes + gone)[start : start + _BATCH]
+            self._commit("grant", *self._granting(running.id, batch, wanted, standing))
+            for host in batch:
+                if host in wanted:
+                    standing[host] = wanted[host]
+                else:
+                    del standing[host]
+
+    def tidy(self, current: str) -> None:
+        """Remove what is below the rollouts that are over, and those that the history does not know any more."""
+        names = [name for name in self._session.children(paths.ROLLOUTS) or () if name != current]
+        _, below = self._session.look([], [paths.rollout_path(name) for name in names])
+        kept = paths.sequences(self._session.children(paths.HISTORY) or ())
+        for name, places in zip(names, below, strict=True):
+            path = paths.rollout_path(name)
+            for place in places or ():
+                self._clear(f"{path}/{place}")
+            if name.partition("-")[0] not in map(str, kept):
+                self._commit("tidy", Delete(path))
+
+    # Reading
+
+    def _running(self, rollout: str | None, sequence: int) -> Running | None:
+        """Read the newest rollout; one of an earlier publication that makes no sense is in nobody's way."""
+        if rollout is None:
+            return None
+        node = self._session.get(paths.rollout_path(rollout))
+        if node is None:
+            return None
+        if self._read is None or self._read[:2] != (rollout, node.changed):
+            try:
+                self._read = rollout, node.changed, rollouts.decode_running(node.data)
+            except ZkdeploymentError as error:
+                if rollout.startswith(f"{sequence}-"):
+                    raise
+                get_logger().warning("rollout-unreadable", rollout=rollout, reason=str(error))
+                return None
+        self._version = node.version
+        return self._read[2]
+
+    def _standing_grants(self, rollout: str) -> dict[str, Grant]:
+        if self._granted is None or self._granted[0] != rollout:
+            above = paths.grants_path(rollout)
+            names = self._session.children(above) or ()
+            nodes = self._session.get_many(f"{above}/{name}" for name in names)
+            found = {
+                unquote(name): rollouts.decode_grant(node)
+                for name, node in zip(names, nodes, strict=True)
+                if node is not None
+            }
+            self._granted = rollout, found
+        return self._granted[1]
+
+    # Writing
+
+    def _commit(self, place: str, *operations: Operation) -> None:
+        """Write as the leader, or raise ``LockLostError`` if that is somebody else."""
+        seat = self._lock.path
+        if seat is None:
+            raise LockLostError("this coordinator does not lead")
+        self._reach(f"before:{place}")
+        try:
+            self._session.commit(Check(seat, 0), *operations)
+        except ZkdeploymentError as error:
+            self._granted = None  # what was written of it is not known
+            if isinstance(error, TransactionError) and error.path == seat:
+                raise LockLostError("this coordinator does not lead any more: its session was over") from error
+            raise
+        self._reach(f"after:{place}")
+
+    def _replacing(self, running: Running) -> Operation:
+        return Set(paths.rollout_path(running.id), rollouts.encode_running(running), self._version)
+
+    def _stopping(self, running: Running, stop: Stop) -> Iterator[Operation]:
+        node = self._session.get(paths.HOSTS)
+        if node is None:
+            return
+        cluster = Cluster.from_properties(node.properties)
+        if cluster.version in {running.revision, False, None}:
+            yield Set(paths.HOSTS, encode(node.properties | {"version": None}), node.version)
+            yield recording_stop(self._session, stop)
+
+    def _granting(
+        self, rollout: str, hosts: Sequence[str], wanted: Mapping[str, Grant], standing: Mapping[str, Grant]
+    ) -> Iterator[Operation]:
+        for host in hosts:
+            path = paths.grant_path(rollout, host)
+            if host not in wanted:
+                yield Delete(path)
+            elif host in standing:
+                yield Set(path, rollouts.encode_grant(wanted[host]))
+            else:
+                yield Create(path, rollouts.encode_grant(wanted[host]))
+
+    def _clear(self, path: str) -> None:
+        names = self._session.children(path) or ()
+        for start in range(0, len(names), _BATCH):
+            self._commit("tidy", *(Delete(f"{path}/{name}") for name in names[start : start + _BATCH]))
+        self._commit("tidy", Delete(path))
+
+    def _wake(self, _event: object) -> None:
+        self._changed()
+
+
+def _has(revision: Revision, host: Host) -> bool:
+    return host.version == revision and host.error is None

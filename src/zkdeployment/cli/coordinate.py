@@ -1,0 +1,34 @@
+"""``zkdeployment coordinate``: a coordinator of rollouts."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+from zkdeployment import log
+from zkdeployment.config.load import load
+from zkdeployment.wiring import build_coordinator
+
+
+@click.command(name="coordinate")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log everything.")
+def command(config: Path, *, verbose: bool) -> None:
+    """Lead rollouts by the published strategy, in the foreground, until SIGTERM.
+
+    Any number of coordinators may run, on different hosts: one leads, the others take over when it is gone. It
+    says which hosts may prepare and deploy, group by group, judges the groups, and stops the fleet when a critical
+    one failed. All it knows is in ZooKeeper. Without a strategy it has nothing to do.
+
+    \b
+    Example:
+      zkdeployment coordinate /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    with build_coordinator(load(config, host=False)) as (coordinator, control):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: control.stop())
+        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        coordinator.run()

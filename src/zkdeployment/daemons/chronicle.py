@@ -1,0 +1,44 @@
+"""What the log says of a rollout: all that changed from one state to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.rollouts import report, rollout_state
+from zkdeployment.log import get_logger
+from zkdeployment.rollout.engine import Verdict
+
+if TYPE_CHECKING:
+    from zkdeployment.rollout.running import Running, Stage
+
+
+def tell(before: Running | None, after: Running) -> None:
+    """Log what is new; without a state ``before`` that it began."""
+    log = get_logger().bind(rollout=after.id, revision=after.revision)
+    if before is None:
+        strategy = after.rollout.strategy
+        log.info(
+            "rollout-begun", strategy=strategy.name, groups=len(strategy.groups), hosts=len(after.rollout.hosts)
+        )
+        return
+    for one in after.acts[len(before.acts) :]:
+        log.info("rollout-act", act=str(one.act), group=one.group)
+    for host in sorted(after.errors.keys() - before.errors.keys()):
+        log.warning("host-failed", host=host, reason=after.errors[host])
+    for name, course in after.rollout.courses.items():
+        for phase in course.verdicts.keys() - before.rollout.courses[name].verdicts.keys() & course.sent.keys():
+            log.info("phase-judged", group=name, phase=phase.value, hosts=len(course.sent[phase]))
+        if course.verdict is not before.rollout.courses[name].verdict:
+            say = log.error if course.verdict is Verdict.FAILED else log.info
+            say("group-judged", group=name, verdict=course.verdict and course.verdict.value, reason=course.reason)
+    if after.stage is not None and _task(after.stage) != _task(before.stage):
+        task = after.stage.task
+        log.info("phase-begun", group=task.group, phase=task.phase.value, hosts=len(task.hosts))
+    if after.waiting and after.waiting != before.waiting:
+        log.info("rollout-waits", reason=after.waiting)
+    if after.ended is not None and before.ended is None:
+        log.info("rollout-ended", result=rollout_state(after).value, report=report(after))
+
+
+def _task(stage: Stage | None) -> tuple[str, str] | None:
+    return None if stage is None else (stage.task.group, stage.task.phase.value)

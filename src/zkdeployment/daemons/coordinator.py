@@ -1,0 +1,184 @@
+"""The coordinator: leads rollouts by their strategy, or waits until whoever leads is gone.
+
+It only says who may go; hosts do the rest. All it knows is in ZooKeeper, where a successor finds it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.chronicle import tell
+from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.fleet.rollouts import report
+from zkdeployment.log import get_logger
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import short
+from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.progress import (
+    advance,
+    grants,
+    has_failed,
+    is_superseded,
+    next_attempt,
+    next_look,
+    start,
+    supersede,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.systemd import Notifier
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.ports import Clock, RolloutStore
+    from zkdeployment.rollout.running import Running, Situation
+
+#: Seconds in the queue for the lead between two signs of life.
+_QUEUE = 2.0
+
+#: Seconds between two looks: at most, whatever wakes us, and at least, so that many reports are taken at once.
+_SELDOM = 15.0
+_OFTEN = 0.2
+
+#: Seconds until what failed is tried again.
+_AGAIN = 2.0
+
+
+class Coordinator:
+    """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open."""
+
+    def __init__(
+        self,
+        store: RolloutStore,
+        clock: Clock,
+        control: Control,
+        *,
+        connect: Callable[[], None],
+        notifier: Notifier,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._control = control
+        self._connect = connect
+        self._notifier = notifier
+        self._leads = False
+        self._tidied = False
+        self._said = ""
+
+    def run(self) -> None:
+        """Coordinate until asked to end; raises ``RestartError`` if the connection cannot be mended."""
+        self._notifier.ready()
+        try:
+            while not self._control.stopping:
+                begun = self._clock.monotonic()
+                pause = self.turn()
+                self._notifier.watchdog()
+                self._control.wait(pause)
+                while (rest := begun + _OFTEN - self._clock.monotonic()) > 0 and not self._control.stopping:
+                    self._control.wait(rest)
+        finally:
+            self._notifier.stopping()
+            self._store.resign()
+
+    def turn(self) -> float:
+        """Look once, if we lead; return in how many seconds to look again."""
+        try:
+            self._connect()
+            if not self._lead():
+                return 0.0
+            pause = self._look()
+        except RestartError:
+            raise
+        except ZkdeploymentError as error:
+            return self._complain(error)
+        self._said = ""
+        return pause
+
+    def _lead(self) -> bool:
+        led, self._leads = self._leads, self._store.lead(_QUEUE)
+        if self._leads and not led:
+            get_logger().info("lead-taken")
+        if not self._leads:
+            self._notifier.status("another coordinator leads")
+        elif not led:
+            self._tidied = False
+        return self._leads
+
+    def _look(self) -> float:
+        """Read the world, decide, write; return in how many seconds time alone brings more."""
+        situation = self._store.situation()
+        running, now = situation.running, round(self._clock.now(), 1)
+        if running is not None and not self._tidied:
+            self._store.tidy(running.id)
+            self._tidied = True
+        if running is not None and is_superseded(situation):
+            self._write(running, supersede(running, now))
+            return 0.0
+        attempt = next_attempt(situation)
+        if attempt is not None:
+            self._begin(situation, attempt, now)
+            return 0.0
+        if running is None or running.sequence != situation.published.sequence:
+            self._notifier.status("nothing to coordinate: no strategy is in force")
+            return _SELDOM
+        return self._go_on(situation, running, now)
+
+    def _begin(self, situation: Situation, attempt: int, now: float) -> None:
+        strategy, published = self._store.strategy(), situation.published
+        if strategy is None or published.ordered is None or strategy.name != published.strategy:
+            raise ConflictError("another strategy is just being published")
+        world = self._store.first_world(published.ordered, now=now)
+        running = start(strategy, world, sequence=published.sequence, attempt=attempt, revision=published.ordered)
+        self._store.begin(running)
+        self._tidied = False
+        tell(None, running)
+
+    def _go_on(self, situation: Situation, running: Running, now: float) -> float:
+        world = self._store.world(situation, running, now=now)
+        after = advance(running, world)
+        self._write(running, after)
+        pause = next_look(after, world)
+        return _SELDOM if pause is None else min(pause, _SELDOM)
+
+    def _write(self, before: Running, after: Running) -> None:
+        """Write the state first, then what follows from it: a successor makes up for what is missing."""
+        if after != before:
+            stops = has_failed(after) and not has_failed(before)
+            self._store.record(after, _stop(after) if stops else None)
+            tell(before, after)
+        self._store.grant(after, grants(after))
+        self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
+
+    def _complain(self, error: ZkdeploymentError) -> float:
+        """Say what is wrong: once, not every time that it is found again."""
+        words = str(error)
+        self._notifier.status(words.partition("\n")[0])
+        if isinstance(error, ConflictError):
+            return 0.0
+        if isinstance(error, LockLostError):
+            self._leads = False
+            get_logger().warning("lead-lost", reason=words)
+            return 0.0
+        if words != self._said:
+            self._said = words
+            if isinstance(error, UnreachableError):
+                get_logger().warning("zookeeper-unreachable", reason=words)
+            else:
+                get_logger().error("coordination-failed", reason=words)
+        return _AGAIN
+
+
+def _stop(running: Running) -> Stop:
+    ended = running.begun if running.ended is None else running.ended
+    return Stop.of_operator(Act("rollout", "stop", report(running), ended))
+
+
+def _standing(running: Running) -> str:
+    if running.ended is not None:
+        return "it is over"
+    if running.stage is None:
+        return running.waiting or "it begins"
+    task = running.stage.task
+    return (
+        f"{task.phase.value} of {task.group}, {len(running.stage.reports)} of {len(task.hosts)} hosts are through"
+    )
