@@ -12,6 +12,7 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.rollout_acts import direct
 from zkdeployment.adapters.zookeeper.rollouts import decode_grant, encode_report, read_current, read_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
@@ -21,8 +22,7 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
 from zkdeployment.rollout.engine import Phase
-from zkdeployment.rollout.running import Directive, Grant, Report, RolloutAct, Running
-from zkdeployment.rollout.state import act_to_json
+from zkdeployment.rollout.running import Directive, Grant, Report, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -85,9 +85,9 @@ class CoordinatedFleet:
 
     def act(self, directive: Directive, group: str | None = None, reason: str = "because") -> None:
         """Do what an operator's command does."""
-        found = RolloutAct(directive, Act("ann@ops", f"rollout {directive.value}", reason, self.clock.time), group)
-        above = paths.acts_path(self.current)
-        self.session.enqueue(f"{above}/act-", encode(act_to_json(found)), ephemeral=False)
+        direct(
+            self.session, directive, Act("ann@ops", f"rollout {directive.value}", reason, self.clock.time), group
+        )
 
     def work(self) -> None:
         """Let every agent do what it was granted and has not done yet."""

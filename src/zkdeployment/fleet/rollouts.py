@@ -191,7 +191,8 @@ def last_movement(running: Running) -> float:
 
 def report(running: Running) -> str:
     """Return the final report in one line: how it ended, the groups that failed and why, the hosts that failed."""
-    parts = [f"rollout {running.id} of {short(running.revision)}: {rollout_state(running).value}"]
+    aborted = f" ({running.acts[-1].act})" if running.ending is Ending.ABORTED and running.acts else ""
+    parts = [f"rollout {running.id} of {short(running.revision)}: {rollout_state(running).value}{aborted}"]
     for group in running.rollout.strategy.groups:
         course = running.rollout.courses[group.name]
         if course.verdict is Verdict.FAILED:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.act import Act
@@ -13,6 +12,8 @@ from zkdeployment.rollout.running import Directive, Ending, Report, RolloutAct, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.model.tree import Value
 
 #: Each host's state is one letter.
 _LETTERS = {HostState.NOT_STARTED: "-", HostState.PREPARED: "p", HostState.SUCCESS: "s", HostState.FAILURE: "f"}
@@ -62,16 +63,17 @@ def running_from_json(value: object) -> Running:
         raise ValueError(f"no valid rollout: {type(error).__name__}: {error}") from error
 
 
-def act_to_json(act: RolloutAct) -> dict[str, Any]:
+def act_to_json(act: RolloutAct) -> dict[str, Value]:
     """Return an operator's act without its number, which its node has in its name."""
-    return {**act.act.to_json(), "what": act.directive.value, "group": act.group}
+    return {**act.act.to_json(), "directive": act.directive.value, "group": act.group}
 
 
 def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
     """Read an operator's act; raises ``ValueError`` for what nobody can do."""
-    directive, group = Directive(value.get("what")), value.get("group")
-    act = replace(Act.from_json(value), what=f"rollout {directive.value}")
-    return RolloutAct(directive, act, None if group is None else str(group), number)
+    group = value.get("group")
+    return RolloutAct(
+        Directive(value.get("directive")), Act.from_json(value), group if isinstance(group, str) else None, number
+    )
 
 
 def _running(value: Any) -> Running:

@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.census import Census, facts_of
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.publishing import published
+from zkdeployment.adapters.zookeeper.rollout_acts import read_rollout_acts
 from zkdeployment.adapters.zookeeper.stops import recording_stop
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
@@ -126,7 +127,7 @@ class ZooKeeperRollouts:
                 if host.error is not None
             ),
             reports=rollouts.read_reports(self._session, running, self._wake),
-            acts=rollouts.read_new_acts(self._session, running, self._wake),
+            acts=read_rollout_acts(self._session, running.id, running.taken, self._wake),
         )
 
     def begin(self, running: Running) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
@@ -11,13 +12,15 @@ from zkdeployment.adapters.zookeeper.rollouts import read_current, read_running
 from zkdeployment.adapters.zookeeper.transactions import Check, Create
 from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.fleet.rollouts import objection
-from zkdeployment.model.act import Act
-from zkdeployment.rollout.running import Directive, RolloutAct
+from zkdeployment.rollout.running import RolloutAct
+from zkdeployment.rollout.state import act_from_json, act_to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.adapters.zookeeper.session import Session
-    from zkdeployment.model.tree import Properties, Value
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.model.act import Act
+    from zkdeployment.rollout.running import Directive, Running
 
 #: How often a write is tried again when others write to the same nodes at the same time.
 _ATTEMPTS = 20
@@ -37,7 +40,7 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
         words = objection(running, directive, group)
         if words is not None or running is None:
             raise RefusedError(words or "there is no rollout")
-        directory = f"{paths.rollout_path(running.id)}/acts"
+        directory = paths.acts_path(running.id)
         session.ensure(directory)
         current, state = session.get_many([paths.ROLLOUTS, paths.rollout_path(running.id)])
         if current is None or state is None:
@@ -47,7 +50,7 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
         try:
             session.commit(
                 Check(paths.ROLLOUTS, current.version),
-                Create(f"{directory}/{_PREFIX}{one.number:0{_DIGITS}}", encode(_properties(one))),
+                Create(f"{directory}/{_PREFIX}{one.number:0{_DIGITS}}", encode(act_to_json(one))),
                 recording(session, act),
             )
         except ConflictError:
@@ -56,30 +59,23 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
     raise ConflictError("the rollout changes all the time; look at it with 'zkdeployment rollout show'")
 
 
-def read_rollout_acts(session: Session, rollout_id: str, after: int = -1) -> tuple[RolloutAct, ...]:
-    """Read what operators asked after the act of that number, in order; what makes no sense is left out."""
-    directory = f"{paths.rollout_path(rollout_id)}/acts"
-    names = [name for name in session.children(directory) or () if _number(name) > after]
+def read_rollout_acts(
+    session: Session, rollout_id: str, after: int = -1, watch: Callable[[object], None] | None = None
+) -> tuple[RolloutAct, ...]:
+    """Read what operators asked after the act of that number, in order; what makes no sense is left out.
+
+    Calls ``watch`` (which must not block) once when there is more.
+    """
+    directory = paths.acts_path(rollout_id)
+    names = [name for name in session.children(directory, watch) or () if _number(name) > after]
     nodes = session.get_many(f"{directory}/{name}" for name in names)
-    found = (
-        _read(_number(name), node.properties) for name, node in zip(names, nodes, strict=True) if node is not None
-    )
-    return tuple(one for one in found if one is not None)
+    found = []
+    for name, node in zip(names, nodes, strict=True):
+        with contextlib.suppress(ValueError):
+            found += [] if node is None else [act_from_json(node.properties, _number(name))]
+    return tuple(found)
 
 
 def _number(name: str) -> int:
     digits = name.removeprefix(_PREFIX)
     return int(digits) if name.startswith(_PREFIX) and digits.isascii() and digits.isdecimal() else -1
-
-
-def _properties(one: RolloutAct) -> dict[str, Value]:
-    return {**one.act.to_json(), "directive": one.directive.value, "group": one.group}
-
-
-def _read(number: int, properties: Properties) -> RolloutAct | None:
-    group = properties.get("group")
-    try:
-        directive = Directive(properties.get("directive"))
-    except ValueError:
-        return None
-    return RolloutAct(directive, Act.from_json(properties), group if isinstance(group, str) else None, number)

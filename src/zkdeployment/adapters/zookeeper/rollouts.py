@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,20 +12,17 @@ from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.log import get_logger
 from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.phases import awaited
 from zkdeployment.rollout.running import Grant, Report
-from zkdeployment.rollout.state import act_from_json, running_from_json, running_to_json
+from zkdeployment.rollout.state import running_from_json, running_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
-    from zkdeployment.rollout.running import RolloutAct, Running
-
-_ACT = re.compile(r"act-(\d{10})")
+    from zkdeployment.rollout.running import Running
 
 
 def read_current(session: Session) -> str | None:
@@ -77,22 +73,6 @@ def read_reports(
     names = [name for name in places if name in there]
     nodes = session.get_many(f"{above}/{name}" for name in names)
     return {places[name]: decode_report(node) for name, node in zip(names, nodes, strict=True) if node is not None}
-
-
-def read_new_acts(session: Session, running: Running, watch: Callable[[object], None]) -> tuple[RolloutAct, ...]:
-    """Read the acts that were not taken, in order; calls ``watch`` once when there are more."""
-    above = paths.acts_path(running.id)
-    names = session.children(above, watch) or ()
-    numbers = {int(match[1]): name for name in names if (match := _ACT.fullmatch(name)) is not None}
-    new = sorted(number for number in numbers if number > running.taken)
-    nodes = session.get_many(f"{above}/{numbers[number]}" for number in new)
-    found = []
-    for number, node in zip(new, nodes, strict=True):
-        try:
-            found += [] if node is None else [act_from_json(node.properties, number)]
-        except ValueError as error:
-            get_logger().warning("act-unreadable", act=numbers[number], reason=str(error))
-    return tuple(found)
 
 
 def encode_running(running: Running) -> bytes:
