@@ -29,7 +29,7 @@ def diff(old: Tree, new: Tree) -> TreeChange:
         was = before.get(path)
         if was is None:
             create[path] = properties
-        elif (was or properties) and not same(was, properties):  # most nodes have no properties at all
+        elif was is not properties and (was or properties) and not same(was, properties):  # most are alike
             update[path] = properties
     return TreeChange(create, update, frozenset(before.keys() - after.keys()))
 

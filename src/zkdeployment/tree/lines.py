@@ -86,14 +86,14 @@ _NODE_KIND, _PROPERTY_KIND, _LINK_KIND = Kind.NODE, Kind.PROPERTY, Kind.LINK
 class LineReader(dict[str, Line]):
     """The lines of one file by their text: what stands in it again and again is read once.
 
-    The first indented line decides between spaces and tabs. Only so many lines are kept: where all differ,
-    keeping them costs more than it saves.
+    The first indented line decides between spaces and tabs, unless ``blank`` does. Only so many lines are kept:
+    where all differ, keeping them costs more than it saves.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, blank: str = "") -> None:
         super().__init__()
         self._limits = limits
-        self._blank = ""
+        self.blank = blank
 
     def __missing__(self, text: str) -> Line:
         line = self.read(text)
@@ -104,11 +104,11 @@ class LineReader(dict[str, Line]):
     def read(self, line: str) -> Line:
         """Say what a line is and what is wrong with it. Never raises."""
         plain = _PLAIN.fullmatch(line)
-        if plain is None or self._blank == "\t" or len(line) > self._limits.value:
+        if plain is None or self.blank == "\t" or len(line) > self._limits.value:
             return self._read_pieces(line)
         blanks, node, type_, name, text, number, target = plain.groups()
         if blanks:
-            self._blank = " "
+            self.blank = " "
         indent = len(blanks)
         # Made without the class's own constructor, which takes as long as all the rest.
         if node is not None:
@@ -134,8 +134,8 @@ class LineReader(dict[str, Line]):
         return found
 
     def _indentation(self, blanks: str) -> tuple[Fault, ...]:
-        self._blank = self._blank or blanks[0]
-        wrong = blanks.lstrip(self._blank)
+        self.blank = self.blank or blanks[0]
+        wrong = blanks.lstrip(self.blank)
         if not wrong:
             return ()
         words = "tabs and spaces are mixed in the file's indentation: use spaces"

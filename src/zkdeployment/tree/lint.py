@@ -49,10 +49,14 @@ class Linted:
 def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
     """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored.
 
-    A file that is among the ``known`` ones is not read again.
+    What stands in the ``known`` files, too, is not read again.
     """
     before = {} if known is None else known.parsed
-    read = {file: before.get(file) or parse_bytes(file.name, file.content) for file in tree_files(files)}
+    last = {source.name: file for source, file in before.items()}
+    read = {
+        file: before.get(file) or parse_bytes(file.name, file.content, last=last.get(file.name))
+        for file in tree_files(files)
+    }
     parsed = list(read.values())
     merged = merge(parsed)
     problems = [problem for file in parsed for problem in file.problems]

@@ -15,10 +15,13 @@ from zkdeployment.tree.lines import LIMITS, UNKNOWN, Fault, Kind, Limits, Line, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.model.tree import Value
+    from zkdeployment.model.tree import Properties, Value
 
 #: Line and column, from 1.
 Place: TypeAlias = tuple[int, int]
+
+#: Files with more top-level nodes are read as a whole: each that is kept by itself takes some memory.
+_MOST_SECTIONS = 5_000
 
 # Nodes that cannot be placed (their name is wrong, they are there twice) are read for their own errors under a
 # path that no node can have, and left out at the end.
@@ -30,6 +33,7 @@ class ParsedFile:
     """What a file says. With problems that are errors, ``tree`` is what could be understood of it.
 
     ``positions`` maps each node's path, ``links`` each link (path of the node, property name) to its place.
+    ``sections`` are the texts of its top-level nodes, each read by itself, ``blank`` is what indents their lines.
     """
 
     name: str
@@ -37,6 +41,8 @@ class ParsedFile:
     positions: Mapping[str, Place] = field(default_factory=dict)
     links: Mapping[tuple[str, str], Place] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    sections: Mapping[str, ParsedFile] = field(default_factory=dict, repr=False)
+    blank: str = ""
 
     @property
     def is_layer(self) -> bool:
@@ -44,18 +50,52 @@ class ParsedFile:
         return self.name.endswith(".zkx")
 
 
-def parse(name: str, text: str, *, limits: Limits = LIMITS) -> ParsedFile:
-    """Read a tree text. Never raises; every problem carries ``name``, line and column."""
-    return _Parser(name, limits).parse(text.removeprefix("\ufeff"))
+def parse(name: str, text: str, *, limits: Limits = LIMITS, last: ParsedFile | None = None) -> ParsedFile:
+    """Read a tree text. Never raises; every problem carries ``name``, line and column.
+
+    Top-level nodes that stand in the ``last`` text of this file, too, are not read again.
+    """
+    text = text.removeprefix("\ufeff")
+    return _parse_sections(name, text, limits, last) or _Parser(name, limits, LineReader(limits)).parse(text)
 
 
-def parse_bytes(name: str, content: bytes, *, limits: Limits = LIMITS) -> ParsedFile:
+def parse_bytes(
+    name: str, content: bytes, *, limits: Limits = LIMITS, last: ParsedFile | None = None
+) -> ParsedFile:
     """Read a tree file: UTF-8, with or without a byte order mark, lines ending in LF or CR LF."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         problem = Problem("the file is UTF-16; save it as UTF-8", file=name, line=1, column=1)
         return ParsedFile(name, Tree({}), problems=(problem,))
     # Bytes that are not UTF-8 become single surrogates, which are reported with their places.
-    return parse(name, content.decode("utf-8-sig", errors="surrogateescape"), limits=limits)
+    return parse(name, content.decode("utf-8-sig", errors="surrogateescape"), limits=limits, last=last)
+
+
+def _parse_sections(name: str, text: str, limits: Limits, last: ParsedFile | None) -> ParsedFile | None:
+    """Read the top-level nodes one by one; ``None`` if anything is wrong that only the whole text can tell."""
+    known = last or ParsedFile(name, Tree({}))
+    reader = LineReader(limits, known.blank)
+    first, *others = text.split("\n/")
+    if len(others) > _MOST_SECTIONS:
+        return None
+    sections: dict[str, ParsedFile] = {}
+    places: dict[str, tuple[int, Mapping[str, Place]]] = {}
+    nodes: dict[str, Properties] = {}
+    links: dict[tuple[str, str], Place] = {}
+    count = passed = 0
+    for section in (first, *(f"/{rest}" for rest in others)):
+        read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
+        if read.problems or (read.tree.tops and section[0] != "/"):
+            return None
+        sections[section] = read
+        places |= dict.fromkeys(read.tree.tops, (passed, read.positions))
+        nodes.update(read.tree.nodes)
+        count += len(read.tree)
+        for link, (line, column) in read.links.items():
+            links[link] = passed + line, column
+        passed += section.count("\n") + 1
+    if count != len(nodes) or count > limits.nodes:  # a node is there twice, or there are too many
+        return None
+    return ParsedFile(name, Tree(nodes), _Moved(places), links, (), sections, reader.blank)
 
 
 class _Positions(Mapping[str, Place]):
@@ -79,12 +119,30 @@ class _Positions(Mapping[str, Place]):
         return len(self._tree)
 
 
+class _Moved(Mapping[str, Place]):
+    """Where the nodes of a file are, by top-level node: the lines before its section, and the places in that."""
+
+    def __init__(self, sections: Mapping[str, tuple[int, Mapping[str, Place]]]) -> None:
+        self._sections = sections
+
+    def __getitem__(self, path: str) -> Place:
+        passed, places = self._sections["/" + path[1:].partition("/")[0]]
+        line, column = places[path]
+        return passed + line, column
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for _, places in self._sections.values() for path in places)
+
+    def __len__(self) -> int:
+        return sum(len(places) for _, places in self._sections.values())
+
+
 # The indentation of lines, the node they belong to and its properties. The root has none.
 _Level: TypeAlias = "tuple[int, str, dict[str, Value] | None]"
 
 
 class _Parser:
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(self, name: str, limits: Limits, reader: LineReader) -> None:
         self._file = name
         self._limits = limits
         self._nodes: dict[str, dict[str, Value]] = {}
@@ -95,7 +153,7 @@ class _Parser:
         self._problems: list[Problem] = []
         self._outer: list[_Level] = []  # the levels around the current one
         self._lines: Sequence[str] = ()
-        self._known = LineReader(limits)
+        self._known = reader
 
     def parse(self, text: str) -> ParsedFile:
         """Read a file from its first line to its last."""

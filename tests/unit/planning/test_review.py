@@ -4,7 +4,7 @@ from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import SourceFile
 from zkdeployment.planning.review import RULES, fingerprint, place, review
-from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.tree.parse import ParsedFile, parse_bytes
 
 GOOD = """\
 /who
@@ -170,9 +170,9 @@ def test_a_file_that_was_read_is_not_read_again(monkeypatch):
     last = review(files(a_zk=GOOD, b_zk="/bad : a b c\n  /deploy\n    /h\n"))
     read = []
 
-    def note(name: str, content: bytes):
+    def note(name: str, content: bytes, **how: ParsedFile | None):
         read.append(name)
-        return parse_bytes(name, content)
+        return parse_bytes(name, content, **how)
 
     monkeypatch.setattr("zkdeployment.tree.lint.parse_bytes", note)
     assert review(files(a_zk=GOOD, b_zk="/better\n"), last).problems == ()

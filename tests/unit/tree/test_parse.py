@@ -1,3 +1,5 @@
+from unittest import mock
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -334,3 +336,35 @@ VALUES = ["1", "-1", "007", "1.5", "'a'", "'it\\'s'", '"a"', "'a -> b'", "''", "
 )
 def test_plain_line_is_read_as_its_pieces_are(line):
     assert LineReader(LIMITS).read(line) == LineReader(LIMITS)._read_pieces(line)
+
+
+LINES = [
+    *("/a", "/a : t", "/b", "/c\r", "  /x", "    /y", "\t/x", " /z", "  p = 1", "    p = 'x'", "  p = ?", "p = 2"),
+    *("  l -> /a", "  l => ../b p", "# c", "  # c", "", " ", "/"),
+]
+
+
+def told(parsed):
+    return dict(parsed.tree.nodes), dict(parsed.positions), dict(parsed.links), parsed.problems
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12), st.lists(st.sampled_from(LINES), max_size=12), st.data())
+@example(["/a", "  /x"], ["/b", "\t/x"], None)
+@example(["  /x", "/a"], [], None)
+def test_what_is_read_section_by_section_is_what_the_whole_text_says(before, after, data):
+    kept = before if data is None else before[data.draw(st.integers(0, len(before))) :]
+    last = parse("a.zk", "\n".join(before))
+    text = "\n".join([*after, *kept])
+    limits = Limits(nodes=9)
+    with mock.patch("zkdeployment.tree.parse._MOST_SECTIONS", -1):
+        whole = parse("a.zk", text, limits=limits)
+    assert told(parse("a.zk", text, limits=limits)) == told(whole)
+    assert told(parse("a.zk", text, limits=limits, last=last)) == told(whole)
+
+
+def test_a_top_level_node_that_did_not_change_is_not_read_again():
+    last = parse("a.zk", "/a\n  x = 1\n/b\n  x = 1\n")
+    parsed = parse("a.zk", "# c\n/a\n  x = 2\n/b\n  x = 1\n", last=last)
+    assert parsed.tree == Tree({"/a": {"x": 2}, "/b": {"x": 1}})
+    assert parsed.tree.nodes["/b"] is last.tree.nodes["/b"]
+    assert dict(parsed.positions) == {"/a": (2, 1), "/b": (4, 1)}
