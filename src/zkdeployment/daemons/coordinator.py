@@ -13,7 +13,7 @@ from zkdeployment.fleet.rollouts import report
 from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short
-from zkdeployment.model.stop import Stop
+from zkdeployment.model.stop import COORDINATOR, Stop
 from zkdeployment.rollout.progress import (
     advance,
     grants,
@@ -24,6 +24,7 @@ from zkdeployment.rollout.progress import (
     start,
     supersede,
 )
+from zkdeployment.rollout.running import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,8 @@ class Coordinator:
 
 def _stop(running: Running) -> Stop:
     ended = running.begun if running.ended is None else running.ended
-    return Stop.of_operator(Act("rollout", "stop", report(running), ended))
+    by = running.acts[-1].act.by if running.ending is Ending.ABORTED and running.acts else COORDINATOR
+    return Stop.of_operator(Act(by, "stop", report(running), ended))
 
 
 def _standing(running: Running) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 HOLD = "hold"
 
+#: Who stops the fleet when a rollout failed; an operator is ``USER@HOST``.
+COORDINATOR = "the coordinator"
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -40,6 +43,11 @@ class Stop:
     def is_hold(self) -> bool:
         """Whether an operator holds the fleet, which stops less than a stop."""
         return self.by is not None and self.step == HOLD
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something failed; what an operator does is meant."""
+        return self.by is None or self.by == COORDINATOR
 
     @property
     def key(self) -> str:

@@ -13,7 +13,7 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publication import SyncerReport
-from zkdeployment.model.stop import Stop
+from zkdeployment.model.stop import COORDINATOR, Stop
 
 NOW = 100_000.0
 FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
@@ -72,6 +72,11 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             judge(RUNNING, host(2, "r1"), minutes=31),
             2,
             "1 host behind r2 for 31 min, more than 30 min; slowest: app2 (not begun)",
+        ),
+        (
+            judge(Cluster(None), host(), stops=(Stop.of_operator(Act(COORDINATOR, "stop", "failed", NOW - 60)),)),
+            2,
+            "ALL STOP: stopped by the coordinator: failed (1 min ago)",
         ),
         (judge(Cluster(None), host()), 2, "ALL STOP: the cluster version was set to null"),
         (
