@@ -284,6 +284,9 @@ class PublicationStore(Protocol):
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
 
+    def rollout(self, sequence: int) -> Running | None:
+        """Read the newest rollout of the publication with this sequence, if it was begun and makes sense."""
+
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
 

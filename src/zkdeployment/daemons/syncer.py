@@ -14,6 +14,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import Record
 from zkdeployment.model.publication import Permit, Published, next_sequence
+from zkdeployment.planning.convergence import refusal
 from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import (
     Draft,
@@ -22,7 +23,6 @@ from zkdeployment.planning.publishing import (
     is_stopped,
     is_up_to_date,
     judge,
-    refusal,
 )
 
 if TYPE_CHECKING:
@@ -184,11 +184,12 @@ class Syncer:
         self.fetched = self._clock.now()
         standing = Standing(cluster, published)
         if order.whole or not is_up_to_date(standing, tip):
-            standing = replace(standing, hosts=self._store.hosts())
+            rollout = self._store.rollout(published.sequence) if published.strategy is not None else None
+            standing = replace(standing, hosts=self._store.hosts(), rollout=rollout)
         firm = cluster == Cluster(False) and self._store.is_held_by_operator()
         verdict = judge(standing, tip=tip, force=order.force, prune=order.prune, firm=firm)
-        if cluster is not None and verdict is Verdict.NOT_CONVERGED:
-            raise NotConvergedError(refusal(cluster, standing.hosts, tip))
+        if verdict is Verdict.NOT_CONVERGED:
+            raise NotConvergedError(refusal(standing, tip))
         return standing, tip, verdict
 
 

@@ -10,6 +10,7 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication, Published
+from zkdeployment.planning.convergence import is_converged
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets import compile_targets, host_problems
 from zkdeployment.rollout.changes import StrategyChange
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveNode, Targets
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
+    from zkdeployment.rollout.running import Running
 
 
 class Verdict(Enum):
@@ -39,13 +41,14 @@ class Verdict(Enum):
 class Standing:
     """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster.
 
-    ``strategy`` is the published one.
+    ``strategy`` is the published one, ``rollout`` the newest that was begun of what is published.
     """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  it cannot be changed
     hosts: Sequence[Host] = ()
     strategy: Strategy | None = None
+    rollout: Running | None = None
 
 
 def judge(
@@ -68,7 +71,7 @@ def judge(
         return Verdict.UP_TO_DATE
     if cluster.version == tip != published:
         return Verdict.PUBLISH
-    return Verdict.NOT_CONVERGED if behind(cluster, standing.hosts) else Verdict.PUBLISH
+    return Verdict.PUBLISH if is_converged(standing) else Verdict.NOT_CONVERGED
 
 
 def is_stopped(cluster: Cluster | None, *, force: bool = False) -> bool:
@@ -79,21 +82,6 @@ def is_stopped(cluster: Cluster | None, *, force: bool = False) -> bool:
 def is_up_to_date(standing: Standing, tip: Revision) -> bool:
     """Whether the tip is what is published, so that the hosts need not be asked."""
     return standing.cluster == Cluster(tip) and standing.published.revision == tip
-
-
-def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
-    """Return the hosts that are not at the cluster version; a host without a version is not."""
-    return tuple(host for host in hosts if host.version != cluster.version)
-
-
-def refusal(cluster: Cluster, hosts: Iterable[Host], tip: Revision) -> str:
-    """Say which hosts are in the way of a publication."""
-    late = behind(cluster, hosts)
-    listed = ", ".join(f"{host.identity} has {host.version or 'no version'}" for host in late)
-    return (
-        f"not converged, so {tip} is not published: expected version {cluster.version}, but {listed};"
-        " wait for these hosts or use --force"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.strategies import EXAMPLE_FILE, example
+from support.rollouts import at_work, over, running, through
+from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.rollouts import encode_running
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.errors import TreeError
+from zkdeployment.errors import NotConvergedError, TreeError
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -74,3 +77,40 @@ def test_a_damaged_strategy_is_replaced(publishing: Publishing):
     publishing.client.set("/zkdeployment/strategy", b"rubbish")
     publishing.sync(force=True)
     assert strategy_of(publishing) == example()
+
+
+def test_the_next_revision_waits_for_the_end_of_the_rollout_and_for_no_host_that_failed(publishing: Publishing):
+    published = publishing.push(TREE, strategy_yaml=STRATEGY)
+    publishing.sync()
+    publishing.register("good", published)
+    publishing.register("bad", "older", error="boom")
+    tip = publishing.push(TREE.replace("1.0", "1.1"))
+    with pytest.raises(NotConvergedError, match=r"no coordinator has begun the rollout by deployment-strategy"):
+        publishing.sync()
+    sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
+    going = replace(running(strategy(group("one")), plain_hosts(["good", "bad"])), sequence=sequence)
+    publishing.put("/zkdeployment/rollouts", {"current": going.id})
+    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_running(at_work(going, granted=["bad"])))
+    with pytest.raises(
+        NotConvergedError, match=rf"rollout {sequence}-1 .* under way; group one is in its prepare phase, with bad"
+    ):
+        publishing.sync()
+    with publishing.syncer("another") as another, pytest.raises(NotConvergedError):
+        another.preview()
+    publishing.client.set(f"/zkdeployment/rollouts/{going.id}", encode_running(over(through(going, "bad"))))
+    publishing.sync()
+    assert publishing.version == tip
+
+
+def test_a_rollout_of_another_publication_and_one_that_makes_no_sense_are_none(publishing: Publishing):
+    publishing.push(TREE, strategy_yaml=STRATEGY)
+    publishing.sync()
+    publishing.register("bad", "older")
+    publishing.push(TREE.replace("1.0", "1.1"))
+    other = over(through(running(hosts=plain_hosts("a"))))
+    publishing.put("/zkdeployment/rollouts", {"current": other.id})
+    for data in (encode_running(other), b"rubbish"):
+        publishing.client.ensure_path(f"/zkdeployment/rollouts/{other.id}")
+        publishing.client.set(f"/zkdeployment/rollouts/{other.id}", data)
+        with pytest.raises(NotConvergedError, match=r"no coordinator has begun"):
+            publishing.sync()

@@ -11,11 +11,9 @@ from zkdeployment.planning import publishing
 from zkdeployment.planning.publishing import (
     Standing,
     Verdict,
-    behind,
     draft,
     draft_over_text,
     is_stopped,
-    refusal,
 )
 from zkdeployment.planning.review import review
 
@@ -94,15 +92,6 @@ def test_all_stop_is_known_before_there_is_a_tip():
     assert not is_stopped(Cluster(None), force=True)
     assert not is_stopped(Cluster(False))
     assert not is_stopped(None)
-
-
-def test_every_host_in_the_way_is_named_with_its_version():
-    hosts = [AT_R1, AT_R0, NEW]
-    assert behind(Cluster("r1"), hosts) == (AT_R0, NEW)
-    assert refusal(Cluster("r1"), hosts, "r2") == (
-        "not converged, so r2 is not published: expected version r1, but b.example.com (b) has r0,"
-        " c.example.com (c) has no version; wait for these hosts or use --force"
-    )
 
 
 def reviewed(text: str, layer: str | None = None):

@@ -13,11 +13,9 @@ from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtr
 from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.publishing import import_transactions, published
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
-from zkdeployment.adapters.zookeeper.rollouts import decode_running, read_current, read_leader
+from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
-from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.snapshot import Snapshot
-from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster, ClusterState
 from zkdeployment.model.host import Host
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Properties
-    from zkdeployment.rollout.running import Running
     from zkdeployment.tree.links import Lookup
 
 
@@ -65,22 +62,9 @@ class Operations:
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
             strategy=last.strategy,
             governed=last.orders(found),
-            rollout=None if last.strategy is None else self._rollout(last.sequence),
+            rollout=None if last.strategy is None else read_rollout(self._session, last.sequence),
             coordinator=None if last.strategy is None else read_leader(self._session),
         )
-
-    def _rollout(self, sequence: int) -> Running | None:
-        """Read the rollout of the publication with this sequence, if it was begun and makes sense."""
-        current = read_current(self._session)
-        node = None if current is None else self._session.get(paths.rollout_path(current))
-        if node is None:
-            return None
-        try:
-            running = decode_running(node.data)
-        except ZkdeploymentError as error:
-            get_logger().warning("rollout-not-understood", reason=str(error))
-            return None
-        return running if running.sequence == sequence else None
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
         """Read what absent hosts last told, once: it does not change until they are back."""

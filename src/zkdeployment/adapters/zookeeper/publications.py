@@ -17,6 +17,7 @@ from zkdeployment.adapters.zookeeper.publishing import (
 )
 from zkdeployment.adapters.zookeeper.reports import write_report
 from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
+from zkdeployment.adapters.zookeeper.rollouts import read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.errors import ConflictError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Published,
     )
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.running import Running
 
 
 class ZooKeeperPublications:
@@ -74,6 +76,10 @@ class ZooKeeperPublications:
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
         return read_strategy(self._session)
+
+    def rollout(self, sequence: int) -> Running | None:
+        """Read the newest rollout of the publication with this sequence, if it was begun and makes sense."""
+        return read_rollout(self._session, sequence)
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""

@@ -57,6 +57,16 @@ def read_attempts(session: Session, sequence: int) -> tuple[Running, ...]:
     return tuple(found)
 
 
+def read_rollout(session: Session, sequence: int) -> Running | None:
+    """Read the newest rollout, if it is one of the publication with this sequence, and makes sense."""
+    try:
+        running = read_running(session)
+    except ZkdeploymentError as error:
+        get_logger().warning("rollout-not-understood", reason=str(error))
+        return None
+    return running if running is not None and running.sequence == sequence else None
+
+
 def read_leader(session: Session) -> str | None:
     """Say which coordinator leads: ``NAME (process PID)``; ``None`` if none runs."""
     found = contenders(session, paths.COORDINATORS)

@@ -1,0 +1,79 @@
+"""Whether the fleet is through with what is published: its hosts, or by a strategy the rollout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.cluster import short
+from zkdeployment.rollout.engine import Result
+from zkdeployment.rollout.running import Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.planning.publishing import Standing
+    from zkdeployment.rollout.running import Running
+
+#: How many hosts of a rollout a sentence names.
+_NAMED = 5
+
+
+def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
+    """Return the hosts that are not at the cluster version; a host without a version is not."""
+    return tuple(host for host in hosts if host.version != cluster.version)
+
+
+def is_converged(standing: Standing) -> bool:
+    """Whether a publication finds everybody ready.
+
+    By a strategy the rollout's success is what counts: hosts that failed, or are not there, do not hold up others.
+    Where there is no rollout because nobody has anything to take up, nobody waits for one.
+    """
+    if standing.cluster is None:
+        return True
+    if standing.rollout is None or not standing.published.orders(standing.cluster):
+        return not behind(standing.cluster, standing.hosts)
+    return standing.rollout.ending is Ending.COMPLETED and standing.rollout.rollout.result is not Result.FAILED
+
+
+def refusal(standing: Standing, tip: Revision) -> str:
+    """Say what is in the way of a publication: which hosts, or how far the rollout is."""
+    ordered = standing.published.orders(standing.cluster)
+    if ordered and standing.rollout is not None:
+        words = f"{_rollout(standing.rollout, standing.hosts)}; see 'zkdeployment rollout show', wait for its end"
+    else:
+        words = f"{_late(standing)}; wait for {'the rollout' if ordered else 'these hosts'}"
+    return f"not converged, so {tip} is not published: {words} or use --force"
+
+
+def _late(standing: Standing) -> str:
+    cluster, strategy = standing.cluster, standing.published.strategy
+    late = () if cluster is None else behind(cluster, standing.hosts)
+    version = None if cluster is None else cluster.version
+    listed = ", ".join(f"{host.identity} has {host.version or 'no version'}" for host in late)
+    words = f"expected version {version}, but {listed}"
+    if standing.published.orders(cluster):
+        words = f"no coordinator has begun the rollout by {strategy}; {words}"
+    return words
+
+
+def _rollout(running: Running, hosts: Iterable[Host]) -> str:
+    """Say what a rollout is at."""
+    what = f"the rollout {running.id} of {short(running.revision)} by {running.rollout.strategy.name}"
+    if running.ended is not None:
+        return f"{what} failed, and the next has not begun"
+    parts = [f"{what} is under way"]
+    if running.stage is not None:
+        task = running.stage.task
+        names = {host.identity.id: str(host.identity) for host in hosts}
+        busy = [names.get(one, one) for one in sorted(running.stage.granted.keys() - running.stage.reports.keys())]
+        more = f" and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
+        at_work = f", with {', '.join(busy[:_NAMED])}{more} at work" if busy else ""
+        parts.append(f"group {task.group} is in its {task.phase.value} phase{at_work}")
+    if running.paused is not None:
+        parts.append(f"it is paused ({running.paused})")
+    elif running.waiting:
+        parts.append(running.waiting)
+    return "; ".join(parts)

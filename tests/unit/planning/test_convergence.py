@@ -1,0 +1,124 @@
+"""When the fleet is through with what is published, and what is said when it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.rollouts import at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import Published
+from zkdeployment.planning.convergence import behind, is_converged, refusal
+from zkdeployment.planning.publishing import Standing, Verdict, judge
+from zkdeployment.rollout.running import Ending
+
+AT_R2, AT_R1, NEW = (
+    Host(Identity(name, f"{name}.example.com"), version=version)
+    for name, version in (("a", "r2"), ("b", "r1"), ("c", None))
+)
+ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
+STRATEGY = strategy(group("one", hosts="ab", critical=True), group("two", "one", hosts="c", minimum_successful=1))
+BEGUN = running(STRATEGY, plain_hosts("abc"))
+
+
+def standing(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Cluster("r2")):  # noqa: B008  a constant
+    return Standing(cluster, published, hosts, rollout=rollout)
+
+
+def test_every_host_in_the_way_is_named_with_its_version():
+    plain = standing(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
+    assert behind(Cluster("r2"), plain.hosts) == (AT_R1, NEW)
+    assert refusal(plain, "r3") == (
+        "not converged, so r3 is not published: expected version r2, but b.example.com (b) has r1,"
+        " c.example.com (c) has no version; wait for these hosts or use --force"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rollout", "converged"),
+    [
+        pytest.param(over(through(BEGUN)), True, id="success"),
+        pytest.param(over(through(BEGUN, "c")), True, id="success with failures"),
+        pytest.param(
+            over(through(running(strategy(group("g", hosts="ab")), plain_hosts("abc")))), True, id="not all"
+        ),
+        pytest.param(BEGUN, False, id="begun"),
+        pytest.param(through(BEGUN), False, id="not ended yet"),
+        pytest.param(over(through(BEGUN), Ending.ABORTED), False, id="aborted"),
+        pytest.param(
+            over(through(running(strategy(group("g", critical=True, maximum_failed=0)), plain_hosts("a")), "a")),
+            False,
+            id="failed",
+        ),
+        pytest.param(None, False, id="not begun"),
+    ],
+)
+def test_by_a_strategy_the_success_of_the_rollout_counts_whatever_hosts_have(rollout, converged):
+    found = standing(rollout)
+    assert is_converged(found) == converged
+    assert judge(found, tip="r3") is (Verdict.PUBLISH if converged else Verdict.NOT_CONVERGED)
+    assert judge(found, tip="r3", force=True) is Verdict.PUBLISH
+
+
+def test_where_nobody_has_anything_to_take_up_nobody_waits_for_a_rollout():
+    assert is_converged(standing(None, hosts=(AT_R2,)))
+    assert is_converged(standing(None, hosts=()))
+    assert not is_converged(standing(BEGUN, hosts=(AT_R2,)))
+
+
+def test_a_version_set_by_hand_goes_without_the_strategy():
+    by_hand = standing(over(through(BEGUN)), cluster=Cluster("r1"))
+    assert not is_converged(by_hand)
+    assert "expected version r1, but a.example.com (a) has r2;" in refusal(by_hand, "r3")
+
+
+def test_a_held_cluster_gets_the_tip_also_in_the_midst_of_a_rollout():
+    assert judge(standing(BEGUN, cluster=Cluster(False)), tip="r3") is Verdict.PUBLISH
+
+
+PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "words"),
+    [
+        pytest.param(
+            at_work(BEGUN, granted="ab", done="a"),
+            "the rollout 7-1 of r2 by deployment-strategy is under way; group one is in its prepare phase, with"
+            " b.example.com (b) at work",
+            id="at work",
+        ),
+        pytest.param(
+            at_work(running(strategy(group("g")), plain_hosts("hijklmn")), granted="hijklmn"),
+            "g is in its prepare phase, with h, i, j, k, l and 2 more at work",
+            id="many at work",
+        ),
+        pytest.param(
+            replace(BEGUN, waiting="group one waits for its window"),
+            "is under way; group one waits for its window;",
+            id="waiting",
+        ),
+        pytest.param(
+            replace(BEGUN, paused=PAUSE, waiting="paused"),
+            "is under way; it is paused (rollout pause by me@here: lunch);",
+            id="paused",
+        ),
+        pytest.param(over(BEGUN, Ending.ABORTED), "failed, and the next has not begun", id="over"),
+    ],
+)
+def test_a_refusal_says_how_far_the_rollout_is(rollout, words):
+    said = refusal(standing(rollout), "r3")
+    assert said.startswith("not converged, so r3 is not published: the rollout 7-1 of r2")
+    assert words in said
+    assert said.endswith("; see 'zkdeployment rollout show', wait for its end or use --force")
+
+
+def test_a_refusal_says_that_nobody_coordinates():
+    assert refusal(standing(None), "r3") == (
+        "not converged, so r3 is not published: no coordinator has begun the rollout by deployment-strategy;"
+        " expected version r2, but b.example.com (b) has r1; wait for the rollout or use --force"
+    )
