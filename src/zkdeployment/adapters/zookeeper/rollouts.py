@@ -12,6 +12,7 @@ from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
 from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.phases import awaited
 from zkdeployment.rollout.running import Grant, Report
