@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     )
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.rollout.running import Grant, Running, Situation, World
+    from zkdeployment.rollout.engine import Phase
+    from zkdeployment.rollout.running import Grant, Permission, Report, Running, Situation, World
 
 
 class Transaction(Protocol):
@@ -247,6 +248,20 @@ class FleetStore(Protocol):
 
     def stop_fleet(self, host: Host, stop: Stop) -> None:
         """Record a failure in one transaction: cluster version null, ``host.error``, a stop."""
+
+    def permission(
+        self, sequence: int, identity: Identity, changed: Callable[[], None] | None = None
+    ) -> Permission:
+        """Read what the rollout of a publication lets this host do.
+
+        ``changed`` (which must not block) is called once when that may have changed since.
+        """
+
+    def report_phase(self, rollout: str, phase: Phase, host: Host, report: Report) -> None:
+        """Record how a phase went here and the host's node, in one transaction; what was reported before stays.
+
+        A rollout that is gone gets no report.
+        """
 
     def wanted(self, identity: Identity, revision: Revision) -> Wanted:
         """Read what this host is to run at ``revision``.

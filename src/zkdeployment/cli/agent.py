@@ -39,8 +39,9 @@ def command(
     """Run the host agent in the foreground: follow the cluster version until it is stopped.
 
     With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
-    held, 1 when the deployment failed. SIGTERM lets the step under way end, then ends the agent with 0. SIGHUP
-    makes it read its configuration again, between two deployments.
+    held, 1 when the deployment failed. Under a rollout strategy the host waits for its turn then, too. SIGTERM
+    lets the step under way end, then ends the agent with 0. SIGHUP makes it read its configuration again, between
+    two deployments.
 
     \b
     Example:

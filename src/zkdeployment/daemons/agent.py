@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.executor import Executor
 from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.gate import Gate
+from zkdeployment.daemons.presence import LOOK
 from zkdeployment.daemons.stocktaking import Stocktaking
+from zkdeployment.daemons.supervision import FailedError, Supervision
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
     ConflictError,
     DeniedError,
     HostFilesError,
-    LockLostError,
     RefusedError,
     RestartError,
     ShutdownError,
@@ -26,6 +28,7 @@ from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
 from zkdeployment.planning.planner import plan
+from zkdeployment.rollout.engine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.presence import Presence
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Identity
+    from zkdeployment.model.publication import Published
 
-_RECONCILE = 300.0  # seconds: a look at the cluster version even when no watch fired
 _SETTLE = 0.05  # seconds before the cluster is read again when it changed under our eyes
 
 
@@ -46,16 +49,8 @@ class Outcome(Enum):
 
     DONE = "done"  # the host is at the cluster version
     HELD = "held"  # there is nothing that may start
-    FAILED = "failed"  # the fleet was stopped
+    FAILED = "failed"  # the fleet was stopped, or goes on by its rollout strategy without this host
     MOVED = "moved"  # the cluster version changed on the way, or the agent was asked to end: look again
-
-
-class _FailedError(Exception):
-    """A failure that was reported; the message is the step."""
-
-
-#: These say that the world changed, not that a deployment failed.
-_NO_FAILURES = (ConflictError, LockLostError, RestartError, ShutdownError, UnreachableError, _FailedError)
 
 
 class Agent:
@@ -70,6 +65,7 @@ class Agent:
         self._watermark = Watermark(doors.files)
         self._held: ClusterState | None = None
         self._spread = 0.0
+        self._following = False
         self._followed = False
 
     def run(self, reread: Callable[[], Settings | None] = lambda: None) -> Settings | None:
@@ -82,6 +78,7 @@ class Agent:
         ZooKeeper cannot be mended, or when the program was upgraded: between two deployments, so that one is not
         done half by the old program.
         """
+        self._following = True
         with self._unregistering():
             self._register()
             self._doors.fleet.watch_cluster(self._control.wake)
@@ -92,9 +89,9 @@ class Agent:
                 if self._doors.outdated():
                     raise RestartError("zkdeployment was upgraded; start again with what is there now")
                 if self._turn() is Outcome.MOVED or self._doors.outdated():
-                    self._rest(_SETTLE)
+                    self._presence.rest(_SETTLE)
                 # Ten thousand hosts need not look at one moment: neither now and then, nor when all are woken.
-                elif self._rest(_RECONCILE * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret
+                elif self._presence.rest(LOOK * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret
                     self._hold_back(random.uniform(0, self._spread))  # noqa: S311
         return None
 
@@ -124,24 +121,15 @@ class Agent:
             self._doors.notifier.ready()
         return settings
 
+    def _is_disturbed(self) -> bool:
+        """Whether there is something to be done between deployments for which one that waits gives way."""
+        return self._following and (self._control.reloading or self._doors.outdated())
+
     def _hold_back(self, seconds: float) -> None:
         """Wait, whatever happens but for being asked to end."""
         end = self._doors.clock.monotonic() + seconds
         while not self._control.stopping and (left := end - self._doors.clock.monotonic()) > 0:
-            self._rest(left)
-
-    def _rest(self, seconds: float) -> bool:
-        """Wait until something happens, for some seconds at most, and tell the watchdog meanwhile.
-
-        Says whether something happened.
-        """
-        end = self._doors.clock.monotonic() + seconds
-        woken = False
-        while not woken and (left := end - self._doors.clock.monotonic()) > 0:
-            self._doors.notifier.watchdog()
-            woken = self._control.wait(min(left, self._doors.notifier.pace))
-        self._doors.notifier.watchdog()
-        return woken
+            self._presence.rest(left)
 
     def _register(self) -> None:
         self._presence.register()
@@ -168,18 +156,24 @@ class Agent:
         try:
             self._presence.refresh()
             self._stock.catch_up()
-            self._look_forward()
             cluster = self._presence.read_cluster()
+            published = self._look_forward()  # later: a version is never taken for one without its strategy
             self._spread = 0.0 if cluster is None else cluster.spread
             revision = None if cluster is None else cluster.revision
             if cluster is None or revision is None:
                 return self._hold(cluster)
             self._held = None
-            if revision == self._presence.host.version:
-                self._settle()
-                return Outcome.DONE
+            gate = self._gate(published, revision) if published.orders(cluster) else None
             with bound(revision=revision):
-                return self._deploy(revision)
+                if revision == self._presence.host.version:
+                    self._settle()
+                    if gate is not None:
+                        gate.confirm()
+                    return Outcome.DONE
+                if gate is not None and (failure := gate.failure()) is not None:
+                    self._presence.stay_failed(failure)
+                    return Outcome.FAILED
+                return self._deploy(revision, gate)
         except WentBackError as error:
             self._presence.refuse(str(error))
             return Outcome.HELD
@@ -189,12 +183,16 @@ class Agent:
         finally:
             self._presence.tell()
 
-    def _look_forward(self) -> None:
+    def _gate(self, published: Published, revision: Revision) -> Gate:
+        return Gate(self._doors, self._presence, self._control, sequence=published.sequence, revision=revision)
+
+    def _look_forward(self) -> Published:
         """Raise ``WentBackError`` if ZooKeeper forgot what was published; else remember what is, before acting."""
         published = self._presence.insist(self._doors.fleet.published)
         self._watermark.check(published)
         self._watermark.note(published)
         self._presence.relent()
+        return published
 
     def _settle(self) -> None:
         try:
@@ -210,45 +208,59 @@ class Agent:
             self._doors.notifier.status(f"nothing starts: the cluster is {state.value}")
         return Outcome.HELD
 
-    def _deploy(self, revision: Revision) -> Outcome:
-        deployment = _Deployment(self._doors, self._presence, self._control, revision)
+    def _deploy(self, revision: Revision, gate: Gate | None) -> Outcome:
+        deployment = Supervision(
+            self._doors, self._presence, self._control, revision, gate, disturbed=self._is_disturbed
+        )
         get_logger().info("deployment-begins", had=self._presence.host.version)
         self._presence.begin(revision)
         begun = self._doors.clock.monotonic()
+
+        def record(error: str | None = None) -> None:
+            waited = 0.0 if gate is None else gate.waited
+            self._stock.record(revision, self._doors.clock.monotonic() - begun - waited, error)
+
         try:
             if revision != INITIAL:  # nothing was published yet: nothing is to be done or undone
                 self._execute(deployment, revision)
             reach("before:record")
-            self._stock.record(revision, self._doors.clock.monotonic() - begun)
+            record()
             with deployment.reporting("record the version"):
                 self._presence.succeed(revision)
             reach("after:record")
-        except _FailedError as failed:
+            if gate is not None:
+                gate.confirm()
+        except FailedError as failed:
             self._stock.take()
-            error = f"{failed}: {self._presence.host.error}"
-            self._stock.record(revision, self._doors.clock.monotonic() - begun, error)
+            record(f"{failed}: {self._presence.host.error}")
             return Outcome.FAILED
+        except ConflictError:
+            self._presence.abandon()
+            raise
         get_logger().info("deployment-done")
         return Outcome.DONE
 
-    def _execute(self, deployment: _Deployment, revision: Revision) -> None:
+    def _execute(self, deployment: Supervision, revision: Revision) -> None:
+        deployment.enter(Phase.PREPARE)
         todo = deployment.plan()
         executor = Executor(self._doors, self._presence.host.identity, deployment, revision)
         try:
+            executor.prepare(todo, rehearse=deployment.gated)
+            deployment.enter(Phase.DEPLOY, len(todo.steps))
             executor.execute(todo)
         except ConflictError as moved:
             get_logger().warning("deployment-abandoned", reason=str(moved))
-            self._stock.take()
-            cluster = self._presence.read_cluster()
-            if cluster is None or cluster.revision is None:
-                self._run_after(deployment, revision, len(todo.steps))
-            self._presence.abandon()
+            if deployment.begun:
+                self._stock.take()
+                cluster = self._presence.read_cluster()
+                if cluster is None or cluster.revision is None:
+                    self._run_after(deployment, revision, len(todo.steps))
             raise
         if todo.steps:
             self._stock.take()  # before the host counts as done: plans made then are to be exact
         self._run_after(deployment, revision, len(todo.steps))
 
-    def _run_after(self, deployment: _Deployment, revision: Revision, steps: int) -> None:
+    def _run_after(self, deployment: Supervision, revision: Revision, steps: int) -> None:
         if not self._after:
             return
         deployment.show("after", steps, steps)
@@ -256,64 +268,6 @@ class Agent:
         with deployment.reporting("after"):
             self._doors.scripts.run(self._after, name="after", revision=revision)
         reach("after:after")
-
-
-class _Deployment:
-    """One deployment of one revision: the ``Supervisor`` of its executor."""
-
-    def __init__(self, doors: Doors, presence: Presence, control: Control, revision: Revision) -> None:
-        self._doors = doors
-        self._presence = presence
-        self._control = control
-        self._revision = revision
-
-    def plan(self) -> Plan:
-        """Read what is wanted and what is there, and return what is to be done."""
-        with self.reporting("plan"):
-            self._presence.show(self._revision, "plan", 0, 0)
-            reach("before:plan")
-            return read_plan(self._doors, self._presence.host.identity, self._revision)
-
-    def check(self, *, midway: bool = False) -> None:
-        """Raise ``ConflictError`` unless the revision is still wanted, ``ShutdownError`` to end.
-
-        ``midway`` is what has to be finished even if another host stopped the fleet. Waits for ZooKeeper, and is
-        registered when it returns.
-        """
-        self._control.check()
-        cluster = self._presence.read_cluster()
-        self._presence.refresh_session()
-        if midway and cluster is not None and cluster.state is ClusterState.STOPPED:
-            return
-        if cluster is None or cluster.revision != self._revision:
-            now = "gone" if cluster is None else f"{cluster.version} ({cluster.state.value})"
-            raise ConflictError(f"the cluster version is not {self._revision} any more, it is {now}")
-
-    def show(self, step: str, done: int, total: int) -> None:
-        """Show the step under way."""
-        with self.reporting(step):
-            self._presence.show(self._revision, step, done, total)
-
-    @contextlib.contextmanager
-    def reporting(self, step: str) -> Iterator[None]:
-        """Stop the fleet for what fails inside, before anything that was entered earlier is left."""
-        with bound(step=step):
-            try:
-                yield
-            except _NO_FAILURES:
-                raise
-            except Exception as error:  # a bug of ours, too, must not spread over the fleet
-                self._presence.fail(self._revision, step, error)
-                raise _FailedError(step) from error
-
-
-def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:
-    """Return what this host has to do to get to a revision, once interrupted changes of software are undone."""
-    wanted = doors.fleet.wanted(identity, revision)
-    with doors.notifier.uninterrupted():
-        doors.packages.recover()
-        doors.checkouts.recover()
-    return plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)
 
 
 def preview(doors: Doors, identity: Identity) -> tuple[Revision, Plan]:

@@ -43,6 +43,11 @@ class Control:
         self._reload = True
         self.wake()
 
+    @property
+    def reloading(self) -> bool:
+        """Whether ``reload`` was called and ``take_reload`` was not."""
+        return self._reload
+
     def take_reload(self) -> bool:
         """Whether ``reload`` was called since the last time."""
         asked, self._reload = self._reload, False

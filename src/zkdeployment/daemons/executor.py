@@ -17,6 +17,7 @@ from zkdeployment.model.plan import (
     CheckOut,
     Deploy,
     EndDeployments,
+    PackageChange,
     RemoveCheckout,
     RemoveSoftware,
     StartDeployments,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.doors import Doors
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
-    from zkdeployment.model.plan import PackageChange, Plan, Step
+    from zkdeployment.model.plan import Plan, Step
     from zkdeployment.ports import ServiceLock, Transaction
 
 _QUEUE = 2.0  # seconds in a lock's queue between two looks at the cluster version
@@ -66,31 +67,47 @@ class Executor:
         self._supervisor = supervisor
         self._revision = revision
         self._prepared: deque[Transaction] = deque()
+        self._coming: Tenure | None = None
         self._tenure: Tenure | None = None
         self._done = 0
         self._total = 0
 
-    def execute(self, plan: Plan) -> None:
-        """Prepare packages and checkouts, then take the steps in order; of neighbouring deployments any order.
+    def prepare(self, plan: Plan, *, rehearse: bool) -> None:
+        """Prepare packages and checkouts, changing nothing.
 
-        Only the role controller's package is changed before packages are prepared. Its scripts and what is between
-        them hold the role's lock, and no others.
+        Packages that come after a change of the role controller's are prepared when that is made. ``rehearse``:
+        here, too, all in one transaction that is not done, so that it is known long before whether it can be.
         """
         self._total = len(plan.steps)
-        tenure = None if plan.controller is None else self._make_tenure(plan.controller.role)
+        if plan.controller is not None:
+            self._coming = self._make_tenure(plan.controller.role)
         self._fetch([step for step in plan.steps if isinstance(step, CheckOut)])
+        changes = [step.change for step in plan.steps if isinstance(step, ChangePackages)]
+        first = [step.change for step in plan.steps if isinstance(step, ChangeController)]
+        if not first:
+            self._prepare(changes)
+        elif rehearse:
+            self._prepare([_joined([*first, *changes])])
+            self._prepared.clear()
+
+    def execute(self, plan: Plan) -> None:
+        """Take the steps of a plan that is prepared in order; of neighbouring deployments any order.
+
+        The role controller's scripts and what is between them hold the role's lock, and no others.
+        """
         changes = (place for place, step in enumerate(plan.steps, 1) if isinstance(step, ChangeController))
         first = next(changes, 0)
         self._take_all(plan.steps[:first])
-        self._prepare([step for step in plan.steps if isinstance(step, ChangePackages)])
+        if first:
+            self._prepare([step.change for step in plan.steps if isinstance(step, ChangePackages)])
         rest = plan.steps[first:]
-        if tenure is None:
+        if self._coming is None:
             self._take_all(rest)
             return
         start = next(place for place, step in enumerate(rest) if isinstance(step, StartDeployments))
         self._take_all(rest[:start])
-        with tenure.held():
-            self._tenure = tenure
+        with self._coming.held():
+            self._tenure = self._coming
             self._take_all(rest[start:])
 
     def _make_tenure(self, role: str) -> Tenure:
@@ -108,13 +125,13 @@ class Executor:
                 for step in some:
                     self._take(step)
 
-    def _prepare(self, steps: Sequence[ChangePackages]) -> None:
-        for step in steps:
+    def _prepare(self, changes: Sequence[PackageChange]) -> None:
+        for change in changes:
             self._supervisor.check()
             self._supervisor.show("prepare packages", 0, self._total)
             with self._supervisor.reporting("prepare packages"), self._doors.notifier.uninterrupted():
                 reach("before:prepare")
-                self._prepared.append(self._doors.packages.prepare(step.change))
+                self._prepared.append(self._doors.packages.prepare(change))
                 reach("after:prepare")
 
     def _fetch(self, steps: Sequence[CheckOut]) -> None:
@@ -333,3 +350,12 @@ class Executor:
 
     def _run(self, step: Undeploy | Deploy, script: str) -> None:
         self._doors.scripts.run([script, *step.arguments], name=title(step), revision=self._revision)
+
+
+def _joined(changes: Sequence[PackageChange]) -> PackageChange:
+    """Return one change that reaches what these do one after the other."""
+    return PackageChange(
+        want={name: version for change in changes for name, version in change.want.items()},
+        remove=frozenset().union(*(change.remove for change in changes)),
+        managed=frozenset().union(*(change.managed for change in changes)),
+    )

@@ -20,6 +20,7 @@ from zkdeployment.errors import (
 from zkdeployment.fleet.metrics import Result
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.running import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +30,21 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.telemetry import AgentTelemetry
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
+    from zkdeployment.rollout.engine import Phase
 
 T = TypeVar("T")
 
+_FLEET_STOPPED = "The fleet is stopped: no host starts anything until somebody resumes it.\n"
+_FLEET_GOES_ON = (
+    "The fleet goes on: rollout {rollout} judges the host's group by its success criteria\n"
+    "(zkdeployment rollout show). This host rests until there is another rollout.\n"
+)
+
 #: Bytes of an error in ZooKeeper.
 LONGEST_REASON = 2048
+
+#: Seconds until the next look at ZooKeeper even when no watch fired.
+LOOK = 300.0
 
 _AGAIN = 0.5  # seconds between two attempts to reach ZooKeeper
 _DENIED = 5.0  # the same when it answers that this is not allowed
@@ -128,6 +139,19 @@ class Presence:
         """Write the metrics, as after each look at the cluster version; ``up`` says whether the agent goes on."""
         self._telemetry.write(self.host, up=up)
 
+    def rest(self, seconds: float) -> bool:
+        """Wait until something happens, for some seconds at most, and tell the watchdog meanwhile.
+
+        Says whether something happened.
+        """
+        end = self._doors.clock.monotonic() + seconds
+        woken = False
+        while not woken and (left := end - self._doors.clock.monotonic()) > 0:
+            self._doors.notifier.watchdog()
+            woken = self._control.wait(min(left, self._doors.notifier.pace))
+        self._doors.notifier.watchdog()
+        return woken
+
     # One deployment
 
     def begin(self, revision: Revision) -> None:
@@ -193,10 +217,15 @@ class Presence:
 
     def refuse(self, why: str) -> None:
         """Show that this host does nothing and why, without stopping the fleet; says it once."""
+        if self.host.error != why:
+            self.stay_failed(why)
+            self._refusal = why
+
+    def stay_failed(self, why: str) -> None:
+        """Show an error with which this host stands aside; says it once."""
         if self.host.error == why:
             return
         get_logger().error("refused", reason=why)
-        self._refusal = why
         self.host = replace(self.host, error=why)
         self.abandon()
         try:
@@ -213,9 +242,10 @@ class Presence:
             self.refresh()
         self._refusal = None
 
-    def fail(self, revision: Revision, step: str, error: Exception) -> None:
+    def fail(self, revision: Revision, step: str, error: Exception, part: tuple[str, Phase] | None = None) -> None:
         """Stop the fleet and say why; returns when ZooKeeper has it.
 
+        With ``part``, a rollout and its phase, it is that rollout that is told, and no other host is stopped.
         Raises ``ShutdownError`` if this process has to end before that.
         """
         why = reason(error)
@@ -231,21 +261,38 @@ class Presence:
         self._doors.notifier.status(f"{revision}: error: {why}")
         identity = self.host.identity
         stop = Stop(identity.id, identity.name, revision, step, why, self._doors.clock.now())
-        self._insist(lambda: self._stop_fleet(stop), lambda: self._control.overdue)
+        self._insist(lambda: self._record(stop, part), lambda: self._control.overdue)
         log.critical("deployment-failed")
         tail = without_secrets(getattr(error, "tail", ""))
         self._doors.mailer.send(
             f"zkdeployment: {identity} failed at {revision}",
             f"Host:     {identity}\nRevision: {revision}\nStep:     {step}\nError:    {why}\n\n"
-            "The fleet is stopped: no host starts anything until somebody resumes it.\n"
+            + (_FLEET_STOPPED if part is None else _FLEET_GOES_ON.format(rollout=part[0]))
             + (f"\nThe end of the output:\n\n{tail}\n" if tail else ""),
         )
 
-    def _stop_fleet(self, stop: Stop) -> None:
+    def report(self, rollout: str, phase: Phase) -> None:
+        """Tell a rollout that a phase went well here. Insists."""
+        self.insist(lambda: self._send_report(rollout, phase, Report(self._doors.clock.now())))
+
+    def _record(self, stop: Stop, part: tuple[str, Phase] | None) -> None:
+        if part is not None:
+            self._send_report(*part, Report(stop.time, stop.reason))
+            return
         try:
             self._doors.fleet.stop_fleet(self.host, stop)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # nothing starts before it is recorded: try again
+        self._note_written()
+
+    def _send_report(self, rollout: str, phase: Phase, report: Report) -> None:
+        try:
+            self._doors.fleet.report_phase(rollout, phase, self.host, report)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # whoever waits for it waits: try again
+        self._note_written()
+
+    def _note_written(self) -> None:
         if self._shown is not None and self._shown[1] == self._doors.session():
             self._shown = self.host, self._shown[1]  # else the host's node was not ours, and is yet to be made
 

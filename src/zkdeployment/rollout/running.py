@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.rollout.engine import Phase
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.publication import Published
     from zkdeployment.model.strategy import Facts
-    from zkdeployment.rollout.engine import Phase, Rollout, Task
+    from zkdeployment.rollout.engine import Rollout, Task
 
 
 class Ending(Enum):
@@ -58,6 +60,35 @@ class Report:
 
     time: float
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a rollout lets one host do, and what that host reported; without its id there is no rollout yet."""
+
+    rollout: str | None = None
+    grant: Grant | None = None
+    reports: Mapping[Phase, Report] = field(default_factory=dict)
+
+    def lets(self, phase: Phase) -> bool:
+        """Whether the host may be in a phase; who may deploy may prepare."""
+        return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
+
+    @property
+    def failure(self) -> str | None:
+        """What the host failed with in this rollout, if it did."""
+        return next((one.error for one in self.reports.values() if one.error is not None), None)
+
+    @property
+    def obstacle(self) -> str:
+        """Why the host may do no more than it may."""
+        if self.rollout is None:
+            return "no rollout of this publication has begun"
+        if self.grant is None:
+            return f"it is not its turn yet in rollout {self.rollout}"
+        if self.grant.phase is None:
+            return f"rollout {self.rollout} goes on without it: {self.grant.reason}"
+        return f"rollout {self.rollout} has let it {self.grant.phase.value}, with group {self.grant.group}"
 
 
 @dataclass(frozen=True, slots=True)

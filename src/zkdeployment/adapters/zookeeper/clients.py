@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tenacity
@@ -41,6 +42,17 @@ def watch_data(client: Any, path: str, changed: Callable[[], None]) -> None:
 
     # It waits for the server without a limit, so it must not do so in the caller's thread.
     client.handler.spawn(DataWatch, client, path, wake)
+
+
+@dataclass(frozen=True, slots=True)
+class Waker:
+    """A watch that only calls somebody; of equal ones on a node kazoo keeps one."""
+
+    changed: Callable[[], None]
+
+    def __call__(self, _event: object) -> None:
+        """Something happened; kazoo says what."""
+        call_safely(self.changed)
 
 
 def call_safely(changed: Callable[[], None]) -> None:

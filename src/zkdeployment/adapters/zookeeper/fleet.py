@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.assignments import read_wanted
 from zkdeployment.adapters.zookeeper.history import write_result
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.permissions import read_permission, reporting
 from zkdeployment.adapters.zookeeper.publishing import published
 from zkdeployment.adapters.zookeeper.remains import remove_remains
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
+    from zkdeployment.rollout.engine import Phase
+    from zkdeployment.rollout.running import Permission, Report
 
 #: How often a write is tried again when others write to the same nodes at the same time.
 _ATTEMPTS = 20
@@ -144,6 +147,29 @@ class ZooKeeperFleet:
             return
         raise ConflictError("cannot stop the fleet: its nodes change all the time")
 
+    def permission(
+        self, sequence: int, identity: Identity, changed: Callable[[], None] | None = None
+    ) -> Permission:
+        """Read what the rollout of a publication lets this host do.
+
+        ``changed`` (which must not block) is called once when that may have changed since.
+        """
+        return read_permission(self._session, sequence, identity.id, changed)
+
+    def report_phase(self, rollout: str, phase: Phase, host: Host, report: Report) -> None:
+        """Record how a phase went here and the host's node, in one transaction; what was reported before stays.
+
+        A rollout that is gone gets no report; when the host's node is gone or somebody else's, it is left alone.
+        """
+        for _ in range(_ATTEMPTS):
+            operations = list(reporting(self._session, rollout, phase, host.identity.id, report))
+            try:
+                self._session.commit(*operations, *self._own_node(host, self._session.get(_host_path(host))))
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(f"cannot report {phase.value} to rollout {rollout}: its nodes change all the time")
+
     def wanted(self, identity: Identity, revision: Revision) -> Wanted:
         """Read what this host is to run at ``revision``: from the compiled targets, else from the tree.
 
@@ -236,11 +262,16 @@ class ZooKeeperFleet:
         else:
             stopped = encode(cluster.properties | {"version": None})
             operations.append(Set(paths.HOSTS, stopped, cluster.version))
-        if ours is not None and ours.owner == self._session.id:
-            operations.append(Set(path, encode(host.properties()), ours.version))
+        operations += self._own_node(host, ours)
         data = encode(stop.properties())
         operations.append(Create(stop_path, data) if former is None else Set(stop_path, data, former.version))
         return operations
+
+    def _own_node(self, host: Host, node: Node | None) -> list[Operation]:
+        """Return what brings the host's node up to date, if that is this session's."""
+        if node is None or node.owner != self._session.id:
+            return []
+        return [Set(_host_path(host), encode(host.properties()), node.version)]
 
 
 def _host_path(host: Host) -> str:

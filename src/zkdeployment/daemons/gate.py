@@ -1,0 +1,118 @@
+"""Where a host waits until the rollout of a publication lets it go on."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.presence import LOOK
+from zkdeployment.errors import ConflictError, HostFilesError
+from zkdeployment.log import get_logger
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Permission
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.doors import Doors
+    from zkdeployment.daemons.presence import Presence
+    from zkdeployment.model.cluster import Revision
+
+
+class Gate:
+    """Lets a host into the phases of one publication's rollout, and tells the rollout how they went.
+
+    All it does insists until ZooKeeper answers.
+    """
+
+    def __init__(
+        self, doors: Doors, presence: Presence, control: Control, *, sequence: int, revision: Revision
+    ) -> None:
+        self._doors = doors
+        self._presence = presence
+        self._control = control
+        self._sequence = sequence
+        self._revision = revision
+        self._permission = Permission()
+        self._phase: Phase | None = None
+        self.waited = 0.0
+
+    @property
+    def rollout(self) -> str:
+        """The rollout that the host goes with, once it was let in."""
+        return self._permission.rollout or ""
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that a failure belongs to: the first that was not reported."""
+        return Phase.DEPLOY if Phase.PREPARE in self._permission.reports else Phase.PREPARE
+
+    @property
+    def deploying(self) -> bool:
+        """Whether the host was let in to change something."""
+        return self._phase is Phase.DEPLOY
+
+    def failure(self) -> str | None:
+        """Look what this host, or its agent before this one, failed with in the rollout; be woken by the next."""
+        self._look(self._control.wake)
+        return self._permission.failure
+
+    def enter(self, phase: Phase, steps: int, check: Callable[[], None]) -> None:
+        """Report the phase before, if any, and wait to be let into this one.
+
+        Whatever ``check`` raises ends that; it is called after each pause. Raises ``ConflictError`` if the rollout
+        is over before the host was let in.
+        """
+        begun = self._doors.clock.monotonic()
+        if self._phase is not None:
+            self._report(self._phase)
+        self._look(self._control.wake)
+        rollout = self._permission.rollout
+        while not self._permission.lets(phase):
+            self._show(f"waits to {phase.value}: {self._permission.obstacle}", steps)
+            reach(f"before:{phase.value}-phase")
+            self._presence.rest(LOOK * random.uniform(0.8, 1.2))  # noqa: S311  not a secret
+            check()
+            self._look(self._control.wake)
+            if rollout not in {None, self._permission.rollout}:
+                raise ConflictError(f"rollout {rollout} is over")
+            rollout = self._permission.rollout
+        self._phase = phase
+        self.waited += self._doors.clock.monotonic() - begun
+        get_logger().info("phase-begins", phase=phase.value, rollout=rollout)
+
+    def check(self) -> None:
+        """Raise ``ConflictError`` unless the host may go on with the phase that it was let into."""
+        rollout = self._permission.rollout
+        self._look()
+        if self._permission.rollout != rollout or (self._phase and not self._permission.lets(self._phase)):
+            raise ConflictError(f"rollout {rollout} lets this host do no more: {self._permission.obstacle}")
+
+    def confirm(self) -> None:
+        """Report what the host was let into: it has the revision, whoever brought it there."""
+        self._look()
+        for phase in Phase:
+            if self._permission.lets(phase):
+                self._report(phase)
+
+    def _look(self, changed: Callable[[], None] | None = None) -> None:
+        identity = self._presence.host.identity
+        self._permission = self._presence.insist(
+            lambda: self._doors.fleet.permission(self._sequence, identity, changed)
+        )
+
+    def _report(self, phase: Phase) -> None:
+        if phase not in self._permission.reports:
+            reach(f"before:report-{phase.value}")
+            self._presence.report(self.rollout, phase)
+            reach(f"after:report-{phase.value}")
+
+    def _show(self, waiting: str, steps: int) -> None:
+        if waiting != self._presence.host.step:
+            get_logger().info("waiting-for-rollout", step=waiting)
+        with contextlib.suppress(HostFilesError):  # the next step meets the same trouble, and tells
+            self._presence.show(self._revision, waiting, 0, steps)
+        self._presence.refresh()

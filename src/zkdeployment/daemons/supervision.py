@@ -1,0 +1,136 @@
+"""What one deployment has to ask before each step, what it shows meanwhile, and how it fails."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import reach
+from zkdeployment.errors import (
+    ConflictError,
+    LockLostError,
+    RestartError,
+    ShutdownError,
+    UnreachableError,
+)
+from zkdeployment.log import bound
+from zkdeployment.model.cluster import ClusterState
+from zkdeployment.planning.planner import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.doors import Doors
+    from zkdeployment.daemons.gate import Gate
+    from zkdeployment.daemons.presence import Presence
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.plan import Plan
+    from zkdeployment.rollout.engine import Phase
+
+
+class FailedError(Exception):
+    """A failure that was reported; the message is the step."""
+
+
+#: These say that the world changed, not that a deployment failed.
+_NO_FAILURES = (ConflictError, LockLostError, RestartError, ShutdownError, UnreachableError, FailedError)
+
+
+class Supervision:
+    """The ``Supervisor`` of one deployment of one revision. Without a ``gate`` nothing holds it up.
+
+    While it waits at the gate it gives way when ``disturbed`` says so.
+    """
+
+    def __init__(
+        self,
+        doors: Doors,
+        presence: Presence,
+        control: Control,
+        revision: Revision,
+        gate: Gate | None,
+        *,
+        disturbed: Callable[[], bool],
+    ) -> None:
+        self._doors = doors
+        self._presence = presence
+        self._control = control
+        self._revision = revision
+        self._gate = gate
+        self._disturbed = disturbed
+
+    @property
+    def gated(self) -> bool:
+        """Whether a rollout says when it goes on."""
+        return self._gate is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was let in to change something."""
+        return self._gate is None or self._gate.deploying
+
+    def enter(self, phase: Phase, steps: int = 0) -> None:
+        """Wait to be let into a phase, when the one before went well; raises what ``check`` raises."""
+        if self._gate is not None:
+            self._gate.enter(phase, steps, self._check_waiting)
+
+    def plan(self) -> Plan:
+        """Read what is wanted and what is there, and return what is to be done."""
+        with self.reporting("plan"):
+            self._presence.show(self._revision, "plan", 0, 0)
+            reach("before:plan")
+            return read_plan(self._doors, self._presence.host.identity, self._revision)
+
+    def check(self, *, midway: bool = False) -> None:
+        """Raise ``ConflictError`` unless the revision is still wanted of this host, ``ShutdownError`` to end.
+
+        ``midway`` is what has to be finished even if another host stopped the fleet, or the rollout lets this one
+        do no more. Waits for ZooKeeper, and is registered when it returns.
+        """
+        self._check_cluster(midway=midway)
+        if self._gate is not None and not midway:
+            self._gate.check()
+
+    def _check_waiting(self) -> None:
+        self._check_cluster()
+        if self._disturbed():
+            raise ConflictError("there is a new configuration or a new program; it waits again with that")
+
+    def _check_cluster(self, *, midway: bool = False) -> None:
+        self._control.check()
+        cluster = self._presence.read_cluster()
+        self._presence.refresh_session()
+        if midway and cluster is not None and cluster.state is ClusterState.STOPPED:
+            return
+        if cluster is None or cluster.revision != self._revision:
+            now = "gone" if cluster is None else f"{cluster.version} ({cluster.state.value})"
+            raise ConflictError(f"the cluster version is not {self._revision} any more, it is {now}")
+
+    def show(self, step: str, done: int, total: int) -> None:
+        """Show the step under way."""
+        with self.reporting(step):
+            self._presence.show(self._revision, step, done, total)
+
+    @contextlib.contextmanager
+    def reporting(self, step: str) -> Iterator[None]:
+        """Stop the fleet for what fails inside, before anything that was entered earlier is left."""
+        with bound(step=step):
+            try:
+                yield
+            except _NO_FAILURES:
+                raise
+            except Exception as error:  # a bug of ours, too, must not spread over the fleet
+                part = None if self._gate is None else (self._gate.rollout, self._gate.phase)
+                self._presence.fail(self._revision, step, error, part)
+                raise FailedError(step) from error
+
+
+def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:
+    """Return what this host has to do to get to a revision, once interrupted changes of software are undone."""
+    wanted = doors.fleet.wanted(identity, revision)
+    with doors.notifier.uninterrupted():
+        doors.packages.recover()
+        doors.checkouts.recover()
+    return plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)

@@ -1,0 +1,340 @@
+"""Agents under a rollout strategy; the test plays the coordinator. Real ZooKeeper, scripts and files."""
+
+import email
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import Popen
+
+import pytest
+
+from support.agents import AgentHost, Fleet, put_script
+from support.played_rollouts import PlayedRollout
+from support.smtp import MailServer
+from support.waiting import wait_until
+from support.zookeeper import through
+
+FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
+FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+GOOD = {"deploy:h1": None, "prepare:h1": None}
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    """A host that is to run two instances of foo."""
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    return fleet.host("h1")
+
+
+@pytest.fixture
+def rollout(fleet: Fleet) -> PlayedRollout:
+    """A rollout of r1 that has begun."""
+    played = PlayedRollout(fleet, "r1")
+    played.begin()
+    return played
+
+
+def shows(host: AgentHost, words: str) -> bool:
+    """Whether the host waits for this, everywhere it says so."""
+    return words in host.status and words in host.node.get("step", "")
+
+
+def wait_for(host: AgentHost, words: str) -> None:
+    wait_until(lambda: shows(host, words), words, timeout=60)
+
+
+def wait_for_report(rollout: PlayedRollout, name: str) -> None:
+    wait_until(lambda: name in rollout.reports(), f"the report {name}", timeout=60)
+
+
+def let_through(rollout: PlayedRollout, host: AgentHost, version: str = "r1") -> None:
+    """Let a host into both phases, and wait until it has reported the second."""
+    rollout.grant("prepare", host.id)
+    wait_for_report(rollout, f"prepare:{host.id}")
+    rollout.grant("deploy", host.id)
+    wait_for_report(rollout, f"deploy:{host.id}")
+    assert host.at(version)
+
+
+def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
+    rollout = PlayedRollout(fleet, "r1")
+    with host.agent():
+        wait_for(host, "waits to prepare: no rollout of this publication has begun")
+        assert host.node["deploying"] == "r1"
+        rollout.begin()
+        wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-1")
+        assert rollout.reports() == {}
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy: rollout 1-1 has let it prepare, with group some")
+        assert rollout.reports() == {"prepare:h1": None}
+        assert (host.packages.installed(), fleet.calls(), host.markers) == ({}, [], [])
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+        assert rollout.reports() == GOOD
+        assert host.at("r1")
+        assert {"deploying", "step", "steps", "error"}.isdisjoint(host.node)
+    assert fleet.calls() == FOO_0 + FOO_1
+    assert len(host.packages.commits) == 1
+
+
+def test_a_host_with_nothing_to_do_reports_both_phases_all_the_same(fleet, rollout):
+    host = fleet.host("h2")
+    with host.agent():
+        wait_for(host, "not its turn")
+        let_through(rollout, host)
+    assert fleet.calls() == []
+
+
+def test_what_cannot_be_prepared_fails_the_host_alone_which_rests_also_after_a_restart(fleet, host, rollout):
+    fleet.service("/who/mybar", "bar", "9.9", h1=1)
+    with host.agent():
+        rollout.grant("prepare")
+        wait_for_report(rollout, "prepare:h1")
+        assert "bar" in rollout.reports()["prepare:h1"]
+        assert host.node["error"] == rollout.reports()["prepare:h1"]
+        assert fleet.client.exists("/zkdeployment/stops/h1") is None
+    fleet.service("/who/mybar", "bar", "1.0", h1=1)
+    with host.agent():
+        wait_until(lambda: "bar" in host.node.get("error", ""), "it shows its error again", timeout=60)
+        assert host.status == "error"
+        assert "deploying" not in host.node
+        rollout.begin(attempt=2)
+        wait_for(host, "not its turn yet in rollout 1-2")
+        assert "error" not in host.node
+        let_through(rollout, host)
+    assert fleet.version == "r1"
+
+
+def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(fleet):
+    with MailServer() as server:
+        host = fleet.host("h1", mailto="ops@example.com", smtp=server.address)
+        fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+        rollout = PlayedRollout(fleet, "r1")
+        rollout.begin()
+        other = fleet.host("h2")
+        failing = host.fail("/who/myfoo 0")
+        with host.agent(), other.agent():
+            rollout.grant("prepare")
+            wait_for_report(rollout, "prepare:h1")
+            rollout.grant("deploy")
+            wait_for_report(rollout, "deploy:h1")
+            report = fleet.client.exists("/zkdeployment/rollouts/1-1/reports/deploy:h1")
+            assert fleet.client.exists("/hosts/h1").mzxid == report.czxid
+            assert "exit status 3" in rollout.reports()["deploy:h1"]
+            assert host.node["error"] == rollout.reports()["deploy:h1"]
+            assert host.node["version"] is None
+            assert fleet.version == "r1"
+            let_through(rollout, other)
+            failing.unlink()
+            fleet.set_version("r2")  # by hand: without the strategy
+            wait_until(lambda: host.at("r2") and other.at("r2"), "r2", timeout=60)
+        server.join()
+    text = email.message_from_string(server.message).get_payload(decode=True).decode()
+    assert "The fleet goes on: rollout 1-1" in text
+    assert "stopped" not in text
+    assert fleet.calls()[:2] == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
+
+
+def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, host, rollout):
+    block = host.block()
+    with host.agent():
+        rollout.grant("prepare")
+        wait_for_report(rollout, "prepare:h1")
+        rollout.grant("deploy")
+        wait_until(fleet.calls, "the first script", timeout=60)
+        rollout.withdraw("1 of 2 hosts did not end within 60 s")
+        block.unlink()
+        wait_for(host, "waits to prepare: rollout 1-1 goes on without it: 1 of 2 hosts did not end")
+        assert rollout.reports() == {"prepare:h1": None}
+        assert "error" not in host.node
+        rollout.begin(attempt=2)
+        let_through(rollout, host)
+    assert fleet.calls() == FOO_0 + FOO_0 + FOO_1
+
+
+@pytest.mark.parametrize("phase", ["prepare", "deploy"])
+def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
+    host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
+    with host.agent():
+        if phase == "deploy":
+            rollout.grant("prepare")
+        wait_for(host, f"waits to {phase}")
+        for version in (None, False):
+            fleet.set_version(version)
+            wait_until(lambda: "deploying" not in host.node, f"it gives up at {version}", timeout=60)
+            fleet.set_version("r1")
+            wait_for(host, f"waits to {phase}")
+        assert fleet.calls() == []
+        later = PlayedRollout(fleet, "r1", sequence=2)  # the same revision is published again
+        later.begin()
+        wait_for(host, "waits to prepare: it is not its turn yet in rollout 2-1")
+        let_through(later, host)
+    assert fleet.calls() == ["hook"]
+
+
+def test_an_agent_that_is_restarted_between_the_phases_goes_on_and_reports_none_twice(fleet, host, rollout):
+    with host.agent():
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy")
+        reported = fleet.client.exists("/zkdeployment/rollouts/1-1/reports/prepare:h1")
+    assert fleet.get("/hosts/h1") == {}
+    with host.agent():
+        wait_for(host, "waits to deploy")
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+    assert fleet.client.exists("/zkdeployment/rollouts/1-1/reports/prepare:h1") == reported
+    assert len(host.packages.commits) == 1
+
+
+def test_packages_that_changed_between_the_phases_are_prepared_again(host, rollout):
+    with host.agent():
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy")
+        (other,) = [one for one in host.packages.offers if (one.name, one.version) == ("bar", "1.0")]
+        host.packages.put(other)
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+    assert rollout.reports() == GOOD
+    assert sorted(host.packages.installed()) == ["bar", "foo"]
+
+
+def test_a_changed_role_controller_comes_in_the_second_phase_and_what_does_not_fit_is_known_in_the_first(fleet):
+    host = fleet.host("h1", role="web")
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/who/myfoo", "foo", "9.9", web=1)
+    rollout = PlayedRollout(fleet, "r1")
+    rollout.begin()
+    with host.agent():
+        rollout.grant("prepare")
+        wait_for_report(rollout, "prepare:h1")
+        assert "foo" in rollout.reports()["prepare:h1"]
+        fleet.service("/who/myfoo", "foo", "1.0", web=1)
+        rollout.begin(attempt=2)
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy")
+        assert host.packages.installed() == {}
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+        assert rollout.reports() == GOOD
+    assert sorted(host.packages.installed()) == ["ctl", "foo"]
+    assert [call.split()[2] for call in fleet.calls()[::2]] == [
+        "starting-deployments",
+        "/who/myfoo",
+        "ending-deployments",
+    ]
+
+
+def test_hosts_of_a_group_still_take_turns_at_the_lock_of_their_service(fleet, rollout):
+    hosts = [fleet.host(name) for name in ("h1", "h2")]
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    with hosts[0].agent(), hosts[1].agent():
+        for phase in ("prepare", "deploy"):
+            for host in hosts:
+                rollout.grant(phase, host.id)
+            for host in hosts:
+                wait_for_report(rollout, f"{phase}:{host.id}")
+    first, second = fleet.calls()[:2], fleet.calls()[2:]
+    assert sorted([first, second]) == [
+        [f"{name} start /who/myfoo 0", f"{name} end /who/myfoo 0"] for name in ("h1", "h2")
+    ]
+
+
+def test_a_host_that_waits_registers_again_after_zookeeper_was_gone_and_goes_on(fleet, rollout, proxy):
+    host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    with host.agent(session_timeout=4):
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy")
+        proxy.cut()
+        wait_until(lambda: fleet.get("/hosts/h1") == {}, "its session is over", timeout=60)
+        wait_until(lambda: host.status == "wait for ZooKeeper", "it says so", timeout=60)
+        rollout.grant("deploy")
+        proxy.heal()
+        wait_for_report(rollout, "deploy:h1")
+        assert host.at("r1")
+    assert fleet.calls() == FOO_0
+
+
+def test_a_version_without_a_strategy_asks_no_rollout_for_anything(fleet, host, rollout, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "zkdeployment.adapters.zookeeper.fleet.read_permission", lambda *words: asked.append(words)
+    )
+    fleet.set_version("r9")  # by hand
+    with host.agent():
+        wait_until(lambda: host.at("r9"), "r9", timeout=60)
+    assert asked == []
+    assert rollout.reports() == {}
+
+
+# As a process
+
+
+@contextmanager
+def running(host: AgentHost, *options: str, failpoints: str = "") -> Iterator[Popen[bytes]]:
+    """Run a host's agent as a process; its software is there."""
+    put_script(host.root, "foo")
+    with host.process(*options, failpoints=failpoints) as agent:
+        yield agent
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before:prepare-phase",
+        "before:plan",
+        "before:report-prepare",
+        "after:report-prepare",
+        "before:deploy-phase",
+        "before:deploy@2",
+        "before:record",
+        "after:record",
+    ],
+)
+def test_an_agent_killed_anywhere_in_a_rollout_leaves_what_its_successor_finishes(fleet, host, rollout, point):
+    with running(host, failpoints=f"{point}=kill") as agent:
+
+        def came_to(moment) -> bool:
+            return agent.poll() is not None or moment()
+
+        wait_until(lambda: came_to(lambda: "waits to prepare" in host.status), "it waits", timeout=60)
+        rollout.grant("prepare")
+        wait_until(lambda: came_to(lambda: "prepare:h1" in rollout.reports()), "it prepares", timeout=60)
+        if "prepare:h1" in rollout.reports():
+            rollout.grant("deploy")
+        assert agent.wait(60) == -signal.SIGKILL
+        assert "deploy:h1" not in rollout.reports()
+    with running(host):
+        wait_for_report(rollout, "prepare:h1")
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+        assert host.at("r1")
+    assert rollout.reports() == GOOD
+    assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+    assert {FOO_0[1], FOO_1[1]} <= set(fleet.calls())
+    assert fleet.version == "r1"
+
+
+@pytest.mark.usefixtures("rollout")
+def test_an_agent_that_waits_takes_a_new_configuration_and_ends_when_asked_to(fleet, host):
+    with running(host) as agent:
+        wait_for(host, "waits to prepare")
+        with host.config.open("a") as config:
+            config.write("tags = ssd\n")
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: host.node.get("tags") == ["ssd"] and shows(host, "waits to prepare"), "new", timeout=60)
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(30) == 0
+    assert fleet.get("/hosts/h1") == {}
+    assert fleet.calls() == []
+
+
+def test_an_agent_that_runs_once_waits_for_its_turn_and_then_is_done(host, rollout):
+    with running(host, "-1") as agent:
+        wait_for(host, "waits to prepare")
+        agent.send_signal(signal.SIGHUP)  # means nothing here
+        rollout.grant("deploy")
+        assert agent.wait(60) == 0
+    assert rollout.reports() == GOOD
+    assert json.loads((host.run / "host_version").read_text()) == "r1"
