@@ -249,19 +249,11 @@ class FleetStore(Protocol):
     def stop_fleet(self, host: Host, stop: Stop) -> None:
         """Record a failure in one transaction: cluster version null, ``host.error``, a stop."""
 
-    def permission(
-        self, sequence: int, identity: Identity, changed: Callable[[], None] | None = None
-    ) -> Permission:
-        """Read what the rollout of a publication lets this host do.
-
-        ``changed`` (which must not block) is called once when that may have changed since.
-        """
+    def permission(self, sequence: int, identity: Identity, changed: Callable[[], None] | None) -> Permission:
+        """Read what a publication's rollout lets this host do; ``changed``, which must not block, is told once."""
 
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: Report) -> None:
-        """Record how a phase went here and the host's node, in one transaction; what was reported before stays.
-
-        A rollout that is gone gets no report.
-        """
+        """Record how a phase went, and the host's node, in one transaction; the first report of a phase stays."""
 
     def wanted(self, identity: Identity, revision: Revision) -> Wanted:
         """Read what this host is to run at ``revision``.
