@@ -33,6 +33,8 @@ def _spans(window: Window, now: float) -> Iterator[tuple[float, float]]:
     for ahead in range(-1, _DAYS_AHEAD + 1):
         day = today + timedelta(days=ahead)
         if day.weekday() in window.days:
-            start = datetime.combine(day, time()) + timedelta(minutes=window.start)
-            end = start + timedelta(minutes=length)
-            yield start.replace(tzinfo=zone).timestamp(), end.replace(tzinfo=zone).timestamp()
+            begin = datetime.combine(day, time()) + timedelta(minutes=window.start)
+            end = begin + timedelta(minutes=length)
+            span = begin.replace(tzinfo=zone).timestamp(), end.replace(tzinfo=zone).timestamp()
+            if span[0] < span[1]:  # else its hour is one that this day has not got
+                yield span

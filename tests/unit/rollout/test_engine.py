@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.model.strategy import ALL_HOSTS, Facts
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict, begin, next_task, record
 from zkdeployment.rollout.simulation import Faults, simulate
 
@@ -151,24 +152,6 @@ class TestRules:
         rollout = simulate(ALL_HOSTS, plain_hosts("ab"), Faults(deploy=frozenset("a")))
         assert rollout.result is Result.FAILED
         assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is Result.SUCCESS
-
-
-NAMES = "abcdef"
-
-
-@st.composite
-def strategies(draw):
-    groups = []
-    for number in range(draw(st.integers(0, 6))):
-        parents = draw(st.sets(st.sampled_from([one.name for one in groups]))) if groups else set()
-        limits = st.one_of(st.none(), st.integers(0, 3))
-        criteria = Criteria(draw(st.one_of(st.none(), st.integers(0, 100))), draw(limits), draw(limits))
-        selectors = tuple(
-            Selector(names=frozenset(names))
-            for names in draw(st.lists(st.sets(st.sampled_from(NAMES)), max_size=2))
-        )
-        groups.append(Group(f"g{number}", draw(st.booleans()), tuple(sorted(parents)), selectors, criteria))
-    return Strategy("any", tuple(draw(st.permutations(groups))))
 
 
 @given(strategies(), st.data())

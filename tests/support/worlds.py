@@ -1,0 +1,111 @@
+"""A fleet without machines: hosts that do what they are granted, as far as a rollout can see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from support.strategies import plain_hosts
+from zkdeployment.model.act import Act
+from zkdeployment.rollout.progress import advance, grants, start
+from zkdeployment.rollout.running import Directive, Report, RolloutAct, Running, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.rollout.engine import Phase
+    from zkdeployment.rollout.running import Grant
+
+#: When every test begins.
+NOON = 1_800_000_000.0
+
+
+@dataclass
+class PlainWorld:
+    """What is out there; the ``failing`` (phase and host) report an error, the ``silent`` nothing.
+
+    ``entered`` is who did which phase of which group, in order.
+    """
+
+    present: dict[str, Facts]
+    absent: dict[str, Facts] = field(default_factory=dict)
+    current: set[str] = field(default_factory=set)
+    erring: set[str] = field(default_factory=set)
+    failing: set[tuple[Phase, str]] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)
+    reports: dict[tuple[Phase, str], Report] = field(default_factory=dict)
+    acts: list[RolloutAct] = field(default_factory=list)
+    entered: list[tuple[str, Phase, str]] = field(default_factory=list)
+    active: bool = True
+    now: float = NOON
+
+    def seen(self) -> World:
+        """Return what a coordinator sees."""
+        return World(
+            now=self.now,
+            active=self.active,
+            present=dict(self.present),
+            absent=dict(self.absent),
+            current=frozenset(self.current),
+            failing=frozenset(self.erring),
+            reports=dict(self.reports),
+            acts=tuple(self.acts),
+        )
+
+    def start(self, strategy: Strategy) -> Running:
+        """Return a rollout that begins now."""
+        return start(strategy, self.seen(), sequence=7, attempt=1, revision="r2")
+
+    def act(self, directive: Directive, group: str | None = None) -> None:
+        """Do what an operator's command does."""
+        act = Act("ann@ops", f"rollout {directive.value}", "because", self.now)
+        self.acts.append(RolloutAct(directive, act, group, len(self.acts)))
+
+    def leave(self, host: str) -> None:
+        """Let an agent end."""
+        self.absent[host] = self.present.pop(host)
+
+    def come(self, host: str, facts: Facts) -> None:
+        """Let an agent register."""
+        self.absent.pop(host, None)
+        self.present[host] = facts
+
+    def work(self, granted: Mapping[str, Grant]) -> None:
+        """Let the hosts that are there do what they were granted and have not done."""
+        for host, grant in granted.items():
+            if grant.phase is None or host not in self.present or host in self.silent:
+                continue
+            if (grant.phase, host) not in self.reports:
+                self.entered.append((grant.group, grant.phase, host))
+                failed = (grant.phase, host) in self.failing
+                self.reports[grant.phase, host] = Report(self.now, "boom" if failed else None)
+
+    def step(self, running: Running) -> Running:
+        """Let the coordinator look once, then the hosts work."""
+        running = advance(running, self.seen())
+        self.work(grants(running))
+        return running
+
+    def run(
+        self, running: Running, until: Callable[[Running], bool] = lambda one: one.ended is not None
+    ) -> Running:
+        """Go on until it is as wanted, or until nothing more happens; ten seconds a step."""
+        for _ in range(500):
+            before, running = running, self.step(running)
+            if until(running):
+                return running
+            self.now += 10
+            if running == before and advance(running, self.seen()) == running:
+                return running
+        raise AssertionError(f"it goes on for ever: {running}")
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups in the order in which they were entered."""
+        return list(dict.fromkeys(group for group, _, _ in self.entered))
+
+
+def world(names: str, **fields: object) -> PlainWorld:
+    """Return a world with a host for each letter."""
+    return PlainWorld(plain_hosts(names), **fields)  # type: ignore[arg-type]

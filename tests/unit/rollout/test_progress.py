@@ -1,0 +1,475 @@
+"""How a rollout goes on, rule by rule: groups, phases, time, what operators ask, hosts that come and go."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.strategies import EXAMPLE_HOSTS, example, group, strategy
+from support.worlds import NOON, PlainWorld, world
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.publication import Published
+from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector, Share, Window
+from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
+from zkdeployment.rollout.phases import ABSENCE
+from zkdeployment.rollout.progress import (
+    advance,
+    grants,
+    has_failed,
+    is_superseded,
+    next_attempt,
+    next_look,
+    supersede,
+)
+from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Situation
+
+PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
+SUCCESS, FAILED = Verdict.SUCCESS, Verdict.FAILED
+
+
+def paced(name, *parents, hosts="", critical=False, criteria=None, **pace):
+    return replace(group(name, *parents, hosts=hosts, critical=critical, **(criteria or {})), pace=Pace(**pace))
+
+
+def verdicts(running):
+    return {name: course.verdict for name, course in running.rollout.courses.items()}
+
+
+def let_in(running):
+    return sorted(host for host, grant in grants(running).items() if grant.phase is not None)
+
+
+def look(running, seen):
+    return next_look(running, seen.seen())
+
+
+class TestGroups:
+    def test_the_example_goes_group_by_group_and_phase_by_phase(self):
+        fleet = PlainWorld(dict(EXAMPLE_HOSTS))
+        over = fleet.run(fleet.start(example()))
+        assert over.rollout.result is Result.SUCCESS
+        assert fleet.groups == [
+            "monitoring-nodes",
+            "ntp-node",
+            "control-nodes",
+            "compute-nodes-1",
+            "compute-nodes-2",
+        ]
+        control = [(phase, host) for name, phase, host in fleet.entered if name == "control-nodes"]
+        assert [phase for phase, _ in control] == [PREPARE] * 3 + [DEPLOY] * 3
+
+    def test_all_of_a_group_are_let_in_at_once_and_nobody_else(self):
+        fleet = world("abc")
+        running = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
+        assert grants(running) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
+
+    def test_a_host_that_failed_to_prepare_is_not_deployed(self):
+        fleet = world("ab", failing={(PREPARE, "a")})
+        over = fleet.run(fleet.start(strategy(group("x"))))
+        assert over.rollout.hosts == {"a": HostState.FAILURE, "b": HostState.SUCCESS}
+        assert over.errors == {"a": "boom"}
+        assert over.rollout.result is Result.PARTIAL
+
+    def test_a_host_that_failed_loses_its_grant_with_the_reason(self):
+        fleet = world("ab", failing={(PREPARE, "a")})
+        running = fleet.start(strategy(group("x"), group("y")))
+        running = fleet.run(running, until=lambda one: "y" in one.rollout.order)
+        assert grants(running)["a"] == Grant("x", None, "boom")
+        assert (DEPLOY, "a") not in fleet.reports
+
+    def test_a_critical_group_that_fails_ends_it_as_failed_after_all_that_could_go(self):
+        fleet = world("abc", failing={(PREPARE, "a")})
+        groups = strategy(
+            group("x", hosts="a", critical=True, percent_successful=100),
+            group("y", "x", hosts="b"),
+            group("z", hosts="c"),
+        )
+        over = fleet.run(fleet.start(groups))
+        assert verdicts(over) == {"x": FAILED, "y": FAILED, "z": SUCCESS}
+        assert has_failed(over)
+        assert over.rollout.hosts["b"] is HostState.NOT_STARTED
+
+    def test_a_group_without_hosts_is_judged_at_once(self):
+        fleet = world("a")
+        groups = strategy(group("x", hosts="z", percent_successful=100), group("y", "x", hosts="a"))
+        assert verdicts(fleet.run(fleet.start(groups))) == {"x": SUCCESS, "y": SUCCESS}
+
+    def test_a_long_error_is_cut_short(self):
+        fleet = world("a")
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.reports[PREPARE, "a"] = Report(NOON, "e" * 5000)
+        assert len(fleet.run(running).errors["a"]) == 200
+
+
+class TestPace:
+    @pytest.mark.parametrize(
+        ("share", "width"),
+        [
+            (Share(1), 1),
+            (Share(3), 3),
+            (Share(50, percent=True), 2),
+            (Share(30, percent=True), 1),
+            (Share(1, percent=True), 1),
+            (Share(100, percent=True), 5),
+            (Share(99), 5),
+        ],
+    )
+    def test_at_most_so_many_at_a_time(self, share, width):
+        fleet = world("abcde", silent=set("abcde"))
+        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
+        assert len(let_in(running)) == width
+
+    def test_the_next_is_let_in_when_one_has_reported(self):
+        fleet = world("abc", silent=set("bc"))
+        running = fleet.start(strategy(paced("x", max_parallel=Share(1))))
+        running = fleet.step(fleet.step(running))
+        assert let_in(running) == ["a", "b"]
+
+    @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
+    def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):
+        fleet = world("ab")
+        running = fleet.step(fleet.start(strategy(paced("x", **{key: 60.0}), group("y"))))
+        fleet.reports.pop((PREPARE, "b"))
+        if phase is DEPLOY:
+            fleet.reports[PREPARE, "b"] = Report(NOON)
+            running = fleet.step(running)
+            fleet.reports.pop((DEPLOY, "b"))
+        fleet.silent = {"b"}
+        running = advance(running, fleet.seen())
+        assert look(running, fleet) == 60
+        fleet.now += 59
+        assert advance(running, fleet.seen()) == running
+        fleet.now += 1
+        running = advance(running, fleet.seen())
+        assert verdicts(running)["x"] is FAILED
+        assert running.rollout.courses["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
+        assert grants(running)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
+        assert running.rollout.hosts["a"] in {HostState.PREPARED, HostState.SUCCESS}
+        assert fleet.run(running).rollout.hosts["b"] is HostState.FAILURE
+
+    def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
+        fleet = world("ab", silent={"a"})
+        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=60.0))))
+        fleet.now += 60
+        over = advance(running, fleet.seen())
+        assert over.rollout.hosts == {"a": HostState.FAILURE, "b": HostState.NOT_STARTED}
+
+    def test_without_progress_for_too_long_the_group_fails(self):
+        fleet = world("abc", silent=set("bc"))
+        running = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
+        fleet.now += 50
+        running = fleet.step(running)  # a has reported
+        assert look(running, fleet) == 60
+        fleet.now += 59
+        assert verdicts(fleet.step(running)) == {"x": None}
+        fleet.now += 1
+        over = fleet.step(running)
+        assert over.rollout.courses["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
+
+    def test_a_group_proves_itself_before_it_is_judged(self):
+        fleet = world("ab")
+        running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
+        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        assert look(running, fleet) == 600
+        fleet.now += 599
+        assert fleet.step(running).rollout.order == ("x",)
+        fleet.now += 1
+        assert fleet.run(running).rollout.order == ("x", "y")
+
+    @pytest.mark.parametrize("trouble", ["error", "absent"])
+    def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
+        fleet = world("ab")
+        running = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
+        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        if trouble == "error":
+            fleet.erring = {"b"}
+        else:
+            fleet.leave("b")
+        fleet.now += 600
+        over = fleet.step(running)
+        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
+        assert verdicts(over) == {"x": FAILED}
+        assert ("error" if trouble == "error" else "absent") in over.errors["b"]
+
+    def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
+        fleet = world("a", failing={(PREPARE, "a")})
+        over = fleet.run(fleet.start(strategy(paced("x", bake_time=600.0))))
+        assert fleet.now < NOON + 600
+        assert verdicts(over) == {"x": SUCCESS}
+
+
+class TestStarting:
+    def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
+        fleet = world("ab")
+        running = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
+        assert running.ended is None
+        assert running.waiting == "x waits for 'zkdeployment rollout promote x'"
+        assert verdicts(running) == {"x": None, "y": SUCCESS}
+        assert look(running, fleet) is None
+        fleet.act(Directive.PROMOTE, "x")
+        assert fleet.run(running).rollout.order == ("y", "x")
+
+    def test_a_group_starts_only_in_its_windows(self):
+        night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")  # the tests begin at 8 in the morning
+        fleet = world("ab")
+        running = fleet.run(fleet.start(strategy(paced("x", hosts="a", windows=(night,)), group("y", hosts="b"))))
+        assert running.waiting == "x waits for its time window"
+        left = look(running, fleet)
+        assert left is not None
+        fleet.now += left - 1
+        assert fleet.step(running).stage is None
+        fleet.now += 1
+        assert fleet.run(running).rollout.order == ("y", "x")
+
+    def test_what_began_in_its_window_goes_on_after_it(self):
+        fleet = world("a", silent={"a"})
+        window = Window(frozenset(range(7)), 8 * 60, 8 * 60 + 1, "UTC")
+        running = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
+        fleet.now += 3600
+        fleet.silent = set()
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+
+class TestActs:
+    def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
+        fleet = world("abc")
+        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        fleet.act(Directive.PAUSE)
+        running = fleet.run(running)
+        assert running.stage is not None
+        assert sorted(running.stage.reports) == let_in(running) == ["a"]
+        assert running.waiting == "paused by ann@ops"
+        fleet.act(Directive.RESUME)
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+    def test_no_group_begins_during_a_pause(self):
+        fleet = world("ab")
+        running = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
+        fleet.act(Directive.PAUSE)
+        running = fleet.run(running)
+        assert running.stage is None
+        assert fleet.entered == [("x", PREPARE, "a")]
+
+    @pytest.mark.parametrize("how", ["pause", "stop"])
+    def test_the_time_of_a_pause_counts_for_no_limit(self, how):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
+        fleet.now += 10
+        if how == "pause":
+            fleet.act(Directive.PAUSE)
+        fleet.active = how == "pause"
+        running = fleet.step(running)
+        assert look(running, fleet) is None
+        fleet.now += 3600
+        running = fleet.step(running)
+        fleet.act(Directive.RESUME)
+        fleet.active = True
+        running = fleet.step(running)
+        assert verdicts(running) == {"x": None}
+        assert look(running, fleet) == 50
+
+    def test_an_abort_is_the_end_and_a_failure(self):
+        fleet = world("ab")
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.act(Directive.ABORT)
+        over = fleet.step(running)
+        assert (over.ending, over.ended, over.stage) == (Ending.ABORTED, fleet.now, None)
+        assert has_failed(over)
+        assert grants(over) == {}
+
+    def test_each_act_is_taken_once(self):
+        fleet = world("a", silent={"a"})
+        running = fleet.start(strategy(group("x")))
+        fleet.act(Directive.PAUSE)
+        fleet.act(Directive.RESUME)
+        running = fleet.step(fleet.step(running))
+        assert [one.directive for one in running.acts] == [Directive.PAUSE, Directive.RESUME]
+        assert (running.taken, running.paused) == (1, None)
+
+    def test_a_stopped_fleet_waits_and_says_so(self):
+        fleet = world("a", active=False)
+        running = fleet.run(fleet.start(strategy(group("x"))))
+        assert fleet.entered == []
+        assert running.waiting == "the fleet is stopped or held, or its version is not r2"
+
+
+class TestHosts:
+    def test_hosts_that_have_the_revision_already_are_successful_and_left_alone(self):
+        fleet = world("ab", current={"a"})
+        over = fleet.run(fleet.start(strategy(group("x", percent_successful=100))))
+        assert over.rollout.result is Result.SUCCESS
+        assert {host for _, _, host in fleet.entered} == {"b"}
+
+    def test_absent_hosts_count_and_are_no_success(self):
+        fleet = world("ab", absent={"c": Facts(), "d": Facts()})
+        over = fleet.run(fleet.start(strategy(group("x", percent_successful=51))))
+        assert over.rollout.courses["x"].reason == (
+            "prepare: 2 of 4 hosts successful (50 %), expected at least 51 %"
+        )
+        assert over.rollout.hosts["c"] is HostState.NOT_STARTED
+
+    def test_nobody_waits_for_hosts_that_were_never_there(self):
+        fleet = world("a", absent={"b": Facts()})
+        fleet.run(fleet.start(strategy(group("x"))))
+        assert fleet.now < NOON + ABSENCE
+
+    def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        fleet.come("c", Facts())
+        running = fleet.step(running)
+        assert running.rollout.members == {"x": {"a"}, "y": {"b", "c"}}
+        assert grants(running)["c"] == Grant("y", PREPARE)
+
+    def test_a_host_that_registers_takes_the_place_of_its_name(self):
+        fleet = world("a", absent={"b.example": Facts()}, silent={"a"})
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.come("i-1", Facts(name="b.example"))
+        assert running.rollout.members["x"] == {"a", "b.example"}
+        assert fleet.step(running).rollout.members["x"] == {"a", "i-1"}
+
+    def test_a_restart_of_an_agent_is_waited_for(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
+        fleet.leave("b")
+        running = fleet.step(running)
+        fleet.now += ABSENCE - 1
+        running = fleet.step(running)
+        fleet.come("b", Facts())
+        fleet.silent = set()
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+    def test_an_agent_that_stays_away_from_what_it_was_granted_failed(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.leave("b")
+        running = fleet.step(running)
+        assert look(running, fleet) == ABSENCE
+        fleet.now += ABSENCE
+        over = fleet.run(running)
+        assert over.errors == {"b": "its agent is gone for 300 s"}
+        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
+
+    def test_an_agent_that_left_before_its_turn_is_left_out(self):
+        fleet = world("ab", silent={"a"})
+        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        fleet.leave("b")
+        running = fleet.step(running)
+        fleet.now += ABSENCE
+        fleet.silent = set()
+        over = fleet.run(running)
+        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
+
+    def test_a_report_counts_even_if_its_agent_is_gone_since(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.leave("a")
+        fleet.now += ABSENCE
+        running = fleet.step(running)
+        assert running.stage is not None
+        assert running.stage.reports["a"].error is None
+
+
+class TestLateHosts:
+    def over(self, *groups, **fields):
+        fleet = world("ab", absent={"c": Facts()}, **fields)
+        return fleet, fleet.run(fleet.start(strategy(*groups)))
+
+    def test_they_are_let_through_both_phases(self):
+        fleet, running = self.over(group("x"))
+        fleet.come("c", Facts())
+        running = fleet.step(running)
+        assert grants(running) == {"c": Grant("x", PREPARE)}
+        running = fleet.step(running)
+        assert grants(running) == {"c": Grant("x", DEPLOY)}
+        running = fleet.step(running)
+        assert (running.rollout.hosts["c"], running.late, grants(running)) == (HostState.SUCCESS, {}, {})
+
+    def test_one_that_nobody_knew_is_let_in_too(self):
+        fleet, running = self.over(group("x"))
+        fleet.come("d", Facts())
+        assert grants(fleet.step(running)) == {"d": Grant("x", PREPARE)}
+
+    def test_one_that_came_when_its_group_was_being_deployed_goes_after_the_end(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        fleet.come("c", Facts())
+        running = fleet.step(running)
+        assert "c" not in grants(running)
+        fleet.silent = set()
+        running = fleet.run(running, until=lambda one: one.rollout.hosts["c"] is HostState.SUCCESS)
+        assert running.rollout.members["x"] == {"a", "c"}
+
+    def test_their_failure_is_recorded_and_stops_nothing(self):
+        fleet, running = self.over(group("x", critical=True), failing={(PREPARE, "c")})
+        fleet.come("c", Facts())
+        running = fleet.run(running, until=lambda one: bool(one.errors))
+        assert not has_failed(running)
+        assert running.rollout.result is Result.PARTIAL
+        assert grants(running) == {"c": Grant("", None, "boom")}
+
+    def test_none_of_a_group_that_failed_is_let_in(self):
+        fleet, running = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
+        fleet.come("c", Facts())
+        assert grants(fleet.step(running)) == {}
+
+    def test_none_of_no_group_is_let_in(self):
+        fleet, running = self.over(group("x", hosts="ab"))
+        fleet.come("c", Facts())
+        assert grants(fleet.step(running)) == {}
+
+    def test_none_is_let_in_after_a_failure_or_when_the_fleet_is_stopped(self):
+        fleet, running = self.over(group("x", critical=True, percent_successful=100))
+        assert has_failed(running)
+        fleet.come("c", Facts())
+        assert fleet.step(running) == running
+        fleet, running = self.over(group("x"))
+        fleet.come("c", Facts())
+        fleet.active = False
+        assert grants(fleet.step(running)) == {}
+
+
+class TestAttempts:
+    published = Published(revision="r2", sequence=7, strategy="deployment-strategy", ordered="r2")
+
+    def situation(self, running=None, version="r2", **fields):
+        return Situation(Cluster(version), replace(self.published, **fields), running)
+
+    def test_a_publication_with_a_strategy_begins_one(self):
+        assert next_attempt(self.situation()) == 1
+
+    def test_not_without_a_strategy_nor_for_a_version_set_by_hand_nor_while_all_is_stopped(self):
+        assert next_attempt(self.situation(strategy=None)) is None
+        assert next_attempt(self.situation(version="r1")) is None
+        assert next_attempt(self.situation(version=None)) is None
+        assert next_attempt(self.situation(version=False)) is None
+
+    def test_one_that_goes_on_or_succeeded_is_the_only_one(self):
+        fleet = world("a")
+        running = fleet.start(ALL_HOSTS)
+        assert next_attempt(self.situation(running)) is None
+        assert next_attempt(self.situation(fleet.run(running))) is None
+
+    def test_after_a_failure_another_begins_when_somebody_resumed(self):
+        fleet = world("a", failing={(DEPLOY, "a")})
+        failed = fleet.run(fleet.start(ALL_HOSTS))
+        assert next_attempt(self.situation(failed, version=None)) is None
+        assert next_attempt(self.situation(failed)) == 2
+
+    def test_a_newer_publication_takes_its_place(self):
+        running = world("a").start(ALL_HOSTS)
+        assert not is_superseded(self.situation(running))
+        newer = self.situation(running, sequence=8)
+        assert is_superseded(newer)
+        ended = supersede(running, NOON + 5)
+        assert (ended.ending, ended.ended, has_failed(ended)) == (Ending.SUPERSEDED, NOON + 5, False)
+        assert next_attempt(replace(newer, running=ended)) == 1
+
+
+def test_a_selector_selects_hosts_that_come_by_their_facts():
+    fleet = world("a", silent={"a"})
+    web = replace(group("web"), selectors=(Selector(tags=frozenset({"web"})),))
+    running = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
+    fleet.come("b", Facts(tags=frozenset({"web"})))
+    assert fleet.step(running).rollout.members["web"] == {"b"}

@@ -1,0 +1,152 @@
+"""What holds of every rollout, whatever hosts, operators and time do to it; and that a crash changes nothing."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.generated_strategies import NAMES, paces, strategies
+from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
+from support.worlds import PlainWorld
+from zkdeployment.model.strategy import Facts
+from zkdeployment.rollout.engine import HostState, Phase, Verdict
+from zkdeployment.rollout.progress import advance, grants, next_look
+from zkdeployment.rollout.running import Directive, Report
+from zkdeployment.rollout.simulation import Faults, simulate
+from zkdeployment.rollout.state import running_from_json, running_to_json
+
+host_names = st.sampled_from(NAMES)
+events = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from([1, 20, 60, 400])),
+    st.tuples(st.just("report"), st.tuples(host_names, st.booleans())),
+    st.tuples(st.just("leave"), host_names),
+    st.tuples(st.just("come"), host_names),
+    st.tuples(st.just("act"), st.tuples(st.sampled_from(Directive), st.sampled_from(["g0", "g1", "g2"]))),
+    st.tuples(st.just("stop"), st.booleans()),
+    st.tuples(st.just("err"), host_names),
+)
+
+
+def happen(fleet, running, event):
+    """Let something happen in the world."""
+    match event:
+        case "wait", seconds:
+            fleet.now += seconds
+        case "report", (host, good):
+            grant = grants(running).get(host)
+            if grant is not None and grant.phase is not None:
+                fleet.reports.setdefault((grant.phase, host), Report(fleet.now, None if good else "boom"))
+        case "leave", host if host in fleet.present:
+            fleet.leave(host)
+        case "come", host:
+            fleet.come(host, Facts())
+        case "act", (directive, group):
+            fleet.act(directive, group)
+        case "stop", active:
+            fleet.active = active
+        case "err", host:
+            fleet.erring.add(host)
+
+
+def check(running, fleet, granted):
+    """Check what must hold at any moment; ``granted`` remembers who was let into which phase by which group."""
+    courses = running.rollout.courses
+    assert all(courses[name].verdict is not None for name in running.rollout.order[:-1])
+    if running.stage is not None:
+        name = running.stage.task.group
+        assert all(
+            courses[one].verdict is Verdict.SUCCESS for one in running.rollout.strategy.group(name).depends_on
+        )
+        assert all(one == name or courses[one].verdict is not None for one in running.rollout.order)
+    for host, grant in grants(running).items():
+        if running.rollout.hosts[host] is HostState.FAILURE:
+            assert grant.phase is None
+        if grant.phase is not None:
+            assert granted.setdefault((grant.phase, host), grant.group) == grant.group
+    left = next_look(running, fleet.seen())
+    assert left is None or left >= 0
+
+
+@settings(max_examples=150)
+@given(strategies(pace=paces), st.sets(host_names, min_size=1), st.lists(events, max_size=40))
+def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happening):
+    absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
+    fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent)
+    running, granted = fleet.start(any_strategy), {}
+    for event in happening:
+        running = advance(running, fleet.seen())
+        assert advance(running, fleet.seen()) == running
+        assert running_from_json(json.loads(json.dumps(running_to_json(running)))) == running
+        check(running, fleet, granted)
+        happen(fleet, running, event)
+
+
+@settings(max_examples=100)
+@given(strategies(), st.sets(host_names), st.sets(host_names))
+def test_it_goes_as_the_simulator_says(any_strategy, bad_prepare, bad_deploy):
+    fleet = PlainWorld(
+        plain_hosts(NAMES),
+        failing={(Phase.PREPARE, host) for host in bad_prepare} | {(Phase.DEPLOY, host) for host in bad_deploy},
+    )
+    faults = Faults(prepare=frozenset(bad_prepare), deploy=frozenset(bad_deploy))
+    assert fleet.run(fleet.start(any_strategy)).rollout == simulate(any_strategy, plain_hosts(NAMES), faults)
+
+
+class KilledError(Exception):
+    """The coordinator died here."""
+
+
+class Kept:
+    """State and grants as they stand outside; the coordinator dies before its write number ``kill``."""
+
+    def __init__(self, running, kill) -> None:
+        self.running = running
+        self.granted = {}
+        self.kill = kill
+        self.writes = 0
+
+    def turn(self, fleet):
+        after = advance(self.running, fleet.seen())
+        if after != self.running:
+            self.write(lambda: setattr(self, "running", after))
+        for host, grant in grants(after).items():
+            if self.granted.get(host) != grant:
+                self.write(lambda host=host, grant=grant: self.granted.update({host: grant}))
+        for host in self.granted.keys() - grants(after).keys():
+            self.write(lambda host=host: self.granted.pop(host))
+
+    def write(self, do):
+        self.writes += 1
+        if self.writes == self.kill:
+            raise KilledError
+        do()
+
+
+def through(kill):
+    failing = {(Phase.PREPARE, "ctl1"), (Phase.DEPLOY, "one1")}
+    fleet = PlainWorld(dict(EXAMPLE_HOSTS), failing=failing)
+    kept = Kept(fleet.start(example()), kill)
+    for _ in range(60):
+        try:
+            kept.turn(fleet)
+        except KilledError:
+            continue  # the next turn is its successor's
+        fleet.work(kept.granted)
+    return kept, fleet
+
+
+def writes_of_a_whole_rollout():
+    return through(kill=0)[0].writes
+
+
+@pytest.mark.parametrize("kill", range(1, writes_of_a_whole_rollout() + 1))
+def test_killed_before_any_write_a_successor_comes_to_the_same_end(kill):
+    whole, seen = through(kill=0)
+    kept, fleet = through(kill)
+    assert kept.writes == whole.writes + 1
+    assert kept.running.ended is not None
+    assert kept.running.rollout == whole.running.rollout
+    assert kept.running.errors == whole.running.errors
+    assert kept.granted == whole.granted
+    assert fleet.entered == seen.entered

@@ -1,0 +1,99 @@
+"""A rollout as it is kept: nothing is lost, damage is told, ten thousand hosts fit into a node."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from support.rollouts import at_work, over, running, through
+from support.strategies import group, strategy
+from zkdeployment.adapters.zookeeper.rollouts import decode_running, encode_running
+from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.act import Act
+from zkdeployment.model.strategy import Facts, Selector
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Directive, Report, RolloutAct
+from zkdeployment.rollout.state import running_from_json, running_to_json
+
+
+def fully_equipped():
+    found = at_work(through(running(), "mon1", until="compute-nodes-1"), granted=["one2"], failed=["one1"])
+    act = Act("ann@ops", "rollout promote", "now", 7.5)
+    return replace(
+        found,
+        errors={"ctl1": "boom"},
+        absent={"two1": 3.25},
+        promoted=frozenset({"ntp-node"}),
+        paused=act,
+        held=8.5,
+        acts=(RolloutAct(Directive.PROMOTE, act, "ntp-node", 3),),
+        taken=3,
+        waiting="for better times",
+    )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        running(),
+        fully_equipped(),
+        at_work(running(), granted=["mon1"], baking=5.0),
+        replace(over(through(running())), late={"one1": Phase.DEPLOY}),
+        running(revision=4711),
+    ],
+)
+def test_nothing_is_lost(found):
+    value = json.loads(json.dumps(running_to_json(found)))
+    assert running_from_json(value) == found
+    assert running_to_json(running_from_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda _: [],
+        lambda value: value | {"states": "-"},
+        lambda value: value | {"states": "z" * len(value["hosts"])},
+        lambda value: value | {"members": {"x": "a-b"}},
+        lambda value: value | {"revision": None},
+        lambda value: value | {"strategy": {}},
+        lambda value: value | {"stage": 7},
+        lambda value: value | {"held": "long"},
+        lambda value: value | {"ending": "well"},
+        lambda value: value | {"hosts": [1, 2]},
+        lambda value: {name: found for name, found in value.items() if name != "order"},
+    ],
+)
+def test_damage_is_an_error(spoil):
+    with pytest.raises(ValueError, match=r"valid|expected|invalid|zip"):
+        running_from_json(spoil(running_to_json(running())))
+
+
+def test_a_node_that_cannot_be_read_is_an_error_that_says_what_to_do():
+    with pytest.raises(ZkdeploymentError, match="the next publication begins another"):
+        decode_running(b"{}")
+
+
+def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
+    hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
+    racks = [
+        replace(group(f"g{number}"), selectors=(Selector(racks=frozenset({f"rack{number}"})),))
+        for number in range(50)
+    ]
+    found = running(strategy(*racks, group("all")), hosts)
+    found = through(found, until="all")
+    assert len(encode_running(found)) < NODE_LIMIT / 2
+    errors = {host: f"{host} says: {host * 10}" for host in hosts}
+    found = replace(found, errors=errors)
+    assert len(encode_running(found)) < NODE_LIMIT
+    assert decode_running(encode_running(found)).rollout == found.rollout
+
+
+def test_reports_at_ten_thousand_different_times_fit_too():
+    hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts() for number in range(10_000)}
+    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
+    reports = {host: Report(1_800_000_000 + number * 0.37) for number, host in enumerate(hosts)}
+    found = replace(found, stage=replace(found.stage, reports=reports))
+    assert len(encode_running(found)) < NODE_LIMIT
+    assert decode_running(encode_running(found)) == found
