@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from support.commands import Done, invoke
 from zkdeployment.sandbox import rpms
+from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-Done: TypeAlias = "subprocess.CompletedProcess[str]"
 
 #: Where our programs are.
 PROGRAMS = Path(sys.executable).parent
@@ -26,28 +25,22 @@ class Box:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def command(self, *words: object, timeout: float = 90) -> Done:
-        """Run ``zkdeployment`` as anybody would."""
-        return subprocess.run(
-            [PROGRAMS / "zkdeployment", *map(str, words)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-
     def sandbox(self, verb: str, *words: object, timeout: float = 90) -> Done:
-        """Run ``zkdeployment sandbox VERB -d DIR …``."""
-        return self.command("sandbox", verb, "-d", self.directory, *words, timeout=timeout)
+        """Run ``zkdeployment sandbox VERB -d DIR …`` as anybody would."""
+        return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *words, timeout=timeout)
 
-    def run(self, *words: object, timeout: float = 90) -> Done:
+    def shell(self, *words: object, timeout: float = 90) -> Done:
         """Run a command in the sandbox's shell."""
         return self.sandbox("shell", "--", *words, timeout=timeout)
 
-    def zkdeployment(self, *words: object, timeout: float = 90) -> Done:
-        """Run ``zkdeployment`` in the sandbox's shell."""
-        return self.run("zkdeployment", *words, timeout=timeout)
+    def run(self, *words: object, timeout: float = 90) -> Done:
+        """Run one of our programs as in the sandbox's shell."""
+        program, *arguments = words
+        return _run(PROGRAMS / str(program), *arguments, env=self.environment, timeout=timeout)
+
+    def zkdeployment(self, *words: object) -> Done:
+        """Do as ``zkdeployment`` does in the sandbox's shell, without a process."""
+        return invoke(*words, env=self.environment)
 
     def up(self, *words: object) -> Done:
         """Start it, or fail the test."""
@@ -56,30 +49,40 @@ class Box:
         return done
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What the sandbox's shell has in its environment."""
+        return Sandbox(self.directory).environment()
+
+    @property
     def status(self) -> dict[str, Any]:
         """What ``sandbox status`` says."""
-        read: dict[str, Any] = json.loads(self.sandbox("status", "-o", "json").stdout)
-        return read
+        return Sandbox(self.directory).status()
 
     def push(self, text: str, message: str = "a push") -> str:
         """Make ``text`` the tree and return the revision."""
         with tempfile.TemporaryDirectory() as tree:
             (Path(tree) / "tree.zk").write_text(text, encoding="utf-8")
-            done = self.sandbox("push", tree, "-m", message)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+            return Sandbox(self.directory).push(Path(tree), message)
 
     def wait(self, revision: str, timeout: float = 60) -> Done:
         """Run ``status --wait`` for a revision."""
-        return self.zkdeployment("status", "--wait", revision, "--timeout", str(timeout))
+        return self.zkdeployment("status", "--wait", revision, "--timeout", timeout)
 
     def root(self, host: str) -> Path:
         """A host's root directory."""
         return Path(self.status["hosts"][host]["root"])
 
-    def log(self, host: str) -> str:
-        """What a host's agent printed."""
-        return Path(self.status["hosts"][host]["log"]).read_text(encoding="utf-8")
+
+def _run(*words: object, timeout: float, env: dict[str, str] | None = None) -> Done:
+    return subprocess.run(
+        [str(word) for word in words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=env,
+        check=False,
+    )
 
 
 _SPEC = """\

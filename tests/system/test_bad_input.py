@@ -1,6 +1,5 @@
 """What is wrong with a push stops the fleet or is refused, says what to do, and harms nothing."""
 
-import json
 import shutil
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from support.sandboxes import build_rpm
 from support.waiting import wait_until
 from zkdeployment.adapters import process
+from zkdeployment.adapters.zookeeper.session import Session
 
 GOOD = '#!/bin/sh\nset -eu\nmkdir -p $ZKDEPLOYMENT_ROOT/ran\necho "$@" >> $ZKDEPLOYMENT_ROOT/ran/%s\n'
 FAILING = "#!/bin/sh\necho looking for the cellar key\necho the key is under the mat >&2\nexit 3\n"
@@ -59,15 +59,9 @@ def good(box):
 
 def hosts(box):
     """The host nodes, by id."""
-    session = "from zkdeployment.adapters.zookeeper.session import Session"
-    script = (
-        f"import json, os; {session}\n"
-        "with Session(os.environ['ZC_ZK_CONNECTION_STRING']) as s:\n"
-        "    nodes = {n: s.get(f'/hosts/{n}').properties for n in s.children('/hosts')}\n"
-        "    print(json.dumps([s.get('/hosts').properties, nodes]))"
-    )
-    cluster, nodes = json.loads(box.run("python", "-c", script).stdout)
-    return cluster["version"], nodes
+    with Session(box.status["zookeeper"]) as session:
+        nodes = {name: session.get(f"/hosts/{name}").properties for name in session.children("/hosts")}
+        return session.get("/hosts").properties["version"], nodes
 
 
 @pytest.mark.parametrize(

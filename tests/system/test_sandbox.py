@@ -40,7 +40,7 @@ def left_of(box):
 
 
 def test_status_says_where_everything_is(box):
-    status = box.status
+    status = json.loads(box.sandbox("status", "-o", "json").stdout)
     assert status["directory"] == str(box.directory)
     assert stat.S_IMODE(box.directory.stat().st_mode) == 0o700
     assert [server["id"] for server in status["servers"]] == ["zookeeper1"]
@@ -65,7 +65,7 @@ def test_status_for_people_names_every_part(box):
 
 
 def test_status_shows_directories_whole_where_there_is_no_terminal(box):
-    shown = box.run("env", "COLUMNS=40", "zkdeployment", "sandbox", "status", "-d", box.directory).stdout
+    shown = box.shell("env", "COLUMNS=40", "zkdeployment", "sandbox", "status", "-d", box.directory).stdout
     for host in box.status["hosts"].values():
         assert str(Path(host["config"]).parent) in shown
 
@@ -134,11 +134,11 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
 
 
 def test_shell_runs_a_command_that_finds_this_fleet_and_gives_its_exit_status(box):
-    shown = box.run("sh", "-c", "echo $ZC_ZK_CONNECTION_STRING $ZKDEPLOYMENT_CONFIG; exit 7")
+    shown = box.shell("sh", "-c", "echo $ZC_ZK_CONNECTION_STRING $ZKDEPLOYMENT_CONFIG; exit 7")
     assert shown.returncode == 7
     assert shown.stdout.split() == [box.status["zookeeper"], box.status["config"]]
-    assert box.run("which", "zkdeployment").stdout.strip() == str(PROGRAMS / "zkdeployment")
-    inside = json.loads(box.zkdeployment("sandbox", "status", "-o", "json").stdout)
+    assert box.shell("which", "zkdeployment").stdout.strip() == str(PROGRAMS / "zkdeployment")
+    inside = json.loads(box.shell("zkdeployment", "sandbox", "status", "-o", "json").stdout)
     assert inside["directory"] == str(box.directory)
 
 
@@ -156,7 +156,7 @@ def test_rpm_signs_and_publishes(box, tmp_path):
     assert box.sandbox("rpm", file).returncode == 0
     (published,) = (box.directory / "rpm").glob("hello-7.0-*.rpm")
     assert published.read_bytes() != file.read_bytes()
-    available = box.run("sh", "-c", f"zcat {box.status['repository']}/repodata/*-primary.xml.gz")
+    available = box.shell("sh", "-c", f"zcat {box.status['repository']}/repodata/*-primary.xml.gz")
     assert 'ver="7.0"' in available.stdout
 
 

@@ -1,0 +1,45 @@
+"""Commands run in the tests' own process: what they do counts, not how a process starts."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from click.testing import CliRunner
+
+from zkdeployment.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Done: TypeAlias = "subprocess.CompletedProcess[str]"
+
+
+def invoke(*words: object, env: Mapping[str, str] | None = None) -> Done:
+    """Run ``zkdeployment`` with these words, with ``env`` added, and return what ``subprocess.run`` would.
+
+    Not for verbs that handle signals or start what outlives them.
+    """
+    argv = [str(word) for word in words]
+    with _logs_kept(), CliRunner().isolation(env=env) as (out, err, _):
+        try:
+            main(argv)
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int)
+    return subprocess.CompletedProcess(argv, status, out.getvalue().decode(), err.getvalue().decode())
+
+
+@contextmanager
+def _logs_kept() -> Iterator[None]:
+    """Have logs afterwards go where they went before."""
+    loggers = [logging.getLogger(name) for name in (None, "kazoo", "git")]
+    before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, level, handlers in before:
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
