@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.commands import Done, invoke
+from support.waiting import wait_until
 from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.fleet import Sandbox
 
@@ -67,6 +68,17 @@ class Box:
     def wait(self, revision: str, timeout: float = 60) -> Done:
         """Run ``status --wait`` for a revision."""
         return self.zkdeployment("status", "--wait", revision, "--timeout", timeout)
+
+    def sync(self) -> Done:
+        """Run ``sync``, when the sandbox's own syncer does not happen to be at work."""
+        done: list[Done] = []
+
+        def had_its_turn() -> bool:
+            done.append(self.zkdeployment("sync", self.status["config"]))
+            return "/hosts-lock is held" not in done[-1].stderr
+
+        wait_until(had_its_turn, "the sandbox's syncer is not at work", timeout=60)
+        return done[-1]
 
     def root(self, host: str) -> Path:
         """A host's root directory."""

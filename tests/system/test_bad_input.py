@@ -90,13 +90,13 @@ def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, goo
     assert check.returncode == 1
     assert all(word in check.stdout for word in said), check.stdout
     assert "Traceback" not in waited.stderr + shown.stderr + check.stderr + check.stdout
-    assert "ALL STOP" in box.zkdeployment("sync", box.status["config"]).stderr
+    assert "ALL STOP" in box.sync().stderr
     assert (box.root("host2") / "opt/steady/bin/zookeeper-deploy").exists()
 
 
 def test_a_malformed_tree_is_not_published_and_the_message_has_file_line_and_column(box, good):
     box.push(f"{TREE}    /x : \n  y == 1\n", "malformed")
-    done = box.zkdeployment("sync", box.status["config"])
+    done = box.sync()
     assert done.returncode == 1
     assert "tree.zk:8:" in done.stderr + done.stdout
     cluster, nodes = hosts(box)
@@ -106,7 +106,7 @@ def test_a_malformed_tree_is_not_published_and_the_message_has_file_line_and_col
 
 def test_a_tree_that_contradicts_itself_is_not_published(box, good):
     box.push(TREE + "  /other : steady\n    version = '2'\n    /deploy\n      /host1\n", "two versions")
-    done = box.zkdeployment("sync", box.status["config"])
+    done = box.sync()
     assert done.returncode == 1
     assert "steady" in done.stderr + done.stdout
     assert hosts(box)[0] == good

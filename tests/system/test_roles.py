@@ -75,7 +75,7 @@ def test_a_role_controller_comes_changes_and_goes_with_the_tree(box):
 
 def test_a_controller_that_conflicts_with_a_service_is_never_published(box):
     refused = box.push(TREE % (ROLES % ("shop", "9.9")), "conflict")
-    shown = box.zkdeployment("sync", box.status["config"])
+    shown = box.sync()
     assert shown.returncode == 1, shown.stderr
     assert "shop 9.9 for /roles/web and shop 1.0 for /shop on the same host" in shown.stderr
     assert refused in shown.stderr
