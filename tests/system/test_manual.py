@@ -12,8 +12,11 @@ from zkdeployment.sandbox.belongings import belonging
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 
-#: The other pages with something for the sandbox.
-OTHERS = [page for page in PAGES if page != "tutorial" and any(one.prompt == "$" for one in commands(page))]
+#: The pages that go on with the sandbox, in this order.
+SEQUELS = ["script"]
+
+#: The pages that only look at it.
+LOOKING = [page for page in PAGES if page not in {"tutorial", *SEQUELS}]
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -50,11 +53,19 @@ def test_the_tutorial_ends_with_the_fleet_as_it_says(shell):
     assert status == 0, printed
 
 
-@pytest.mark.parametrize("page", OTHERS)
-def test_what_other_pages_do_to_the_sandbox_does_what_they_say(page, shell):
+@pytest.mark.parametrize("page", SEQUELS)
+def test_a_page_that_goes_on_with_the_sandbox_does_what_it_says(page, shell):
     for command in commands(page):
         if command.prompt == "$":
             shell.show(command)
+
+
+def test_looking_around_can_be_done_as_the_pages_say(shell):
+    """Pages about operations tell again and again to look in the same ways; each is done once."""
+    looks = {command.text: command for page in LOOKING for command in commands(page) if command.prompt == "$"}
+    assert looks
+    for command in looks.values():
+        shell.show(command)
 
 
 def test_nothing_is_left_when_the_tutorial_is_over(shell, home):

@@ -1,11 +1,12 @@
-"""What the manual tells administrators to type is understood."""
+"""What the manual tells to type is understood, what it quotes is said, and each alarm and refusal has a page."""
 
 import shlex
 
 import click
 import pytest
 
-from support.manual import HERE, PAGES, commands
+from support.manual import HERE, MANUAL, PAGES, blocks, commands
+from support.messages import SOURCE, is_telling, messages, parsed, refusals
 from zkdeployment.cli.main import program
 
 #: What is typed on hosts of real fleets, and so cannot be tried here.
@@ -78,3 +79,45 @@ def test_the_examples_of_help_are_understood(line):
     assert ours
     for words in ours:
         understand(*words)
+
+
+#: What pages of operations quote, by the page.
+QUOTED = {
+    page: [line for _, block in blocks(page, "text") for line in block.splitlines()]
+    for page in PAGES
+    if page.startswith("operations/") and page != "operations/index"
+}
+
+#: Where the alarms are.
+ALARMS = ("fleet/health.py", "fleet/convergence.py")
+
+
+def cut(line):
+    """A quoted line, cut where values stand."""
+    return [piece.strip() for piece in line.split("...") if is_telling(piece)]
+
+
+def test_each_refusal_and_each_alarm_has_a_page():
+    quoted = [piece for lines in QUOTED.values() for line in lines for piece in cut(line)]
+    said = [*refusals()]
+    said += [(name, pieces) for name in ALARMS for pieces in messages(parsed()[SOURCE / name])]
+    assert len(said) > len(QUOTED)
+    without = [
+        f"{place}: {pieces}"
+        for place, pieces in said
+        if not any(piece in one or one in piece for piece in pieces for one in quoted)
+    ]
+    assert without == [], "quote these on pages in etc/manual/operations"
+
+
+def test_what_pages_quote_is_what_the_program_says():
+    said = [piece for module in parsed().values() for pieces in messages(module) for piece in pieces]
+    for page, lines in QUOTED.items():
+        assert lines, page
+        for line in lines:
+            assert [piece for piece in cut(line) if not any(piece in one for one in said)] == [], page
+
+
+def test_each_page_of_operations_is_in_their_index():
+    index = (MANUAL / "operations" / "index.rst").read_text(encoding="utf-8")
+    assert [page for page in QUOTED if f"   {page.removeprefix('operations/')}\n" not in index] == []
