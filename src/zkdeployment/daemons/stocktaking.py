@@ -12,7 +12,8 @@ from zkdeployment.model.inventory import KnownHost
 if TYPE_CHECKING:
     from zkdeployment.daemons.doors import Doors
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.host import Identity
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import Inventory
 
 
 class Stocktaking:
@@ -21,9 +22,9 @@ class Stocktaking:
     The inventory is tried again then.
     """
 
-    def __init__(self, doors: Doors, identity: Identity) -> None:
+    def __init__(self, doors: Doors, host: Host) -> None:
         self._doors = doors
-        self._identity = identity
+        self._host = host
         self._due = True
 
     def take(self) -> None:
@@ -31,15 +32,26 @@ class Stocktaking:
         self._due = True
         try:
             inventory = self._doors.files.inventory(self._doors.packages.installed())
-            self._doors.fleet.publish_inventory(KnownHost(self._identity, inventory, self._doors.clock.now()))
+            self._doors.fleet.publish_inventory(self._known(inventory))
         except ZkdeploymentError as error:
             get_logger().warning("inventory-not-published", reason=str(error))
             return
         self._due = False
 
+    def _known(self, inventory: Inventory) -> KnownHost:
+        host = self._host
+        return KnownHost(
+            host.identity,
+            inventory,
+            self._doors.clock.now(),
+            tags=host.tags,
+            labels=host.labels,
+            rack=host.rack,
+        )
+
     def record(self, revision: Revision, seconds: float, error: str | None = None) -> None:
         """Tell the history how a deployment went."""
-        one = self._identity
+        one = self._host.identity
         result = HostResult(one.id, one.name, self._doors.clock.now(), seconds, error)
         try:
             self._doors.fleet.record_result(revision, result)

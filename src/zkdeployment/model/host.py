@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.model.strategy import Facts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,6 +60,11 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=dict)
     rack: str | None = None
     since: float | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What selectors of a strategy ask of it."""
+        return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
 
     def properties(self) -> dict[str, Value]:
         """Return the properties of the host's node; what is not set is left out, but for the version."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.model.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
 from zkdeployment.model.host import Identity  # noqa: TC001  the same
+from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,10 +83,18 @@ class KnownHost:
     """A host and what it last published of itself, under ``/zkdeployment/inventory``; that outlives its session.
 
     ``inventory`` is ``None`` when what it has is unknown; ``unknown`` says why. ``time`` is when that was written,
-    in seconds since the epoch.
+    in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of its configuration.
     """
 
     identity: Identity
     inventory: Inventory | None = None
     time: float = 0.0
     unknown: str = ""
+    tags: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What selectors of a strategy ask of it."""
+        return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)

@@ -12,7 +12,7 @@ import pytest
 from support.agents import Fleet
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.daemons import agent
+from zkdeployment.daemons import supervision
 from zkdeployment.planning.planner import plan
 from zkdeployment.planning.wording import describe
 
@@ -105,7 +105,7 @@ def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publi
         made.append(plan(*values))
         return made[-1]
 
-    monkeypatch.setattr(agent, "plan", planning)
+    monkeypatch.setattr(supervision, "plan", planning)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.zk").write_text(AFTER)
     code, out, _ = run(str(tmp_path / "tree"), "-o", "json")

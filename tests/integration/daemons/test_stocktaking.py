@@ -11,13 +11,14 @@ from support.waiting import wait_until
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
+from zkdeployment.model.strategy import Facts
 
 NODE = "/zkdeployment/inventory/h1"
 
 
 @pytest.fixture
 def host(fleet):
-    return fleet.host("h1", role="web")
+    return fleet.host("h1", role="web", rack="rack01", tags="control, ssd", labels="tier=web")
 
 
 def told(fleet):
@@ -34,6 +35,8 @@ def test_a_host_tells_all_it_has_at_registration_and_after_each_deployment_that_
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
         assert told(fleet).identity.role == "web"
+        facts = Facts("rack01", frozenset({"control", "ssd"}), {"tier": "web"}, told(fleet).identity.name)
+        assert told(fleet).facts == facts
         assert told(fleet).inventory == has(host)
         assert set(has(host).packages) == {"foo"}
         assert len(has(host).markers) == 2

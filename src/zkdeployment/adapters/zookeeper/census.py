@@ -57,11 +57,4 @@ class Census:
         known = {name for identity in identities for name in identity.target_names}
         targets = map(unquote, self._session.children(paths.TARGETS) or ())
         nobody = {name for name in targets if "." in name and not name.startswith("/") and name not in known}
-        return {one.identity.id: Facts(name=one.identity.name) for one in away} | dict.fromkeys(
-            sorted(nobody), Facts()
-        )
-
-
-def facts_of(host: Host) -> Facts:
-    """Return what selectors ask of a host."""
-    return Facts(host.rack, frozenset(host.tags), host.labels, host.identity.name)
+        return {one.identity.id: one.facts for one in away} | dict.fromkeys(sorted(nobody), Facts())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper import paths, rollouts
-from zkdeployment.adapters.zookeeper.census import Census, facts_of
+from zkdeployment.adapters.zookeeper.census import Census
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.publishing import published
@@ -100,7 +100,7 @@ class ZooKeeperRollouts:
         return World(
             now=now,
             active=True,
-            present={name: facts_of(host) for name, host in hosts.items()},
+            present={name: host.facts for name, host in hosts.items()},
             absent=self._census.absent(hosts.values()),
             current=frozenset(name for name, host in hosts.items() if _has(revision, host)),
         )
@@ -113,7 +113,7 @@ class ZooKeeperRollouts:
         return World(
             now=now,
             active=situation.active,
-            present={name: facts_of(host) for name, host in hosts.items()},
+            present={name: host.facts for name, host in hosts.items()},
             current=frozenset(
                 name
                 for name, host in hosts.items()

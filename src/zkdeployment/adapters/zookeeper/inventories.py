@@ -68,6 +68,9 @@ def encode(known: KnownHost) -> bytes:
             "role": known.identity.role,
             "time": known.time,
             "unknown": known.unknown,
+            "tags": list(known.tags),
+            "labels": dict(known.labels),
+            "rack": known.rack,
             "inventory": None if known.inventory is None else _to_json(known.inventory),
         }
     )
@@ -121,6 +124,10 @@ def _known_host(host_id: str, value: Any) -> KnownHost:
         inventory=None if found is None else _inventory(found),
         time=float(value["time"]),
         unknown=_text(value["unknown"]),
+        # Older agents do not tell these.
+        tags=tuple(_text(tag) for tag in value.get("tags", ())),
+        labels=_texts(value.get("labels", {})),
+        rack=_text_or_none(value.get("rack")),
     )
 
 

@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.packed import pack, unpack
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.model.strategy import Facts
 
 names = st.text("abc-\u00e9\udcff", min_size=1, max_size=4)
 optional = st.none() | names
@@ -45,6 +46,9 @@ known_hosts = st.builds(
     st.none() | inventories,
     st.floats(0, 1e10),
     names,
+    st.lists(names, max_size=2).map(tuple),
+    st.dictionaries(names, names, max_size=2),
+    optional,
 )
 
 
@@ -60,6 +64,13 @@ def test_what_does_not_differ_is_written_alike():
 
 
 HOST = {"id": "h1", "name": "app1", "role": None, "time": 0, "unknown": "", "inventory": None}
+
+
+def test_what_older_agents_do_not_tell_is_not_there():
+    found = decode("h1", pack(HOST))
+    assert (found.unknown, found.facts) == ("", Facts(name="app1"))
+
+
 WHOLE = encode(KnownHost(Identity("h1", "app1"), Inventory(packages={"foo": (Package("foo", 0, "1", "1", "x"),)})))
 CORRUPT = {
     "nothing": b"",
@@ -68,6 +79,7 @@ CORRUPT = {
     "a list": b"[]",
     "other fields": b'{"a": 1}',
     "a name that is none": pack(HOST | {"name": 2}),
+    "a tag that is none": pack(HOST | {"tags": [1]}),
     "half an inventory": pack(HOST | {"inventory": {"packages": []}}),
     "a number that is a truth": pack(HOST | {"inventory": {"packages": {"a": [[True, "1", "1", "x"]]}}}),
     "nested": b"[" * 100_000,
