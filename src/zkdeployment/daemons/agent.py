@@ -12,7 +12,7 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.gate import Gate
 from zkdeployment.daemons.presence import LOOK
 from zkdeployment.daemons.stocktaking import Stocktaking
-from zkdeployment.daemons.supervision import FailedError, Supervision, read_plan
+from zkdeployment.daemons.supervision import FailedError, Supervision
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
     ConflictError,
@@ -27,6 +27,7 @@ from zkdeployment.errors import (
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
+from zkdeployment.planning.planner import plan
 from zkdeployment.rollout.engine import Phase
 
 if TYPE_CHECKING:
@@ -282,4 +283,5 @@ def preview(doors: Doors, identity: Identity) -> tuple[Revision, Plan]:
     revision = cluster.revision
     if revision in {INITIAL, doors.files.read_version()}:
         return revision, Plan()
-    return revision, read_plan(doors, identity, revision)
+    wanted = doors.fleet.wanted(identity, revision)
+    return revision, plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)
