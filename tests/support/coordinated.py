@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import Notifier
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
@@ -19,10 +20,11 @@ from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator import Coordinator
 from zkdeployment.model.act import Act
+from zkdeployment.model.history import Record
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
 from zkdeployment.rollout.engine import Phase
-from zkdeployment.rollout.running import Directive, Grant, Report, Running
+from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -81,7 +83,10 @@ class CoordinatedFleet:
     def publish(self, revision: str, strategy: Strategy | None) -> None:
         """Publish a revision that changes nothing but the strategy."""
         store = ZooKeeperPublications(self.session)
-        store.publish(Publication(revision, TreeChange(), {}, expected=store.cluster(), strategy=strategy))
+        record = Record(revision, self.clock.time)
+        store.publish(
+            Publication(revision, TreeChange(), {}, expected=store.cluster(), strategy=strategy, record=record)
+        )
 
     def act(self, directive: Directive, group: str | None = None, reason: str = "because") -> None:
         """Do what an operator's command does."""
@@ -132,15 +137,15 @@ class CoordinatedFleet:
 
     @contextmanager
     def coordinator(
-        self, name: str = "one", reach: Callable[[str], None] = lambda _: None
+        self, name: str = "one", reach: Callable[[str], None] = lambda _: None, *, live: bool = False
     ) -> Iterator[CoordinatorAtHand]:
-        """Give a coordinator with a session of its own, that does one turn at a time."""
+        """Give a coordinator with a session of its own; its time stands still unless it is ``live``."""
+        clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
-            control = Control(self.clock)
+            control = Control(clock)
             store = ZooKeeperRollouts(session, control.wake, identity=name, reach=reach)
-            coordinator = Coordinator(store, self.clock, control, connect=session.open, notifier=Notifier({}))
-            yield CoordinatorAtHand(coordinator, store, session)
-            store.resign()
+            coordinator = Coordinator(store, clock, control, connect=session.open, notifier=Notifier({}))
+            yield CoordinatorAtHand(coordinator, store, control)
 
     def run(self, coordinator: Coordinator, turns: int = 60) -> Running:
         """Let coordinator and agents take turns until the rollout is over; return it."""
@@ -148,7 +153,7 @@ class CoordinatedFleet:
             coordinator.turn()
             if read_current(self.session) is not None:
                 self.work()
-                if self.running.ended is not None:
+                if self.running.ending not in {None, Ending.SUPERSEDED}:
                     coordinator.turn()  # whatever follows the end
                     return self.running
         raise AssertionError(f"not over after {turns} turns: {self.running}")
@@ -160,7 +165,7 @@ class CoordinatorAtHand:
 
     coordinator: Coordinator
     store: ZooKeeperRollouts
-    session: Session
+    control: Control
 
     def turn(self) -> float:
         """Look once."""

@@ -59,6 +59,7 @@ class ZooKeeperRollouts:
         self._reach = reach
         self._identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
         self._lock = ContenderLock(session, paths.COORDINATORS, self._identity)
+        self._seat: str | None = None
         self._census = Census(session, self._wake)
         self._read: tuple[str, int, Running] | None = None
         self._granted: tuple[str, dict[str, Grant]] | None = None
@@ -66,14 +67,16 @@ class ZooKeeperRollouts:
 
     def lead(self, timeout: float) -> bool:
         """Queue for the lead for ``timeout`` seconds, keeping the place over calls; say whether we have it."""
-        place = self._lock.path
-        leads = self._lock.acquire(timeout)
-        if self._lock.path != place:
+        before, self._seat = self._seat, None
+        if self._lock.acquire(timeout):
+            self._seat = self._lock.path
+        if self._seat != before:
             self._granted = None  # others may have led meanwhile
-        return leads
+        return self._seat is not None
 
     def resign(self) -> None:
         """Leave the lead, or the queue for it."""
+        self._seat = None
         self._lock.release()
 
     def situation(self) -> Situation:
@@ -212,15 +215,14 @@ class ZooKeeperRollouts:
 
     def _commit(self, place: str, *operations: Operation) -> None:
         """Write as the leader, or raise ``LockLostError`` if that is somebody else."""
-        seat = self._lock.path
-        if seat is None:
+        if self._seat is None:
             raise LockLostError("this coordinator does not lead")
         self._reach(f"before:{place}")
         try:
-            self._session.commit(Check(seat, 0), *operations)
+            self._session.commit(Check(self._seat, 0), *operations)
         except ZkdeploymentError as error:
             self._granted = None  # what was written of it is not known
-            if isinstance(error, TransactionError) and error.path == seat:
+            if isinstance(error, TransactionError) and error.path == self._seat:
                 raise LockLostError("this coordinator does not lead any more: its session was over") from error
             raise
         self._reach(f"after:{place}")
