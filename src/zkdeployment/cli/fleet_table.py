@@ -77,7 +77,7 @@ class _Hosts:
 
 
 def _cells(host: HostStatus) -> dict[str, Text]:
-    steps = "" if host.steps is None else f"{host.steps[0]}/{host.steps[1]} "
+    steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
     cells = (
         Text(host.name),
         Text(host.id),

@@ -157,7 +157,7 @@ def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
     at_work = [
         _name(host, names)
         for host, word in group.hosts.items()
-        if word in {GroupState.PREPARING.value, GroupState.DEPLOYING.value}
+        if word == group.state.value
     ]
     return "; ".join(
         part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part

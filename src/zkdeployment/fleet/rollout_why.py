@@ -93,7 +93,7 @@ def _turn(running: Running, identity: Identity, groups: list[Group], now: float)
     courses, stage = running.rollout.courses, running.stage
     open_groups = [one for one in groups if courses[one.name].verdict is None]
     group = next((one for one in open_groups if stage is not None and stage.task.group == one.name), None)
-    facts = [] if not running.waiting else [running.waiting]
+    facts = [running.waiting] if running.waiting and stage is not None else []
     if running.paused is not None:
         return _answer(
             f"{identity} waits because the rollout is paused: {running.paused} ({ago(running.paused.time, now)}).",
@@ -108,12 +108,15 @@ def _turn(running: Running, identity: Identity, groups: list[Group], now: float)
         )
     if not open_groups:
         return _over(running, identity, groups)
-    waits = group_words(running, open_groups[0], now)
+    first = open_groups[0]
+    waits = group_words(running, first, now)
+    promote = first.pace.manual and first.name not in running.promoted
     under_way = ""
     if stage is not None:
         at_work = running.rollout.strategy.group(stage.task.group)
         under_way = f"{at_work.name}: {group_words(running, at_work, now)}"
     return _answer(
-        f"{identity} waits for the turn of its group {open_groups[0].name}: {waits or 'any moment'}.",
+        f"{identity} waits for the turn of its group {first.name}: {waits or 'any moment'}.",
         tuple(one for one in (under_way, *facts) if one),
+        (f"'zkdeployment rollout promote {first.name} --reason TEXT' lets it begin",) if promote else (),
     )

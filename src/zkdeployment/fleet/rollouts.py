@@ -242,7 +242,7 @@ def group_words(running: Running, group: Group, now: float) -> str:
     if before:
         return f"after {', '.join(before)}"
     if group.pace.manual and group.name not in running.promoted:
-        return f"waits for 'zkdeployment rollout promote {group.name}'"
+        return "it is manual and waits to be promoted"
     if stage is not None:
         return f"after {stage.task.group}, which is under way"
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"

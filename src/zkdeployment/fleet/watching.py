@@ -62,7 +62,7 @@ def _words(host: HostStatus) -> str:
         case HostState.FAILED:
             return f"failed: {host.error}"
         case HostState.DEPLOYING:
-            done = "" if host.steps is None else f" {host.steps[0]}/{host.steps[1]}"
+            done = "" if host.steps is None or host.steps == (0, 0) else f" {host.steps[0]}/{host.steps[1]}"
             return f"deploying{done} {host.step or ''}".rstrip()
         case HostState.CONVERGED | HostState.BEHIND:
             return f"{host.state.value} at {short(host.version)}" if host.version is not None else host.state.value

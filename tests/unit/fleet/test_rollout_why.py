@@ -84,7 +84,8 @@ def test_a_paused_rollout_says_who_paused_it_and_why():
 def test_a_manual_group_says_what_to_type():
     manual = replace(group("web", hosts="x"), pace=Pace(manual=True))
     answer = ask("x", running(strategy(manual), plain_hosts("x")))
-    assert answer.sentence.endswith("its group web: waits for 'zkdeployment rollout promote web'.")
+    assert answer.sentence.endswith("its group web: it is manual and waits to be promoted.")
+    assert answer.advice == ("'zkdeployment rollout promote web --reason TEXT' lets it begin", SHOW)
 
 
 def test_a_host_that_no_group_selects_keeps_what_it_has():

@@ -71,7 +71,7 @@ def test_a_group_that_bakes_says_for_how_long():
 
 def test_a_manual_group_says_what_to_type_until_it_is_promoted():
     found = paced(manual=True)
-    assert groups(found)["a"][1] == "waits for 'zkdeployment rollout promote a'"
+    assert groups(found)["a"][1] == "it is manual and waits to be promoted"
     assert groups(replace(found, promoted=frozenset("a")))["a"][1] == ""
 
 
