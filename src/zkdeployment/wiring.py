@@ -25,6 +25,7 @@ from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.access import encryption
 from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
@@ -76,7 +77,7 @@ def build_agent(
     run = RunDirectory(settings.require_run_directory())
     _arm_failpoints(settings)
     run.acquire()
-    session = Session(settings.zookeeper, session_timeout=session_timeout, create_chroot=True)
+    session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
@@ -120,6 +121,7 @@ def _reread(settings: Settings) -> Settings | None:
     try:
         found = load(settings.source)
         found.require_identity()
+        encryption(found.access)
         if found.require_run_directory() != settings.run_directory:
             run = RunDirectory(found.require_run_directory())
             run.acquire()
@@ -137,7 +139,7 @@ def _reread(settings: Settings) -> Settings | None:
 def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
     """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
     run = RunDirectory(settings.require_run_directory())
-    with Session(settings.zookeeper) as session:
+    with Session(settings.servers) as session:
         doors = _doors(settings, session, run, _scripts(settings, run), packages)
         return preview(doors, settings.require_identity())
 
@@ -148,7 +150,7 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
 
     Raises ``UnreachableError``.
     """
-    with Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
+    with Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
         store = _publications(settings, session)
         yield Syncer(_source(settings, mirror), store, SystemClock(), _memory(settings))
 
@@ -156,7 +158,7 @@ def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[
 @contextlib.contextmanager
 def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     """Give the syncer that follows the branch, and what wakes and ends it; nothing is contacted before it runs."""
-    session = Session(settings.zookeeper, session_timeout=_SYNCER_SESSION, create_chroot=True)
+    session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
         store = _publications(settings, session)
         control = Control(SystemClock())

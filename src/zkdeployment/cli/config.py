@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.adapters.zookeeper.access import encryption
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
+    from zkdeployment.model.servers import Access
 
 
 @click.group(name="config")
@@ -39,7 +41,9 @@ def check(config: Path, output: str) -> None:
     Example:
       zkdeployment config check /etc/zkdeployment/zkdeployment.cfg
     """
-    understood = _plain(load(config))
+    settings = load(config)
+    encryption(settings.access)
+    understood = _plain(settings)
     if output != "table":
         emit(understood, output, schema="config")
         return
@@ -58,7 +62,9 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
         "role": identity.role if identity else None,
     }
     for field in fields(settings):
-        if field.name not in ("source", "identity", "sync"):
+        if field.name == "access":
+            main |= _plain_access(settings.access)
+        elif field.name not in ("source", "identity", "sync"):
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:
@@ -69,6 +75,12 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
             _key(field.name): _value(getattr(settings.sync, field.name)) for field in fields(settings.sync)
         }
     return understood
+
+
+def _plain_access(access: Access) -> dict[str, object]:
+    files = {name: getattr(access, name) for name in ("ca", "certificate", "key", "credentials")}
+    grants = [":".join(filter(None, grant)).replace("auth:", "creator:") for grant in access.acl]
+    return {f"zookeeper-{name}": _value(file) for name, file in files.items()} | {"zookeeper-acl": grants}
 
 
 def _key(name: str) -> str:

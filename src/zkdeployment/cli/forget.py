@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import zookeeper_options
 
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
+
 
 @click.command(name="forget")
 @click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 @zookeeper_options
-def command(connection: str, hosts: tuple[str, ...]) -> None:
+def command(connection: Servers, hosts: tuple[str, ...]) -> None:
     """Forget hosts that are gone for good, so that 'status' no longer shows them as absent.
 
     HOST is a host's id or name. A host that is registered is refused (exit code 3). One that comes back registers

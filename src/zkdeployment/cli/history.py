@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import Record
+    from zkdeployment.model.servers import Servers
 
 _SESSION = 10.0
 _LAST = 20
@@ -49,7 +50,7 @@ _SUBJECT = 50
 @output_option
 @zookeeper_options
 @click.pass_context
-def command(context: click.Context, connection: str, last: int, output: str) -> None:
+def command(context: click.Context, connection: Servers, last: int, output: str) -> None:
     """Show the last publications, the newest first: what, by whom, when, how it went.
 
     \b
@@ -73,7 +74,7 @@ def command(context: click.Context, connection: str, last: int, output: str) -> 
 @click.argument("what", metavar="REV|SEQUENCE")
 @output_option
 @zookeeper_options
-def show(connection: str, what: str, output: str) -> None:
+def show(connection: Servers, what: str, output: str) -> None:
     """Show one publication: where it came from, how it went on each host, what operators did meanwhile.
 
     REV may be the beginning of a commit id; the newest publication of it is shown. The exit code is 3 if it is not

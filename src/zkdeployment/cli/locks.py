@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Lock
+    from zkdeployment.model.servers import Servers
 
 _SESSION = 10.0
 
@@ -38,7 +39,7 @@ _NAMED = 3
 @output_option
 @zookeeper_options
 @click.pass_context
-def command(context: click.Context, connection: str, output: str) -> None:
+def command(context: click.Context, connection: Servers, output: str) -> None:
     """Show the locks that somebody has: of services, of roles with a controller, and the syncer's.
 
     Those that nobody will give back soon come first, then the oldest.
@@ -67,7 +68,7 @@ def command(context: click.Context, connection: str, output: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Also when the holder is at work under it.")
 @zookeeper_options
-def release(connection: str, name: str, reason: str, yes: bool, force: bool) -> None:
+def release(connection: Servers, name: str, reason: str, yes: bool, force: bool) -> None:
     """Free the lock of a service (its path) or of a role, so that the next host in the queue gets it.
 
     Mostly for the lock of a role whose host never comes back: first make sure that it does nothing any more.

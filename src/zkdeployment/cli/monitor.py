@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, ho
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from zkdeployment.model.servers import Servers
 
 _UNKNOWN = 3
 _STATES = {
@@ -183,12 +186,12 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: Limits, time
     settings = load(Path() if config is None else config)
     identity = settings.require_identity()
     status = _read_status(settings.require_run_directory() / "status")
-    with _session(zookeeper or settings.zookeeper, timeout) as session:
+    with _session(replace(settings.servers, connection=zookeeper or settings.zookeeper), timeout) as session:
         snapshot, host = Operations(session).host(identity.id)
     return host_health(status, host, snapshot, now=time.time(), limits=limits)
 
 
-def _judge_fleet(connection: str, limits: Limits, timeout: float) -> HealthVerdict:
+def _judge_fleet(connection: Servers, limits: Limits, timeout: float) -> HealthVerdict:
     with _session(connection, timeout) as session:
         locks = read_locks(session)
         syncer = read_report(session)
@@ -196,7 +199,7 @@ def _judge_fleet(connection: str, limits: Limits, timeout: float) -> HealthVerdi
     return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits)
 
 
-def _session(connection: str, timeout: float) -> Session:
+def _session(connection: Servers, timeout: float) -> Session:
     """Return a session that tells of ZooKeeper's silence before the time of the whole check is up."""
     return Session(connection, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import Permit
+from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,22 +56,19 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-def find_connection(zookeeper: str | None, config: Path | None) -> str:
-    """Say where ZooKeeper is.
+def find_connection(zookeeper: str | None, config: Path | None) -> Servers:
+    """Say where ZooKeeper is, and how it lets us in.
 
     What was given as an option, else what the named configuration says, else ``ZC_ZK_CONNECTION_STRING``, else
-    what the system's configuration says, else ``zookeeper:2181``. Raises ``ConfigurationError``.
+    what the system's configuration says, else ``zookeeper:2181``. How it lets us in is what the configuration says
+    in any case: the named one, else the system's. Raises ``ConfigurationError``.
     """
-    if zookeeper:
-        return _checked(zookeeper, "--zookeeper")
-    if config is not None:
-        return load(config, host=False).zookeeper
-    inherited = os.environ.get("ZC_ZK_CONNECTION_STRING")
-    if inherited:
-        return _checked(inherited, "ZC_ZK_CONNECTION_STRING")
-    if SYSTEM_CONFIGURATION.exists():
-        return load(SYSTEM_CONFIGURATION, host=False).zookeeper
-    return _DEFAULT_CONNECTION
+    inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
+    given = _checked(zookeeper, "--zookeeper") if zookeeper else _checked(inherited, "ZC_ZK_CONNECTION_STRING")
+    if (config is None or given) and not (config or SYSTEM_CONFIGURATION).exists():
+        return Servers(given or _DEFAULT_CONNECTION)
+    configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
+    return replace(configured, connection=given) if given else configured
 
 
 def named_configuration() -> Path | None:
@@ -137,8 +136,8 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     click.echo(text.rstrip("\n"))
 
 
-def _checked(connection: str, where: str) -> str:
-    problem = connection_problem(connection)
+def _checked(connection: str | None, where: str) -> str | None:
+    problem = connection_problem(connection) if connection else None
     if problem is not None:
         raise ConfigurationError(f"{where}: {problem}")
     return connection

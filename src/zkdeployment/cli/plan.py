@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.servers import Servers
     from zkdeployment.planning.forecast import HostForecast
 
 _CHANGES = 4
@@ -54,7 +55,7 @@ _NAMED = 5
 @output_option
 @zookeeper_options
 def command(
-    connection: str,
+    connection: Servers,
     paths: tuple[str, ...],
     revision: str | None,
     hosts: tuple[str, ...],

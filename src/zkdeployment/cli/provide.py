@@ -19,6 +19,7 @@ from zkdeployment.model.names import Kind, name_problem
 from zkdeployment.tree.literal import LiteralError, evaluate
 
 if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Value
 
 #: Seconds between attempts to register again while that fails.
@@ -54,7 +55,9 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
     help="A property of the node; VALUE is a number, true, a list… or else text. May be repeated.",
 )
 @zookeeper_options
-def command(connection: str, path: str, address: str, argv: tuple[str, ...], properties: dict[str, Value]) -> None:
+def command(
+    connection: Servers, path: str, address: str, argv: tuple[str, ...], properties: dict[str, Value]
+) -> None:
     """Register an instance at ADDRESS as an ephemeral node under PATH while COMMAND, or this process, runs.
 
     Links in PATH are followed; PATH must be there. The node has the property pid and those given with -p. SIGTERM

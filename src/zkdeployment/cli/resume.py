@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from zkdeployment.adapters.zookeeper.interventions import Interventions
@@ -10,6 +12,9 @@ from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import permit_options, zookeeper_options
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import Permit
+
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
 
 
 @click.command(name="resume")
@@ -25,7 +30,7 @@ from zkdeployment.model.publication import Permit
     help="How long to wait for the syncer.",
 )
 @zookeeper_options
-def command(connection: str, latest: bool, permit: Permit, reason: str, timeout: float) -> None:
+def command(connection: Servers, latest: bool, permit: Permit, reason: str, timeout: float) -> None:
     """End a stop or a hold.
 
     Without --latest the published revision is set again: hosts that failed try again. With it a fix that was

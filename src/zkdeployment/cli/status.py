@@ -19,6 +19,8 @@ from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_v
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.model.servers import Servers
+
 #: The revision of ``--wait`` without a revision: the one that is wanted.
 _WANTED = ""
 _INTERVAL = 0.5
@@ -40,7 +42,7 @@ _EXIT = {Verdict.REACHED: 0, Verdict.STOPPED: 3, Verdict.WAITING: 5}
 @output_option
 @zookeeper_options
 def command(
-    connection: str, hosts: tuple[str, ...], watch: bool, wait: str | None, timeout: float | None, output: str
+    connection: Servers, hosts: tuple[str, ...], watch: bool, wait: str | None, timeout: float | None, output: str
 ) -> None:
     """Show the fleet: version wanted, version had, state, step, error, since when.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from zkdeployment.adapters.zookeeper.interventions import Interventions
@@ -9,11 +11,14 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import zookeeper_options
 
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
+
 
 @click.command(name="stop")
 @reason_option(required=True)
 @zookeeper_options
-def command(connection: str, reason: str) -> None:
+def command(connection: Servers, reason: str) -> None:
     """Stop the whole fleet: set the cluster version to null.
 
     Hosts finish the step they are in and start no other; the syncer publishes nothing. Only 'zkdeployment resume'

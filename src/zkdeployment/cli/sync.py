@@ -26,6 +26,7 @@ from zkdeployment.wiring import build_follower, build_syncer
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
+    from zkdeployment.model.servers import Servers
 
 #: How long somebody who pushes waits for ZooKeeper, in seconds.
 _PATIENCE = 10.0
@@ -111,7 +112,7 @@ def command(
     _check_alone(notify, interval, more=dry_run or force or prune or permit != Permit())
     forced = _forced(reason, force=force)
     if notify:
-        _notify(settings.zookeeper)
+        _notify(settings.servers)
         return
     if dry_run:
         _preview(settings, force=force, prune=prune, permit=permit)
@@ -137,7 +138,7 @@ def _check_alone(notify: bool, interval: str | None, *, more: bool) -> None:
         )
 
 
-def _notify(connection: str) -> None:
+def _notify(connection: Servers) -> None:
     """Tell syncers to look, and the caller whether there seems to be one."""
     by = f"{getpass.getuser()} on {socket.gethostname()}"
     with Session(connection, call_timeout=_PATIENCE) as session:

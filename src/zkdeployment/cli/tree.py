@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
+    from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Properties
     from zkdeployment.tree.layers import Merged
 
@@ -60,7 +61,7 @@ def command() -> None:
 )
 @output_option
 @zookeeper_options
-def show(connection: str, arguments: tuple[str, ...], files: tuple[str, ...], output: str) -> None:
+def show(connection: Servers, arguments: tuple[str, ...], files: tuple[str, ...], output: str) -> None:
     """Show the tree, or PATH and what is below it, as text or as one object: path to properties.
 
     The live tree is shown with its ephemeral nodes. Links are shown as they are.
@@ -83,7 +84,7 @@ def show(connection: str, arguments: tuple[str, ...], files: tuple[str, ...], ou
 @command.command()
 @click.argument("path", default="")
 @zookeeper_options
-def export(connection: str, path: str) -> None:
+def export(connection: Servers, path: str) -> None:
     """Print the live tree, or PATH and what is below it, as text without ephemeral nodes.
 
     \b
@@ -99,7 +100,7 @@ def export(connection: str, path: str) -> None:
 @click.argument("path")
 @click.argument("name", required=False)
 @zookeeper_options
-def get(connection: str, path: str, name: str | None) -> None:
+def get(connection: Servers, path: str, name: str | None) -> None:
     """Print the properties of the node at PATH, or its property NAME, as JSON; links are followed.
 
     \b
@@ -119,7 +120,7 @@ def get(connection: str, path: str, name: str | None) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @_dry_run_option
 @zookeeper_options
-def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
+def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
     """Change the live tree to what FILEs (or directories) say, without a new version.
 
     Top-level nodes of *.zk files become what the files say; *.zkx files only add and change. Hosts deploy nothing
@@ -141,7 +142,7 @@ def import_(connection: str, files: tuple[str, ...], dry_run: bool) -> None:
 @click.argument("path")
 @_dry_run_option
 @zookeeper_options
-def rm(connection: str, path: str, dry_run: bool) -> None:
+def rm(connection: Servers, path: str, dry_run: bool) -> None:
     """Remove the live node at PATH and all below it, or the symbolic link at PATH, without a new version.
 
     Refused where instances are registered. As after an import, what is live is then not what was published: the
@@ -162,7 +163,7 @@ def rm(connection: str, path: str, dry_run: bool) -> None:
 @click.argument("link")
 @_dry_run_option
 @zookeeper_options
-def ln(connection: str, target: str, link: str, dry_run: bool) -> None:
+def ln(connection: Servers, target: str, link: str, dry_run: bool) -> None:
     """Make LINK a symbolic link to TARGET in the live tree, without a new version.
 
     A LINK that ends with a slash gets TARGET's name. A link that is there already is changed. TARGET may be
@@ -184,7 +185,7 @@ def ln(connection: str, target: str, link: str, dry_run: bool) -> None:
 @click.option("--revision", metavar="REV", help="A branch or a commit of the configured repository.")
 @output_option
 @zookeeper_options
-def diff_(connection: str, files: tuple[str, ...], revision: str | None, output: str) -> None:
+def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, output: str) -> None:
     """Say what would have to change in the live tree for it to be what git, or FILEs (or directories), say.
 
     Without FILEs and REV it is held against the published revision, as the configured repository has it: what

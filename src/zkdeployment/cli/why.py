@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +13,15 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.fleet.why import why
 
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
+
 
 @click.command(name="why")
 @click.argument("host")
 @output_option
 @zookeeper_options
-def command(connection: str, host: str, output: str) -> None:
+def command(connection: Servers, host: str, output: str) -> None:
     """Say why HOST (id or name) is not, or not yet, at the cluster version.
 
     The first line is the answer; what supports it and what to do follow.

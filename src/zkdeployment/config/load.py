@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-import shlex
 import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import ini
+from zkdeployment.config import access, ini
 from zkdeployment.config.connection import connection_problem
+from zkdeployment.config.section import Section
 from zkdeployment.config.settings import Settings, SyncSettings
-from zkdeployment.config.sources import read_value
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.names import Kind, name_problem
@@ -29,6 +26,7 @@ KEYS = {
         "run-directory",
         "after",
         "zookeeper",
+        *access.KEYS,
         "root",
         "tags",
         "labels",
@@ -60,10 +58,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     host's id and role are not read. ``sync`` are values of ``[sync]`` that win over the file's.
     """
     values, problems = ini.parse(ini.read(path), KEYS)
-    main = _Section("zkdeployment", values.get("zkdeployment", {}), problems)
+    main = Section("zkdeployment", values.get("zkdeployment", {}), problems)
     settings = Settings(
         source=path,
         zookeeper=main.checked("zookeeper", connection_problem) or "zookeeper:2181",
+        access=access.read_access(main),
         root=main.path("root") or Path("/"),
         identity=_identity(main) if host else None,
         run_directory=main.path("run-directory"),
@@ -80,7 +79,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         repositories=tuple((main.text("repositories") or "").split()),
         checkout_sources=_checkout_sources(main),
         metrics=_metrics(main),
-        sync=_sync(_Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
+        sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
     )
     if settings.sync is not None and settings.metrics is not None and settings.metrics == settings.sync.metrics:
         problems.append(
@@ -93,97 +92,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """Reads values in the form a key has, and notes what is wrong with them."""
-
-    name: str
-    values: Mapping[str, str]
-    problems: list[str] = field(default_factory=list)
-
-    def text(self, key: str) -> str | None:
-        """Return a value as it stands; ``None`` if it is not given."""
-        return self.values.get(key)
-
-    def note(self, key: str, problem: str) -> None:
-        """Note what is wrong with a value."""
-        self.problems.append(f"{key}: {problem}")
-
-    def checked(self, key: str, problem_of: Callable[[str], str | None]) -> str | None:
-        """Return a value, unless ``problem_of`` says what is wrong with it."""
-        value = self.text(key)
-        problem = problem_of(value) if value is not None else None
-        if problem is None:
-            return value
-        self.note(key, problem)
-        return None
-
-    def path(self, key: str) -> Path | None:
-        """Return an absolute path."""
-        value = self.checked(key, _path_problem)
-        return None if value is None else Path(value)
-
-    def number(self, key: str, *, positive: bool = False) -> float | None:
-        """Return a finite number that is not negative (nor zero, if ``positive``)."""
-        value = self.text(key)
-        if value is None:
-            return None
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number) or number < 0 or (positive and number == 0):
-            self.note(key, f"expected a {'positive ' if positive else ''}number of seconds, found {value!r}")
-            return None
-        return number
-
-    def seconds(self, key: str, default: float) -> float:
-        """Return a number of seconds, or ``default``."""
-        number = self.number(key)
-        return default if number is None else number
-
-    def command(self, key: str) -> tuple[str, ...]:
-        """Return a command, split like a shell line."""
-        try:
-            return tuple(shlex.split(self.text(key) or ""))
-        except ValueError as error:
-            hint = "; a # behind a blank begins a comment" if "quotation" in str(error) else ""
-            self.note(key, f"expected words as a shell splits them: {error}{hint}")
-            return ()
-
-    def items(self, key: str) -> tuple[str, ...]:
-        """Return what commas or ends of lines separate, each once."""
-        parts = (part.strip() for part in re.split(r"[,\n]", self.text(key) or ""))
-        return tuple(dict.fromkeys(part for part in parts if part))
-
-    def pairs(self, key: str) -> dict[str, str]:
-        """Return names and values, as in ``site=ams, tier=web``."""
-        found: dict[str, str] = {}
-        for item in self.items(key):
-            name, equals, value = (part.strip() for part in item.partition("="))
-            if not name or not equals:
-                self.note(key, f"expected NAME=VALUE, separated by commas, found {item!r}")
-            elif found.setdefault(name, value) != value:
-                self.note(key, f"{name} has two values, {found[name]!r} and {value!r}")
-        return found
-
-    def found(self, key: str, kind: Kind) -> str | None:
-        """Return a name that is given or stands where the value says."""
-        try:
-            value = read_value(self.text(key) or "")
-        except ConfigurationError as error:
-            self.note(key, str(error))
-            return None
-        if not value:
-            return None
-        problem = name_problem(kind, value)
-        if problem is not None:
-            self.note(key, problem)
-            return None
-        return value
-
-
-def _identity(section: _Section) -> Identity | None:
+def _identity(section: Section) -> Identity | None:
     host_id = section.found("host-id", Kind.HOST_ID)
     role = section.found("role", Kind.ROLE)
     name = section.checked("host-name", lambda value: name_problem(Kind.HOST_NAME, value))
@@ -197,7 +106,7 @@ def _identity(section: _Section) -> Identity | None:
     return Identity(id=host_id, name=name or host_id, role=role)
 
 
-def _checkout_sources(section: _Section) -> tuple[str, ...] | None:
+def _checkout_sources(section: Section) -> tuple[str, ...] | None:
     """Return the beginnings of repositories that may be checked out; ``None`` for ``any``."""
     match (section.text("checkout-sources") or "any").split():
         case ["any"]:
@@ -214,7 +123,7 @@ def _checkout_sources(section: _Section) -> tuple[str, ...] | None:
             return tuple(words)
 
 
-def _metrics(section: _Section) -> Path | None:
+def _metrics(section: Section) -> Path | None:
     path = section.path("metrics")
     if path is not None and path.suffix != ".prom":
         section.note(
@@ -223,7 +132,7 @@ def _metrics(section: _Section) -> Path | None:
     return path
 
 
-def _sync(section: _Section) -> SyncSettings | None:
+def _sync(section: Section) -> SyncSettings | None:
     url = section.text("url")
     tree_directory = section.path("tree-directory")
     branch = section.checked("branch", _branch_problem)
@@ -242,12 +151,6 @@ def _sync(section: _Section) -> SyncSettings | None:
         history=history,
         metrics=metrics,
     )
-
-
-def _path_problem(value: str) -> str | None:
-    if value.startswith("/") and "\0" not in value and "\n" not in value:
-        return None
-    return f"expected a path from the root (/…), found {value!r}"
 
 
 def _branch_problem(value: str) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.servers import Access, Servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Settings:
 
     source: Path
     zookeeper: str = "zookeeper:2181"
+    access: Access = field(default_factory=Access)
     root: Path = Path("/")
     identity: Identity | None = None
     run_directory: Path | None = None
@@ -58,6 +60,11 @@ class Settings:
     checkout_sources: tuple[str, ...] | None = None
     metrics: Path | None = None
     sync: SyncSettings | None = None
+
+    @property
+    def servers(self) -> Servers:
+        """ZooKeeper's servers."""
+        return Servers(self.zookeeper, self.access)
 
     def require_identity(self) -> Identity:
         """Return who this host is; raises ``ConfigurationError`` if the file does not say."""

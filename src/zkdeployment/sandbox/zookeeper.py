@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 #: Where distributions and package managers put ZooKeeper's jars, besides what ``ZOOKEEPER_HOME`` names.
 PLACES = (
-    "/usr/share/java/zookeeper.jar",  # Debian, Ubuntu: the manifest names the other jars but a logger
+    "/usr/share/java/zookeeper.jar",  # Debian, Ubuntu: the manifest names the other jars but those below
     "/usr/share/java/zookeeper/*.jar",
     "/usr/share/zookeeper/lib/*.jar",
     "/usr/share/zookeeper/*.jar",
     "/usr/lib/zookeeper/lib/*.jar",
     "/opt/zookeeper/lib/*.jar",
 )
+
+#: A logger, and what Netty needs for encrypted connections.
+_NOT_NAMED = ("slf4j-simple", "netty-codec", "netty-resolver")
 
 _LOOPBACK = "127.0.0.1"
 _START_LIMIT = 60.0
@@ -105,8 +108,8 @@ def find(environment: Mapping[str, str] | None = None, places: Sequence[str] = P
     for place in places:
         jars = _jars(place)
         if _is_zookeeper(jars):
-            logger = _jars("/usr/share/java/slf4j-simple.jar") if len(jars) == 1 else ()
-            return Installation(_java(environment), jars + logger, place)
+            more = [jar for name in _NOT_NAMED for jar in _jars(f"/usr/share/java/{name}.jar") if len(jars) == 1]
+            return Installation(_java(environment), (*jars, *more), place)
     problem = docker_problem()
     if problem is None:
         return Installation(None, (), f"container image {IMAGE}")
@@ -142,6 +145,7 @@ class ZooKeeperServer:
 
     ``port`` 0 takes the port that the directory's server had before, else a free one. For an ensemble every
     server gets its ``number`` and the same ``ensemble``: number → ``HOST:PORT:PORT`` for the servers' own talk.
+    ``more`` are further lines of its configuration.
     """
 
     def __init__(
@@ -152,6 +156,7 @@ class ZooKeeperServer:
         port: int = 0,
         number: int = 1,
         ensemble: Mapping[int, str] | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.number = number
@@ -159,6 +164,7 @@ class ZooKeeperServer:
         self.port = port or _port_of(directory) or free_port()
         self._installation = installation
         self._ensemble = ensemble or {}
+        self._more = more
         self._process = Background(directory / "server.pid")
 
     @property
@@ -232,6 +238,7 @@ class ZooKeeperServer:
         data = self.directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         lines = [f"server.{number}={address}\n" for number, address in sorted(self._ensemble.items())]
+        lines += [f"{line}\n" for line in self._more]
         text = _CONFIGURATION.format(data=data, address=_LOOPBACK, port=self.port, ensemble="".join(lines))
         (self.directory / "zoo.cfg").write_text(text, encoding="utf-8")
         (self.directory / "log4j.properties").write_text(_LOG4J, encoding="ascii")

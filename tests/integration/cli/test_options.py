@@ -13,6 +13,7 @@ from zkdeployment.cli import options
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.servers import Access, Servers
 
 #: Every configuration that is shipped.
 SAMPLES = sorted((Path(__file__).parents[3] / "etc").glob("*.cfg"))
@@ -21,8 +22,8 @@ SAMPLES = sorted((Path(__file__).parents[3] / "etc").glob("*.cfg"))
 @click.command()
 @options.zookeeper_options
 @options.output_option
-def verb(connection: str, output: str) -> None:
-    options.emit({"connection": connection, "café": [1, None]}, output)
+def verb(connection: Servers, output: str) -> None:
+    options.emit({"connection": str(connection), "café": [1, None]}, output)
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,21 @@ def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
     assert connection(**everything) == "named:1"
     assert connection("--config", configuration(tmp_path / "option.cfg", "option:1"), **everything) == "option:1"
     assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
+
+
+def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(tmp_path: Path):
+    secret = tmp_path / "credentials"
+    secret.write_text("agents:secret\n")
+    secret.chmod(0o600)
+    named = tmp_path / "named.cfg"
+    named.write_text(f"[zkdeployment]\nzookeeper = named:1\nzookeeper-credentials = {secret}\n")
+    for zookeeper, connection in (("given:1", "given:1"), (None, "named:1")):
+        servers = options.find_connection(zookeeper, named)
+        assert (str(servers), servers.access.secret) == (connection, "agents:secret")
+        assert "agents:secret" not in repr(servers)
+    assert options.find_connection("given:1", None).access == Access()
+    named.rename(tmp_path / "system.cfg")
+    assert options.find_connection("given:1", None).access.secret == "agents:secret"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from zkdeployment.config.load import KEYS, load
 from zkdeployment.config.settings import Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
+from zkdeployment.model.servers import Grant
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
 
@@ -46,8 +47,13 @@ def test_the_sample_loads():
 def test_the_sample_with_everything_uncommented_loads(file: Path):
     lines = SAMPLE.read_text().splitlines()
     keys = [line.removeprefix("# ") for line in lines if " = " in line or line.startswith("[")]
-    file.write_text("\n".join(keys).replace("host-id = file:///etc/machine-id", "host-id = a"))
+    for name in ("ca.pem", "agent.pem", "agent.key", "zookeeper.credentials"):
+        (file.parent / name).write_text("agents:secret\n")
+        (file.parent / name).chmod(0o600)
+    text = "\n".join(keys).replace("host-id = file:///etc/machine-id", "host-id = a")
+    file.write_text(text.replace("/etc/zkdeployment/", f"{file.parent}/"))
     settings = load(file)
+    assert settings.access.acl == (Grant("auth", "", "cdrwa"),)
     assert settings.labels == {"site": "ams", "tier": "web"}
     assert settings.after == ("/usr/bin/logger", "a deployment is done")
 

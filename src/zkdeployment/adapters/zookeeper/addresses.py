@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
+import ssl
 
 from kazoo.hosts import collect_hosts
 
+from zkdeployment.adapters.zookeeper.access import connect
 from zkdeployment.adapters.zookeeper.nodes import check_path
 from zkdeployment.errors import ConfigurationError, UnreachableError
 
@@ -24,14 +25,27 @@ def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
     return hosts, check_path(chroot) if chroot else ""
 
 
-def probe(hosts: list[tuple[str, int]]) -> None:
-    """Raise ``UnreachableError`` with a reason for each address unless one of them takes connections."""
+def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None) -> None:
+    """Raise ``UnreachableError`` with a reason for each address unless one of them takes connections.
+
+    With ``context`` they have to be encrypted.
+    """
     reasons = []
     for host, port in hosts:
         try:
-            socket.create_connection((host, port), timeout=_PROBE_LIMIT).close()
+            connect((host, port), host, _PROBE_LIMIT, context).close()
         except OSError as error:
-            reasons.append(f"{host}:{port}: {error.strerror or error}")
+            reasons.append(f"{host}:{port}: {_reason(error)}")
         else:
             return
     raise UnreachableError(f"ZooKeeper cannot be reached at {'; '.join(reasons)}")
+
+
+def _reason(error: OSError) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not accepted ({error.verify_message})"
+        case ssl.SSLError():
+            return f"no encrypted connection ({error.reason or error})"
+        case _:
+            return str(error.strerror or error)

@@ -16,6 +16,7 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
+from zkdeployment.adapters.zookeeper.access import client_options, encryption
 from zkdeployment.adapters.zookeeper.addresses import parse, probe
 from zkdeployment.adapters.zookeeper.clients import CLOSE_LIMIT, call_safely, discard, watch_data
 from zkdeployment.adapters.zookeeper.nodes import check_path
@@ -24,6 +25,7 @@ from zkdeployment.adapters.zookeeper.transactions import denied
 from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.link import Link
+from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +40,9 @@ _DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
 class Connection:
     """A connection that survives what it can; a context manager.
 
-    ``connection`` is ``HOST:PORT[,HOST:PORT…][/CHROOT]``. ``session_timeout`` (seconds, the server may give less)
-    is how long ephemeral nodes survive a silent client; ``call_timeout`` limits each call, ``close_timeout`` the
-    end.
+    ``servers`` say where they are and how they let us in; a connection string alone will do. ``session_timeout``
+    (seconds, the server may give less) is how long ephemeral nodes survive a silent client; ``call_timeout``
+    limits each call, ``close_timeout`` the end.
 
     A client that died is replaced once; after that calls raise ``RestartError``. So is one that no server has
     answered for ``patience`` seconds; once a server answers, that may happen again.
@@ -48,17 +50,20 @@ class Connection:
 
     def __init__(
         self,
-        connection: str,
+        servers: Servers | str,
         *,
         session_timeout: float = 30.0,
         call_timeout: float = 10.0,
         close_timeout: float = CLOSE_LIMIT,
         patience: float = PATIENCE,
     ) -> None:
-        self.connection = connection
+        servers = Servers(servers) if isinstance(servers, str) else servers
+        self.connection = servers.connection
+        self._access = servers.access
         self.session_timeout = session_timeout
         self.call_timeout, self.close_timeout = call_timeout, close_timeout
-        self._hosts, self._chroot = parse(connection)
+        self._hosts, self._chroot = parse(self.connection)
+        encryption(self._access)  # what is of no use is told at once
         self._client = self._make_client()
         self._replacing = threading.Lock()
         self._replaced = False
@@ -78,6 +83,7 @@ class Connection:
             timeout=self.session_timeout,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2, ignore_expire=False),
             command_retry=self._retry(),
+            **client_options(self._access),
         )
         client.add_listener(lambda state: self._listen(client, state))
         return client
@@ -93,7 +99,7 @@ class Connection:
         May be called again then.
         """
         if not self._started:
-            probe(self._hosts)
+            probe(self._hosts, encryption(self._access))
             self._client.start_async()
             self._started = True
         self._wait_connected(time.monotonic() + self.call_timeout)

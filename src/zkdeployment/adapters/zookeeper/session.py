@@ -29,6 +29,7 @@ from zkdeployment.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,8 +52,8 @@ class Session(Connection):
     error.
     """
 
-    def __init__(self, connection: str, *, create_chroot: bool = False, **options: float) -> None:
-        super().__init__(connection, **options)
+    def __init__(self, servers: Servers | str, *, create_chroot: bool = False, **options: float) -> None:
+        super().__init__(servers, **options)
         self._create_chroot = create_chroot
 
     def open(self) -> None:
@@ -227,8 +228,8 @@ class Session(Connection):
     def _make_chroot(self) -> None:
         if not self._create_chroot:
             raise ConfigurationError(f"ZooKeeper at {self.connection} has no node {self._chroot}")
-        addresses = self.connection.partition("/")[0]
-        with Session(addresses, session_timeout=self.session_timeout, call_timeout=self.call_timeout) as whole:
+        servers = Servers(self.connection.partition("/")[0], self._access)
+        with Session(servers, session_timeout=self.session_timeout, call_timeout=self.call_timeout) as whole:
             whole.ensure(self._chroot)
 
     def _read(self, path: str, send: Callable[[], Any]) -> Any:

@@ -102,8 +102,11 @@ _REASONS = {
 
 
 def denied(what: str) -> DeniedError:
-    """Return the error for something that ZooKeeper does not allow; we show it no identity but everyone's."""
-    return DeniedError(f"ZooKeeper does not allow to {what}: missing rights of world:anyone, which is who we are")
+    """Return the error for something that ZooKeeper does not allow."""
+    return DeniedError(
+        f"ZooKeeper does not allow to {what}: missing rights (who we are is said by zookeeper-credentials or"
+        " zookeeper-certificate in the configuration, else we are world:anyone)"
+    )
 
 
 def check_failures(operations: Sequence[Operation], failures: Sequence[exceptions.KazooException]) -> None:

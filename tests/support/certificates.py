@@ -1,0 +1,62 @@
+"""An authority for certificates, and a real ZooKeeper that encrypts with one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from zkdeployment.model.servers import Access
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Authority:
+    """An authority whose certificate is ``ca`` (a file); what it issues goes to ``directory``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._authority = trustme.CA()
+        self.ca = directory / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """Return the files of a certificate for the server ``name``, or whoever it may be, and of its key."""
+        issued = self._authority.issue_cert(name, common_name=name)
+        certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
+        certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        secret = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+        key.write_bytes(  # in the only form that Java reads
+            secret.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return certificate, key
+
+    def access(self, name: str) -> Access:
+        """Return the access of somebody with a certificate."""
+        certificate, key = self.issue(name)
+        return Access(ca=self.ca, certificate=certificate, key=key)
+
+
+class EncryptingServer(ZooKeeperServer):
+    """A server that is ``localhost:SECURE_PORT`` for those who have a certificate, and plain at ``address``."""
+
+    def __init__(self, directory: Path, authority: Authority) -> None:
+        self.secure_port = free_port()
+        certificate, key = authority.issue("localhost")
+        keys = directory / "server.pem"
+        keys.write_bytes(key.read_bytes() + certificate.read_bytes())
+        more = (
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "secureClientPortAddress=127.0.0.1",
+            f"secureClientPort={self.secure_port}",
+            f"ssl.keyStore.location={keys}",
+            "ssl.keyStore.type=PEM",
+            f"ssl.trustStore.location={authority.ca}",
+            "ssl.trustStore.type=PEM",
+        )
+        super().__init__(find(), directory, more=more)
