@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.nodes import check_path
 from zkdeployment.errors import ConfigurationError, UnreachableError
 
 _PROBE_LIMIT = 3.0  # seconds
+_HANDSHAKE_LIMIT = 10.0  # the same where a busy server has to compute
 
 
 def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
@@ -30,10 +31,11 @@ def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None) -
 
     With ``context`` they have to be encrypted.
     """
+    limit = _PROBE_LIMIT if context is None else _HANDSHAKE_LIMIT
     reasons = []
     for host, port in hosts:
         try:
-            connect((host, port), host, _PROBE_LIMIT, context).close()
+            connect((host, port), host, limit, context).close()
         except OSError as error:
             reasons.append(f"{host}:{port}: {_reason(error)}")
         else:

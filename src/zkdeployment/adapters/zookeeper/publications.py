@@ -110,7 +110,7 @@ class ZooKeeperPublications:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
         if publication.published is not None and publication.published.stamp != situation.targets.version:
             raise ConflictError("somebody else published, or imported by hand, in the meantime")
-        for operations in transactions_for(publication, situation):
+        for operations in transactions_for(publication, situation, self._session.acl_size):
             self._reach("before:commit")
             self._session.commit(*operations)
             self._reach("after:commit")

@@ -105,13 +105,15 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
     )
 
 
-def transactions_for(publication: Publication, situation: Situation) -> Iterator[Sequence[Operation]]:
+def transactions_for(
+    publication: Publication, situation: Situation, acl: int = 0
+) -> Iterator[Sequence[Operation]]:
     """Return the transactions that publish it, in order; each is to be committed before the next.
 
     One if it fits. Otherwise the first takes the targets' version away and sets the mark ``importing``, which only
     the last removes, with the new version: what a crash leaves between them deploys nowhere. Each depends on
-    ``/hosts`` being as the one before left it. Raises ``TreeError`` if a node is too large, before anything is
-    written.
+    ``/hosts`` being as the one before left it. ``acl`` is how many bytes the access list of a node takes. Raises
+    ``TreeError`` if a node is too large, before anything is written.
     """
     work = [
         *_tree_operations(publication.change, publication.versions),
@@ -121,7 +123,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
     check_data([*work, *_strategy_operations(publication, situation)])
     hosts, targets = situation.hosts.version, situation.targets.version
     whole = [*work, *_closing(publication, situation, hosts, targets)]
-    if _fits(whole):
+    if _fits(whole, acl):
         yield whole
         return
     kept = situation.hosts.properties | {"importing": publication.revision}
@@ -129,7 +131,7 @@ def transactions_for(publication: Publication, situation: Situation) -> Iterator
         Set(paths.HOSTS, encode(kept), hosts),
         _invalidation(situation.targets),
     ]
-    for chunk in _chunks(work):
+    for chunk in _chunks(work, acl):
         yield [Check(paths.HOSTS, hosts + 1), *chunk]
     yield _closing(publication, situation, hosts + 1, targets + 1)
 
@@ -141,7 +143,7 @@ def sequence_of(publication: Publication, situation: Situation) -> int:
 
 
 def import_transactions(
-    change: TreeChange, versions: Mapping[str, int], targets: Node | None
+    change: TreeChange, versions: Mapping[str, int], targets: Node | None, acl: int = 0
 ) -> Iterator[Sequence[Operation]]:
     """Return the transactions that change the tree without publishing it; one if it fits.
 
@@ -152,7 +154,7 @@ def import_transactions(
     check_data(work)
     if targets is not None:
         work.insert(0, _invalidation(targets))
-    return _chunks(work)
+    return _chunks(work, acl)
 
 
 def _invalidation(targets: Node) -> Operation:
@@ -220,15 +222,15 @@ def _recording(publication: Publication, situation: Situation, sequence: int) ->
         yield Create(paths.history_path(sequence), encode(record.to_json()))
 
 
-def _fits(operations: Sequence[Operation]) -> bool:
-    return len(operations) <= OPERATIONS_LIMIT and sum(map(size, operations)) <= TRANSACTION_LIMIT
+def _fits(operations: Sequence[Operation], acl: int) -> bool:
+    return len(operations) <= OPERATIONS_LIMIT and sum(size(one, acl) for one in operations) <= TRANSACTION_LIMIT
 
 
-def _chunks(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+def _chunks(operations: Sequence[Operation], acl: int) -> Iterator[list[Operation]]:
     chunk: list[Operation] = []
     taken = 0
     for operation in operations:
-        more = size(operation)
+        more = size(operation, acl)
         if chunk and (taken + more > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= OPERATIONS_LIMIT):
             yield chunk
             chunk, taken = [], 0

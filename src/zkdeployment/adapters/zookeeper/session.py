@@ -21,7 +21,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
     TransactionError,
     check_failures,
 )
-from zkdeployment.adapters.zookeeper.writes import send
+from zkdeployment.adapters.zookeeper.writes import access_list, send
 from zkdeployment.errors import (
     ConfigurationError,
     RestartError,
@@ -162,6 +162,11 @@ class Session(Connection):
                 yield answer
 
     # Writing
+
+    @property
+    def acl_size(self) -> int:
+        """How many bytes the access list of a new node takes in a transaction."""
+        return len(access_list(self._client))
 
     def commit(self, *operations: Operation) -> None:
         """Do all operations or none.

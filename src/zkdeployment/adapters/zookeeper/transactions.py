@@ -69,9 +69,10 @@ class TransactionError(ConflictError):
         self.path = path
 
 
-def size(operation: Operation) -> int:
-    """About how many bytes an operation takes in a transaction."""
-    return len(operation.path.encode()) + len(operation.data) + _OVERHEAD
+def size(operation: Operation, acl: int = 0) -> int:
+    """About how many bytes an operation takes in a transaction; ``acl``: those of a node's access list."""
+    listed = acl if isinstance(operation, Create) else 0
+    return len(operation.path.encode()) + len(operation.data) + listed + _OVERHEAD
 
 
 def check_data(operations: Iterable[Operation]) -> None:
@@ -84,10 +85,10 @@ def check_data(operations: Iterable[Operation]) -> None:
             )
 
 
-def check_sizes(operations: Sequence[Operation]) -> None:
+def check_sizes(operations: Sequence[Operation], acl: int = 0) -> None:
     """Raise ``TreeError`` for data that no node can hold, or more than fits into one transaction."""
     check_data(operations)
-    total = sum(map(size, operations))
+    total = sum(size(operation, acl) for operation in operations)
     if total > TRANSACTION_LIMIT:
         raise TreeError(f"{len(operations)} changes take {total} bytes; a transaction holds {TRANSACTION_LIMIT}")
 

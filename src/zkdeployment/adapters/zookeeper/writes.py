@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from kazoo.protocol.serialization import (
     write_string,
 )
 from kazoo.protocol.serialization import Create as CreateRequest
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from zkdeployment.adapters.zookeeper import transactions
 from zkdeployment.adapters.zookeeper.nodes import check_path, under
@@ -37,11 +38,7 @@ _CREATE, _SET, _DELETE, _CHECK = (_header(one.type) for one in (CreateRequest, S
 _END = bytes(MultiHeader(-1, True, -1).serialize())
 _FAILED = -1
 
-#: Who may do what with a new node: everyone everything.
-_ACCESS = int_struct.pack(len(OPEN_ACL_UNSAFE)) + b"".join(
-    int_struct.pack(one.perms) + write_string(one.id.scheme) + write_string(one.id.id) for one in OPEN_ACL_UNSAFE
-)
-_LASTING, _EPHEMERAL = _ACCESS + int_struct.pack(0), _ACCESS + int_struct.pack(1)
+_LASTING, _EPHEMERAL = int_struct.pack(0), int_struct.pack(1)
 
 
 def send(client: Any, operations: Sequence[Operation]) -> Any:
@@ -49,20 +46,34 @@ def send(client: Any, operations: Sequence[Operation]) -> Any:
 
     Raises ``ConfigurationError`` for a path and ``TreeError`` for data that ZooKeeper does not take.
     """
-    request = _Request(_body(client.chroot, operations))
-    check_sizes(operations)
+    acl = access_list(client)
+    request = _Request(_body(client.chroot, operations, acl))
+    check_sizes(operations, len(acl))
     result = client.handler.async_result()
     client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
     return result
 
 
-def _body(chroot: str, operations: Sequence[Operation]) -> bytearray:
+def access_list(client: Any) -> bytes:
+    """Return who may do what with a new node, in the request's form: by default everyone everything."""
+    return _access_list(tuple(client.default_acl or OPEN_ACL_UNSAFE))
+
+
+@functools.cache
+def _access_list(acl: tuple[ACL, ...]) -> bytes:
+    return bytes(int_struct.pack(len(acl))) + b"".join(
+        int_struct.pack(one.perms) + write_string(one.id.scheme) + write_string(one.id.id) for one in acl
+    )
+
+
+def _body(chroot: str, operations: Sequence[Operation], acl: bytes) -> bytearray:
     body = bytearray()
+    lasting, ephemerally = acl + _LASTING, acl + _EPHEMERAL
     for operation in operations:
         path = write_string(under(chroot, check_path(operation.path)))
         match operation:
             case transactions.Create(_, data, ephemeral):
-                body += _CREATE + path + write_buffer(data) + (_EPHEMERAL if ephemeral else _LASTING)
+                body += _CREATE + path + write_buffer(data) + (ephemerally if ephemeral else lasting)
             case transactions.Set(_, data, version):
                 body += _SET + path + write_buffer(data) + int_struct.pack(version)
             case transactions.Delete(_, version):

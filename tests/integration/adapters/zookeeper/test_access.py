@@ -10,11 +10,13 @@ from kazoo.exceptions import NoAuthError
 from support.certificates import Authority, EncryptingServer
 from support.zookeeper import connected
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import Create, Set
 from zkdeployment.errors import ConfigurationError, DeniedError, UnreachableError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
+from zkdeployment.model.publication import TreeChange
 from zkdeployment.model.servers import Access, Grant, Servers
 
 if TYPE_CHECKING:
@@ -69,6 +71,14 @@ class TestCredentials:
             mine.release()
             assert theirs.acquire(30)
             theirs.release()
+
+    def test_transactions_have_room_for_long_access_lists(self, zookeeper):
+        many = tuple(Grant("digest", f"somebody:{number:040}", "r") for number in range(12))
+        change = TreeChange(create={"/many": {}} | {f"/many/{number}": {} for number in range(2500)})
+        with Session(Servers(zookeeper, Access(secret="agents:secret", acl=(CREATOR, *many)))) as session:
+            assert 2500 * session.acl_size > 1024 * 1024
+            Operations(session).import_tree(change, roles=(), versions={})
+            assert len(session.children("/many")) == 2500
 
     def test_a_missing_chroot_is_made_by_who_we_are(self, zookeeper_server, zookeeper):
         with Session(Servers(f"{zookeeper}/new", AGENTS), create_chroot=True) as session:

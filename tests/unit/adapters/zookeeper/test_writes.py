@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from kazoo.protocol import serialization as kazoo
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Set
 from zkdeployment.adapters.zookeeper.writes import send
@@ -20,16 +20,23 @@ OPERATIONS = [
 ]
 
 
-def request(chroot: str, operations: list[Any]) -> Any:
+def request(chroot: str, operations: list[Any], acl: list[Any] | None = None) -> Any:
     """Return what is handed to kazoo's connection."""
     sent = []
     client = SimpleNamespace(
         chroot=chroot,
+        default_acl=acl,
         handler=SimpleNamespace(async_result=object),
         _call=lambda request, _result: sent.append(request),
     )
     send(client, operations)
     return sent[0]
+
+
+def test_nodes_are_made_with_the_access_list_of_the_client():
+    acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+    expected = kazoo.Transaction([kazoo.Create("/a", b"", acl, 0)])
+    assert request("", [Create("/a")], acl).serialize() == expected.serialize()
 
 
 @pytest.mark.parametrize(("chroot", "root"), [("", "/"), ("/at/b", "/at/b")])
