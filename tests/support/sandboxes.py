@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from support.commands import Done, invoke
@@ -14,7 +15,7 @@ from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Where our programs are.
 PROGRAMS = Path(sys.executable).parent
@@ -59,10 +60,11 @@ class Box:
         """What ``sandbox status`` says."""
         return Sandbox(self.directory).status()
 
-    def push(self, text: str, message: str = "a push") -> str:
-        """Make ``text`` the tree and return the revision."""
+    def push(self, text: str, message: str = "a push", more: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Make ``text`` the tree, with ``more`` files beside it, and return the revision."""
         with tempfile.TemporaryDirectory() as tree:
-            (Path(tree) / "tree.zk").write_text(text, encoding="utf-8")
+            for name, content in {"tree.zk": text, **more}.items():
+                (Path(tree) / name).write_text(content, encoding="utf-8")
             return Sandbox(self.directory).push(Path(tree), message)
 
     def wait(self, revision: str, timeout: float = 60) -> Done:

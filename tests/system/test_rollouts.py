@@ -1,0 +1,298 @@
+"""Rollouts by the document's example strategy on a sandbox of six hosts: real packages, scripts, daemons."""
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.sandboxes import PROGRAMS, Box, build_rpm
+from support.strategies import EXAMPLE_FILE
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.rollouts import read_current, read_leader, read_running
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
+from zkdeployment.rollout.running import Ending, Running
+from zkdeployment.sandbox.belongings import VARIABLE
+
+#: One host is in two groups, so that six are enough for all five.
+HOSTS = """\
+ntp01: {rack: rack01}
+ctl1: {rack: rack03, tags: [control]}
+ctl2: {rack: rack03, tags: [control]}
+ctl3: {rack: rack03, tags: [control, monitoring]}
+one1: {rack: rack01, tags: [compute]}
+two1: {rack: rack02, tags: [compute]}
+"""
+NAMES = ("ntp01", "ctl1", "ctl2", "ctl3", "one1", "two1")
+GROUPS = ("control-nodes", "compute-nodes-1", "compute-nodes-2", "monitoring-nodes", "ntp-node")
+
+#: Waits while its host is blocked, and fails where it is told to.
+SCRIPT = """\
+#!/bin/sh
+set -eu
+[ "$1" != -u ] || exit 0
+shared=$ZKDEPLOYMENT_ROOT/../../../shared
+echo "$ZKDEPLOYMENT_HOST_ID $ZKDEPLOYMENT_VERSION $1" >> "$shared/began"
+while [ -e "$shared/block-$ZKDEPLOYMENT_HOST_ID" ]; do sleep 0.05; done
+if [ -e "$shared/fail-$ZKDEPLOYMENT_HOST_ID" ]; then echo "as told" >&2; exit 1; fi
+echo "$ZKDEPLOYMENT_HOST_ID $ZKDEPLOYMENT_VERSION $1" >> "$shared/ended"
+"""
+
+#: Where nothing is deployed there is nothing to wait for: the other hosts only take up the revision.
+TREE = """\
+/s
+  /base : base
+    version = '1'
+    round = {round}
+    /deploy
+      /ctl1
+      /two1
+"""
+EXTRA = """\
+  /extra : extra
+    version = '{version}'
+    /deploy
+      /{host}
+"""
+
+EXAMPLE = EXAMPLE_FILE.read_text(encoding="utf-8")
+
+
+def paced() -> str:
+    """Return the example with a manual group, and one that has little time."""
+    document = EXAMPLE
+    for name, key in {"compute-nodes-1": "manual: true", "compute-nodes-2": "deploy_timeout: 6s"}.items():
+        line = f"    - name: {name}\n"
+        assert line in document
+        document = document.replace(line, f"{line}      {key}\n")
+    return document
+
+
+class Fleet:
+    """The sandbox, what its scripts noted, and its rollouts as they are in ZooKeeper."""
+
+    def __init__(self, box: Box, session: Session) -> None:
+        self.box = box
+        self.session = session
+        self.shared = box.directory / "shared"
+        self._rounds = itertools.count(1)
+
+    def publish(self, *, extra: str = "", strategy: str = EXAMPLE) -> str:
+        """Publish a new revision with a strategy, whatever stops the fleet, and return it."""
+        tree = TREE.format(round=next(self._rounds)) + extra
+        revision = self.box.push(tree, "a round", {"strategy.yaml": strategy})
+        if self.version is None:
+            self.box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "60")
+        return revision
+
+    def revive(self) -> None:
+        """Start the agents that do not run."""
+        if dead := [name for name in NAMES if not self.node(name)]:
+            assert self.box.sandbox("start", *dead).returncode == 0
+
+    @property
+    def rollout(self) -> Running:
+        """The newest rollout."""
+        found = read_running(self.session)
+        assert found is not None
+        return found
+
+    def verdict(self, group: str) -> Verdict | None:
+        """What became of a group."""
+        return self.rollout.rollout.courses[group].verdict
+
+    def is_at_work(self, host: str, revision: str) -> bool:
+        """Whether a host's script runs, or has run."""
+        return host in self.noted("began", revision)
+
+    def under_way(self, revision: str) -> bool:
+        """Whether a rollout of a revision has begun."""
+        return read_current(self.session) is not None and self.rollout.revision == revision
+
+    def over(self, revision: str) -> Running:
+        """Wait for the end of a revision's rollout."""
+        wait_until(
+            lambda: self.under_way(revision) and self.rollout.ended is not None, "the end of the rollout", 120
+        )
+        return self.rollout
+
+    def node(self, host: str) -> dict:
+        """What a host's node says."""
+        node = self.session.get(f"{paths.HOSTS}/{host}")
+        return {} if node is None else node.properties
+
+    @property
+    def version(self) -> object:
+        """The cluster version."""
+        return self.session.get(paths.HOSTS).properties["version"]
+
+    def noted(self, what: str, revision: str) -> list[str]:
+        """Return the hosts whose script began or ended at a revision, in order."""
+        file = self.shared / what
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [host for host, version, path in map(str.split, lines) if version == revision and path == "/s/base"]
+
+    @contextlib.contextmanager
+    def file(self, name: str):
+        """Make a file that scripts look for; give the way to remove it."""
+        file = self.shared / name
+        file.touch()
+        try:
+            yield lambda: file.unlink(missing_ok=True)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def kill(self, host: str) -> None:
+        """Kill a host's agent, as a crash would."""
+        os.kill(int(self.node(host)["pid"]), signal.SIGKILL)
+
+    def kill_leader(self) -> None:
+        """Kill the coordinator that leads, and wait until another one does."""
+        before = read_leader(self.session)
+        os.kill(int(before.partition("process ")[2].rstrip(")")), signal.SIGKILL)
+        wait_until(lambda: read_leader(self.session) not in {None, before}, "another one leads", 60)
+
+    def ask(self, *words: str) -> None:
+        """Run a verb of ``rollout``."""
+        done = self.box.zkdeployment("rollout", *words)
+        assert done.returncode == 0, done.stderr
+
+
+def verdicts(rollout: Running) -> dict[str, tuple[str, str]]:
+    """Return each group's verdicts on prepare and deploy, in a letter each."""
+    letter = {Verdict.SUCCESS: "s", Verdict.FAILED: "f"}
+    return {
+        name: "".join(letter[course.verdicts[phase]] for phase in Phase)
+        for name, course in rollout.rollout.courses.items()
+    }
+
+
+@pytest.fixture
+def fleet(sandbox):
+    """Six hosts, with agents that run."""
+    sandbox.revive()
+    return sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox(make_box, place):
+    """A fleet that has a revision already, without a strategy; two coordinators."""
+    box = make_box("rollouts")
+    hosts = place / "hosts.yaml"
+    hosts.write_text(HOSTS, encoding="utf-8")
+    box.up("--hosts", hosts)
+    (box.directory / "shared").mkdir()
+    packages = [build_rpm(place / "rpms", name, "1", script=SCRIPT) for name in ("base", "extra")]
+    assert box.sandbox("rpm", *packages).returncode == 0
+    with Session(box.status["zookeeper"]) as session, second_coordinator(box):
+        fleet = Fleet(box, session)
+        waited = box.wait(box.push(TREE.format(round=0)), timeout=90)
+        assert waited.returncode == 0, waited.stdout + waited.stderr
+        yield fleet
+
+
+@contextlib.contextmanager
+def second_coordinator(box: Box):
+    words = [str(PROGRAMS / "zkdeployment"), "coordinate", box.status["config"]]
+    environment = {**os.environ, VARIABLE: str(box.directory)}  # ended with the sandbox whatever happens here
+    with (
+        Path(box.directory / "second.log").open("wb") as log,
+        subprocess.Popen(words, stdout=log, stderr=log, env=environment) as one,
+    ):
+        try:
+            yield
+        finally:
+            one.kill()
+
+
+def test_all_goes_well_also_when_an_agent_and_the_leader_are_killed_at_work(fleet):
+    before = fleet.version
+    with fleet.file("block-ctl1") as unblock:
+        revision = fleet.publish(extra=EXTRA.format(version="1", host="one1"))
+        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        fleet.kill("ctl1")
+        assert fleet.box.sandbox("start", "ctl1").returncode == 0
+        fleet.kill_leader()
+        assert (fleet.node("one1")["version"], fleet.node("ctl3")["version"]) == (before, revision)
+        unblock()
+        over = fleet.over(revision)
+    assert over.rollout.result is Result.SUCCESS
+    assert verdicts(over) == dict.fromkeys(GROUPS, "ss")
+    order = over.rollout.order
+    assert order.index("ntp-node") < order.index("control-nodes") < order.index("compute-nodes-1")
+    assert [one for one in fleet.noted("ended", revision) if one == "two1"] == ["two1"]
+    assert {fleet.node(name)["version"] for name in NAMES} == {revision}
+    assert (fleet.box.root("one1") / "opt/extra/bin/zookeeper-deploy").exists()
+
+
+def test_the_ntp_node_cannot_be_prepared(fleet):
+    revision = fleet.publish(extra=EXTRA.format(version="9", host="ntp01"))
+    over = fleet.over(revision)
+    assert over.rollout.result is Result.FAILED
+    assert verdicts(over) == dict.fromkeys(GROUPS, "ff") | {"monitoring-nodes": "ss"}
+    assert "extra" in over.errors["ntp01"]
+    assert "extra" in fleet.node("ntp01")["error"]
+    assert over.rollout.hosts["ctl1"] is HostState.NOT_STARTED
+    assert [name for name in NAMES if fleet.node(name)["version"] == revision] == ["ctl3"]
+    assert fleet.noted("began", revision) == []
+    assert fleet.version is None
+    assert "ntp-node" in fleet.box.zkdeployment("status").stdout
+
+
+def test_a_group_that_is_not_critical_fails_in_deploy_and_the_next_revision_may_come(fleet):
+    with fleet.file("fail-two1"):
+        revision = fleet.publish()
+        over = fleet.over(revision)
+    assert over.rollout.result is Result.PARTIAL
+    assert verdicts(over) == dict.fromkeys(GROUPS, "ss") | {"compute-nodes-2": "sf"}
+    assert "exit status 1" in fleet.node("two1")["error"]
+    assert fleet.version == revision
+    assert [name for name in NAMES if fleet.node(name)["version"] != revision] == ["two1"]
+
+
+def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted_as_failed(fleet):
+    with fleet.file("block-ctl1") as unblock, fleet.file("block-two1"):
+        revision = fleet.publish(strategy=paced())
+        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        fleet.ask("pause", "--reason", "coffee")
+        unblock()
+        wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 is done", 60)
+        wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins", 60)
+        assert fleet.rollout.rollout.courses["compute-nodes-2"].sent == {}
+        fleet.ask("resume")
+        ended = Verdict.FAILED, Verdict.SUCCESS
+        wait_until(
+            lambda: fleet.is_at_work("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1", 90
+        )
+        fleet.kill("two1")
+        wait_until(lambda: fleet.verdict("compute-nodes-2") in ended, "its time is over", 90)
+        wait_until(lambda: "promote compute-nodes-1" in fleet.rollout.waiting, "the manual group waits", 60)
+        fleet.ask("promote", "compute-nodes-1", "--reason", "looks good")
+        over = fleet.over(revision)
+    assert over.rollout.result is Result.PARTIAL
+    assert verdicts(over) == dict.fromkeys(GROUPS, "ss") | {"compute-nodes-2": "sf"}
+    assert "did not end within 6 s" in over.errors["two1"]
+    assert fleet.version == revision
+
+
+def test_an_operator_aborts_and_the_resumed_fleet_begins_anew_with_the_hosts_that_are_behind(fleet):
+    with fleet.file("block-ctl1"):
+        revision = fleet.publish()
+        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        fleet.ask("abort", "--reason", "wrong week")
+        aborted = fleet.over(revision)
+        assert (aborted.ending, fleet.version) == (Ending.ABORTED, None)
+    wait_until(lambda: "deploying" not in fleet.node("ctl1"), "ctl1 ends its step and stops", 60)
+    done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", "60")
+    wait_until(lambda: fleet.rollout.attempt == 2, "another attempt", 60)
+    over = fleet.over(revision)
+    assert over.rollout.result is Result.SUCCESS, done.stderr
+    assert over.rollout.courses["monitoring-nodes"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ()}
+    assert {fleet.node(name)["version"] for name in NAMES} == {revision}
+    converged = fleet.box.wait(revision)
+    assert converged.returncode == 0, converged.stdout
