@@ -173,7 +173,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
 def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
     """Give the coordinator, and what wakes and ends it; nothing is contacted before it runs."""
     _arm_failpoints(settings)
-    session = Session(settings.zookeeper, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
+    session = Session(settings.servers, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
     try:
         control = Control(SystemClock())
         store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)

@@ -16,6 +16,7 @@ from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.rollout.running import Directive
 
 if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
     from zkdeployment.rollout.running import Running
 
 _SESSION = 10.0
@@ -40,7 +41,7 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
 @click.argument("group", shell_complete=_complete_group)
 @reason_option(required=True)
 @zookeeper_options
-def promote(connection: str, group: str, reason: str) -> None:
+def promote(connection: Servers, group: str, reason: str) -> None:
     """Let GROUP begin, which is marked 'manual: true' in the strategy; once all it depends on succeeded.
 
     Exits with 3 if there is no such group, if it is not manual, or if the rollout is over.
@@ -56,7 +57,7 @@ def promote(connection: str, group: str, reason: str) -> None:
 @click.command(name="pause")
 @reason_option(required=True)
 @zookeeper_options
-def pause(connection: str, reason: str) -> None:
+def pause(connection: Servers, reason: str) -> None:
     """Let no further host begin in the rollout under way; those that began go on to the end of their phase.
 
     \b
@@ -71,7 +72,7 @@ def pause(connection: str, reason: str) -> None:
 @click.command(name="resume")
 @reason_option(required=False)
 @zookeeper_options
-def resume(connection: str, reason: str) -> None:
+def resume(connection: Servers, reason: str) -> None:
     """Go on with a rollout that was paused.
 
     \b
@@ -85,7 +86,7 @@ def resume(connection: str, reason: str) -> None:
 @click.command(name="abort")
 @reason_option(required=True)
 @zookeeper_options
-def abort(connection: str, reason: str) -> None:
+def abort(connection: Servers, reason: str) -> None:
     """End the rollout under way as failed, which stops the fleet: nothing starts until it is resumed.
 
     Hosts finish the step they are in. 'zkdeployment resume' begins the rollout anew, for the hosts that do not
@@ -102,7 +103,7 @@ def abort(connection: str, reason: str) -> None:
     )
 
 
-def _ask(connection: str, directive: Directive, reason: str, group: str | None = None) -> Running:
+def _ask(connection: Servers, directive: Directive, reason: str, group: str | None = None) -> Running:
     what = f"rollout {directive.value}" + ("" if group is None else f" {group}")
     with Session(connection, session_timeout=_SESSION) as session:
         running = direct(session, directive, act(what, reason), group)

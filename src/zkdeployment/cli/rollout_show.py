@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from zkdeployment.fleet.rollouts import GroupStatus
+    from zkdeployment.model.servers import Servers
 
 _SESSION = 10.0
 _INTERVAL = 1.0
@@ -52,7 +53,7 @@ _COLOURS = {
 @click.option("--watch", is_flag=True, help="Show what goes on until the rollout is over, or interrupted.")
 @output_option
 @zookeeper_options
-def show(connection: str, rollout_id: str | None, watch: bool, output: str) -> None:
+def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
     """Show a rollout: its groups in order, what each does or waits for, hosts that failed.
 
     Without ID it is the one of what is published. Exits with 0 if it is over and all succeeded, with 4 if it is
@@ -154,11 +155,7 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
-    at_work = [
-        _name(host, names)
-        for host, word in group.hosts.items()
-        if word == group.state.value
-    ]
+    at_work = [_name(host, names) for host, word in group.hosts.items() if word == group.state.value]
     return "; ".join(
         part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
     )

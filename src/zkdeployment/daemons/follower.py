@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from typing import TYPE_CHECKING
 
@@ -109,9 +108,11 @@ class Follower:
             self._report(report.sentence, interval)
 
     def _report(self, words: str, interval: float) -> None:
-        """Give a sign of life; if that cannot be done now, the next look meets the same trouble."""
-        with contextlib.suppress(UnreachableError, RestartError):
+        """Give a sign of life; what keeps that from being done ends nothing, and the next look tries again."""
+        try:
             self._store.report(words, interval, self._syncer.fetched)
+        except ZkdeploymentError as error:
+            get_logger().warning("report-not-written", reason=str(error))
 
     def _serve(self, request: PublicationRequest) -> Report:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.security import make_acl
 from structlog.testing import capture_logs
 
 from support.metrics import probe_of
@@ -223,6 +224,17 @@ def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publ
     publishing.repository.directory.rename(publishing.directory / "hidden")
     with following(publishing, NEVER):
         assert reported("there is no git repository") == fetched
+
+
+def test_a_sign_of_life_that_zookeeper_does_not_allow_ends_nothing(publishing: Publishing):
+    publishing.put("/zkdeployment/syncer", {})
+    publishing.client.set_acls("/zkdeployment/syncer", [make_acl("world", "anyone", read=True)])
+    with capture_logs() as logs, following(publishing, OFTEN):
+        published(publishing, publishing.push(TREE))
+        wait_until(lambda: "report-not-written" in [entry["event"] for entry in list(logs)], "it is told")
+        assert "does not allow to set /zkdeployment/syncer" in str(logs)
+        published(publishing, publishing.push(TREE.replace("1.0", "1.1")))
+        assert publishing.get("/who/web")["version"] == "1.1"
 
 
 def test_it_starts_without_zookeeper_and_survives_its_absence(publishing: Publishing, proxy: Proxy):
