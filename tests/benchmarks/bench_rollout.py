@@ -1,0 +1,164 @@
+"""What a coordinator costs: the decision which group is next, its grants in ZooKeeper, its memory.
+
+The decision is measured against the plain way: everything again from the facts and the reports, with sets.
+Grants are measured against one request after the other.
+"""
+
+import logging
+import multiprocessing
+import tempfile
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from benchmarks.bench_publish import running_server
+from benchmarks.results import Result, Scale, best, seconds
+from support.coordinated import CoordinatedFleet
+from support.worlds import PlainWorld
+from zkdeployment import log
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.rollouts import encode_grant, encode_running
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.transactions import Create
+from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.rollout.engine import HostState, Phase
+from zkdeployment.rollout.groups import members, misses
+from zkdeployment.rollout.progress import advance, grants
+from zkdeployment.rollout.running import Grant, Report, Running
+
+#: The plain way is slow: it is measured in so many rounds.
+_SLOW_ROUNDS = 2
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure a fleet of a tenth of the largest tree, in fifty groups that go one after the other."""
+    hosts = {f"host{number:05}": Facts(rack=f"rack{number % 50}") for number in range(scale.large // 10)}
+    strategy = _strategy(min(50, len(hosts)))
+    size = f"{len(hosts):,} hosts in {len(strategy.groups)} groups"
+    yield from _decision(strategy, hosts, size, scale.rounds)
+    with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+        yield _granting(server.address, hosts)
+        yield _memory(server.address, strategy, hosts, size)
+
+
+def _strategy(groups: int) -> Strategy:
+    def group(number: int) -> Group:
+        parents = (f"group{number - 1}",) if number else ()
+        selectors = (Selector(racks=frozenset({f"rack{number}"})),)
+        return Group(f"group{number}", True, parents, selectors, Criteria(percent_successful=90))
+
+    return Strategy("racks", tuple(map(group, range(groups))))
+
+
+def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds: int) -> Iterator[Result]:
+    """Decide half-way, where the last host of a group has just reported."""
+    fleet = PlainWorld(dict(hosts))
+    running = fleet.start(strategy)
+    half = strategy.groups[len(strategy.groups) // 2].name
+    while half not in running.rollout.order:
+        fleet.work(grants(running))
+        before, seen = running, fleet.seen()
+        running = advance(running, seen)
+    ours, plain = [], []
+    for _ in range(rounds):
+        ours.append(seconds(lambda: grants(advance(before, seen))))
+        if len(plain) < _SLOW_ROUNDS:
+            plain.append(seconds(lambda: _decide_from_scratch(strategy, hosts, seen.reports)))
+    assert grants(running) == _decide_from_scratch(strategy, hosts, seen.reports)
+    yield Result(
+        work="next group decided",
+        size=size,
+        value=best(ours),
+        against="all again with sets",
+        reference=best(plain),
+        at_least=10,
+    )
+    yield Result(work="state of a rollout", size=size, value=len(encode_running(running)) / 1000, unit="kB")
+
+
+def _decide_from_scratch(
+    strategy: Strategy, hosts: Mapping[str, Facts], reports: Mapping[tuple[Phase, str], Report]
+) -> dict[str, Grant]:
+    """Find out from the facts and all reports who is granted what; groups follow one after the other here."""
+    states = dict.fromkeys(hosts, HostState.NOT_STARTED)
+    granted: dict[str, Grant] = {}
+    for group in strategy.groups:
+        selected = members(group, hosts)
+        for phase, wanted, reached in (
+            (Phase.PREPARE, HostState.NOT_STARTED, HostState.PREPARED),
+            (Phase.DEPLOY, HostState.PREPARED, HostState.SUCCESS),
+        ):
+            todo = {host for host in selected if states[host] is wanted}
+            granted |= dict.fromkeys(todo, Grant(group.name, phase))
+            done = {host for host in todo if (phase, host) in reports}
+            if done != todo:
+                return granted
+            good = {host for host in done if reports[phase, host].error is None}
+            states |= dict.fromkeys(done - good, HostState.FAILURE) | dict.fromkeys(good, reached)
+            if list(misses(group.criteria, successful=len(good), failed=len(done - good), total=len(selected))):
+                return granted
+    return granted
+
+
+def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
+    with Session(address) as session:
+        fleet = CoordinatedFleet(address, session)
+        fleet.publish("r0", _strategy(1))
+        with fleet.coordinator() as one:
+            one.turn()
+            running: Running = fleet.running
+            wanted = {host: Grant("all", Phase.PREPARE) for host in hosts}
+            ours = seconds(lambda: one.store.grant(running, wanted))
+        session.ensure("/plain")
+        few = list(wanted.items())[: max(1, len(wanted) // 20)]
+
+        def plain() -> None:
+            for host, grant in few:
+                session.commit(Create(f"/plain/{host}", encode_grant(grant)))
+
+        reference = seconds(plain) / len(few) * len(wanted)
+        assert len(session.children(paths.grants_path(running.id)) or ()) == len(hosts)
+    return Result(
+        work="grants written",
+        size=f"{len(hosts):,} hosts",
+        value=ours,
+        against="one request at a time",
+        reference=reference,
+        at_least=5,
+    )
+
+
+def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: str) -> Result:
+    """Let a process of its own read all hosts and go through the first phases."""
+    context = multiprocessing.get_context("spawn")
+    with Session(address) as session:
+        fleet = CoordinatedFleet(address, session)
+        fleet.register(hosts)
+        fleet.publish("r1", strategy)
+        here, there = context.Pipe()
+        process = context.Process(target=_coordinate, args=(address, there), daemon=True)
+        process.start()
+        there.close()
+        for _ in range(4):
+            here.recv()
+            fleet.work()
+            here.send(True)
+        peak = here.recv()
+        process.join()
+    return Result(work="coordinator's memory, at its peak", size=size, value=peak, unit="MB")
+
+
+def _coordinate(address: str, pipe: Connection) -> None:
+    """Take turns with the agents, then tell the peak in MB."""
+    log.configure()
+    logging.getLogger().setLevel(logging.ERROR)
+    with Session(address) as session:
+        fleet = CoordinatedFleet(address, session)
+        with fleet.coordinator() as one:
+            one.turn()
+            for _ in range(4):
+                one.turn()
+                pipe.send(None)
+                pipe.recv()
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    pipe.send(int(status["VmHWM"].split()[0]) / 1024)
