@@ -2,7 +2,8 @@
 
 The agents are real ones with sessions of their own, in as many processes as it takes; their packages are fake,
 their scripts do nothing, and their files are in memory where the machine has a place for that. So what grows with
-the fleet is what ZooKeeper and one machine's processors take to play all hosts at once.
+the fleet is what ZooKeeper and one machine's processors take to play all hosts at once; the processor time of both
+says which, whatever else the machine was doing.
 """
 
 import itertools
@@ -16,9 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
+import psutil
 from kazoo.client import KazooClient
 
 from benchmarks.bench_publish import Fetched, running_server
@@ -36,9 +38,9 @@ from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
 from zkdeployment.wiring import build_agent
 
-#: Seconds for anything, and how many agents a process has.
+#: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
 _PATIENCE = 900
-_AGENTS = 250
+_AGENTS = 25
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -48,13 +50,22 @@ def measure(scale: Scale) -> Iterator[Result]:
         trees = scale.hosts if agents == first else [min(size for size in scale.hosts if size >= agents)]
         for hosts in trees:
             fleet = f"{agents:,} agents, tree for {hosts:,} hosts"
-            seconds, requests = _converge(agents, hosts)
+            seconds, took, server = _converge(agents, hosts)
             yield Result(work="convergence on a revision", size=fleet, value=seconds)
-            yield Result(work="ZooKeeper requests per agent", size=fleet, value=requests / agents, unit="")
+            yield Result(work="ZooKeeper requests per agent", size=fleet, value=took.requests / agents, unit="")
+            yield Result(work="an agent's processor time", size=fleet, value=took.processor / agents)
+            yield Result(work="ZooKeeper's, per agent", size=fleet, value=server / agents)
 
 
-def _converge(agents: int, hosts: int) -> tuple[float, int]:
-    """Return how long a fleet takes for a revision, and how many requests all its agents make."""
+class _Spent(NamedTuple):
+    """What agents spent so far: requests, and seconds of processors."""
+
+    requests: int
+    processor: float
+
+
+def _converge(agents: int, hosts: int) -> tuple[float, _Spent, float]:
+    """Return how long a fleet takes for a revision, what its agents spend, and the server's processor time."""
     memory = Path("/dev/shm")
     # Sessions last as long as in production, not as short as tests want them: a thousand agents share a processor.
     lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
@@ -71,15 +82,23 @@ def _converge(agents: int, hosts: int) -> tuple[float, int]:
                 _, before = finish()
                 repository.push()
                 source.update()
-                start = time.perf_counter()
+                start, idle = time.perf_counter(), _processor_time(server)
                 syncer.sync()
                 end, after = finish()
-            return end - start, after - before
+                busy = _processor_time(server)
+            spent = _Spent(after.requests - before.requests, after.processor - before.processor)
+            return end - start, spent, busy - idle
+
+
+def _processor_time(server: zookeeper.ZooKeeperServer) -> float:
+    assert server.pid is not None
+    times = psutil.Process(server.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager
-def _fleet(address: str, directory: Path, agents: int) -> Iterator[Callable[[], tuple[float, int]]]:
-    """Run agents; give what waits until all are done, and returns when that was and their requests so far."""
+def _fleet(address: str, directory: Path, agents: int) -> Iterator[Callable[[], tuple[float, _Spent]]]:
+    """Run agents; give what waits until all are done, and returns when that was and what they spent so far."""
     context = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
         pipes: list[Connection] = []
@@ -93,15 +112,17 @@ def _fleet(address: str, directory: Path, agents: int) -> Iterator[Callable[[], 
             stack.callback(process.terminate)
             pipes.append(here)
 
-        def finish() -> tuple[float, int]:
+        def finish() -> tuple[float, _Spent]:
             deadline = time.monotonic() + _PATIENCE
-            heard: dict[Connection, tuple[float, int]] = {}
+            heard: dict[Connection, tuple[float, _Spent]] = {}
             while missing := [pipe for pipe in pipes if pipe not in heard]:
                 ready = wait(missing, max(0.0, deadline - time.monotonic()))
                 if not ready:
                     raise TimeoutError(f"not all {agents} agents are done after {_PATIENCE} s")
                 heard |= {pipe: pipe.recv() for pipe in missing if pipe in ready}
-            return max(end for end, _ in heard.values()), sum(requests for _, requests in heard.values())
+            spent = [one for _, one in heard.values()]
+            total = _Spent(sum(one.requests for one in spent), sum(one.processor for one in spent))
+            return max(end for end, _ in heard.values()), total
 
         yield finish
 
@@ -120,7 +141,7 @@ class _NoScripts:
 
 
 def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Connection) -> None:
-    """Run agents in threads; send time and number of requests whenever all are done with a revision."""
+    """Run agents in threads; send the time and what they spent whenever all are done with a revision."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     requests = itertools.count()
@@ -139,7 +160,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
-                    pipe.send((time.perf_counter(), next(requests)))
+                    pipe.send((time.perf_counter(), _Spent(next(requests), time.process_time())))
 
     offers = _offers()
     with ExitStack() as stack:
