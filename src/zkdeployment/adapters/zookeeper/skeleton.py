@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.transactions import Create, TransactionError
 from zkdeployment.model.cluster import INITIAL
 
 if TYPE_CHECKING:
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 def make_skeleton(session: Session) -> None:
     """Make what is missing of them; ``/hosts`` begins at version ``initial``."""
     found = session.get_many(paths.SKELETON)
-    for path, node in zip(paths.SKELETON, found, strict=True):
-        if node is None:
-            session.ensure(path, encode({"version": INITIAL}) if path == paths.HOSTS else b"")
+    missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, found, strict=True) if node is None]
+    if not missing:
+        return
+    try:
+        session.commit(*missing)
+    except TransactionError:  # somebody else is at it, too
+        for one in missing:
+            session.ensure(one.path, one.data)
+
+
+def _data(path: str) -> bytes:
+    return encode({"version": INITIAL}) if path == paths.HOSTS else b""
