@@ -10,6 +10,7 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.presence import LOOK
 from zkdeployment.errors import ConflictError, HostFilesError
 from zkdeployment.log import get_logger
+from zkdeployment.model.host import WAITS
 from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.running import Permission
 
@@ -70,9 +71,9 @@ class Gate:
         if self._phase is not None:
             self._report(self._phase)
         self._look(self._control.wake)
-        rollout = self._permission.rollout
+        rollout, waited = self._permission.rollout, False
         while not self._permission.lets(phase):
-            self._show(f"waits to {phase.value}: {self._permission.obstacle}", steps)
+            self._show(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
             reach(f"before:{phase.value}-phase")
             self._presence.rest(LOOK * random.uniform(0.8, 1.2))  # noqa: S311  not a secret
             check()
@@ -80,6 +81,9 @@ class Gate:
             if rollout not in {None, self._permission.rollout}:
                 raise ConflictError(f"rollout {rollout} is over")
             rollout = self._permission.rollout
+            waited = True
+        if waited:
+            self._presence.go_on()
         self._phase = phase
         self.waited += self._doors.clock.monotonic() - begun
         get_logger().info("phase-begins", phase=phase.value, rollout=rollout)
@@ -116,3 +120,4 @@ class Gate:
         with contextlib.suppress(HostFilesError):  # the next step meets the same trouble, and tells
             self._presence.show(self._revision, waiting, 0, steps)
         self._presence.refresh()
+        self._presence.tell()

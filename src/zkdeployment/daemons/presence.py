@@ -160,6 +160,10 @@ class Presence:
         self.host = replace(self.host, error=None, deploying=str(revision), step=None, steps=None)
         self.refresh()
 
+    def go_on(self) -> None:
+        """Note that the deployment goes on after a wait, which counts for nothing."""
+        self._telemetry.begin()
+
     def show(self, revision: Revision, step: str, done: int, total: int) -> None:
         """Show the step under way: in the status file at once, in ZooKeeper at most once a second."""
         self._doors.files.write_status(revision, step)

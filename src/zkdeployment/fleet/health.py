@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.fleet.status import in_force
-from zkdeployment.model.host import Host
+from zkdeployment.model.host import WAITS, Host
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
@@ -95,7 +95,7 @@ def parse_status(text: str) -> StatusFile:
 def host_health(
     status: str | None, host: Properties | None, snapshot: Snapshot, *, now: float, limits: Limits
 ) -> HealthVerdict:
-    """Judge one host, first things first.
+    """Judge one host, first things first; one that waits for its turn in a rollout is well.
 
     ``status`` is the text of the status file, ``None`` if it cannot be read. ``host`` are the properties of the
     host's node, ``None`` if it is not registered. Of ``snapshot`` the cluster and the stops count. ``now`` is in
@@ -122,6 +122,8 @@ def host_health(
             return HealthVerdict(Health.CRITICAL, f"Error deploying {found.version}: {why}", measures)
         case ("done", _, ""):
             return HealthVerdict(*_judge_done(found.version, host, cluster), measures)
+    if found.status.startswith(WAITS):
+        return HealthVerdict(Health.OK, one_line(found.status), measures)
     return HealthVerdict(*_judge_age(found, age, limits), measures)
 
 

@@ -157,12 +157,18 @@ def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
 def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
     """Return those of the deployment under way, and of those before."""
     done, total = facts.host.steps or (None, None)
+    waits = facts.host.waits
     time, seconds, success = None, None, None
     if facts.last is not None:
         time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is Result.DONE
     return (
-        _one("agent_deploying", "1 while this host deploys.", facts.host.deploying is not None),
-        _one("agent_deploying_since_timestamp_seconds", "When the deployment under way began.", facts.begun),
+        _one("agent_deploying", "1 while this host deploys.", facts.host.deploying is not None and not waits),
+        _one("agent_waiting", "1 while this host waits for its turn in a rollout.", waits),
+        _one(
+            "agent_deploying_since_timestamp_seconds",
+            "When the deployment under way began, or was last let in by its rollout.",
+            None if waits else facts.begun,
+        ),
         _one("agent_steps_done", "Steps of the deployment under way that are done.", done),
         _one("agent_steps", "Steps of the deployment under way.", total),
         _by(

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
 
+#: How the step of a host begins that may not go on yet by its rollout strategy.
+WAITS = "waits to "
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who a host is: its unique id, its fully qualified name and the role it has, if any."""
@@ -65,6 +69,11 @@ class Host:
     def facts(self) -> Facts:
         """What selectors of a strategy ask of it."""
         return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its deployment may not go on yet by its rollout strategy."""
+        return self.step is not None and self.step.startswith(WAITS)
 
     def properties(self) -> dict[str, Value]:
         """Return the properties of the host's node; what is not set is left out, but for the version."""

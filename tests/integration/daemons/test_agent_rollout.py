@@ -14,6 +14,7 @@ from support.played_rollouts import PlayedRollout
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
+from zkdeployment.model.host import Host
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
@@ -42,6 +43,7 @@ def shows(host: AgentHost, words: str) -> bool:
 
 def wait_for(host: AgentHost, words: str) -> None:
     wait_until(lambda: shows(host, words), words, timeout=60)
+    assert Host.from_properties(host.id, host.node).waits
 
 
 def wait_for_report(rollout: PlayedRollout, name: str) -> None:

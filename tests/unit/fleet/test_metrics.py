@@ -78,6 +78,13 @@ def test_a_host_that_deploys():
     assert (found["steps_done"], found["steps"]) == (2, 7)
 
 
+def test_a_host_that_waits_for_its_turn_does_not_deploy():
+    host = replace(HOST, deploying="r2", step="waits to deploy: rollout 7-1 has let it prepare", steps=(0, 7))
+    found = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    assert (found["waiting"], found["deploying"], found["converged"]) == (1, 0, 0)
+    assert found["deploying_since_timestamp_seconds"] == {}
+
+
 @pytest.mark.parametrize(("result", "success"), [(Result.DONE, 1), (Result.FAILED, 0), (Result.ABANDONED, 0)])
 def test_the_last_deployment(result, success):
     last = Ended(result, time=1800.0, seconds=12.5)
