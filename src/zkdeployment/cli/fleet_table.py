@@ -41,7 +41,7 @@ def console_for(*, stderr: bool) -> Console:
     """Return a console; what is not a terminal has no edge to break lines at."""
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
-        console.width = max(console.width, 200)
+        console.width = _ENDLESS
     return console
 
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.fleet.status import in_force
+from zkdeployment.fleet.stops import tell
 from zkdeployment.model.host import WAITS, Host
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def host_health(
         return HealthVerdict(Health.CRITICAL, "Host not registered")
     measures = _host_measures(host, snapshot, now)
     if cluster.version is None or cluster.version is False:
-        reasons = [str(stop) for stop in in_force(cluster, snapshot.stops)]
+        reasons = tell(in_force(cluster, snapshot.stops), now)
         line = f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"
         return HealthVerdict(Health.WARNING, one_line(line), measures)
     try:

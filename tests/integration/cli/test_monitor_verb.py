@@ -121,7 +121,11 @@ def test_a_held_or_stopped_cluster_names_who_did_it(config, client, tmp_path):
     write_status(tmp_path, "r1 done")
     stop = {"by": "ann@adm1", "step": "hold", "reason": "rack 7", "time": 1.0}
     client.create("/zkdeployment/stops/~ann@adm1", json.dumps(stop).encode(), makepath=True)
-    assert check(config) == (1, "ZKDEPLOYMENT WARNING - Cluster version is False: held by ann@adm1: rack 7")
+    code, line = check(config)
+    assert code == 1
+    assert re.fullmatch(
+        r"ZKDEPLOYMENT WARNING - Cluster version is False: held by ann@adm1: rack 7 \(\d+ d ago\)", line
+    )
 
 
 def test_a_zookeeper_that_does_not_answer_is_critical_within_the_time_given(config):

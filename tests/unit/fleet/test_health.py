@@ -53,15 +53,21 @@ def test_other_texts_are_refused(text):
         ({"cluster": Cluster(None), "status": None}, 1, "Cluster version is None"),
         ({"cluster": Cluster(None), "status": "1 1 abc error"}, 1, "Cluster version is None"),
         (
-            {"cluster": Cluster(None), "stops": [Stop("h2", "app2", "abc", "deploy /foo 0", "it |\n broke", 5.0)]},
+            {
+                "cluster": Cluster(None),
+                "stops": [
+                    Stop(f"h{number}", f"app{number}", "abc", "deploy /foo 0", "it |\n broke", NOW - 60)
+                    for number in (1, 2)
+                ],
+            },
             1,
-            "Cluster version is None: app2 (h2) failed at deploy /foo 0 of abc: it / broke",
+            "Cluster version is None: app1 (h1), app2 (h2) failed at deploy /foo 0 of abc: it / broke (1 min ago)",
         ),
         ({"cluster": Cluster(False)}, 1, "Cluster version is False"),
         (
-            {"cluster": Cluster(False), "stops": [Stop.of_operator(Act("ann@adm1", "hold", "rack 7", 5.0))]},
+            {"cluster": Cluster(False), "stops": [Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW - 60))]},
             1,
-            "Cluster version is False: held by ann@adm1: rack 7",
+            "Cluster version is False: held by ann@adm1: rack 7 (1 min ago)",
         ),
         ({"cluster": Cluster(False), "status": running(9999)}, 1, "Cluster version is False"),
         (
