@@ -61,7 +61,7 @@ class ZooKeeperRollouts:
         self._lock = ContenderLock(session, paths.COORDINATORS, self._identity)
         self._seat: str | None = None
         self._census = Census(session, self._wake)
-        self._read: tuple[str, int, Running] | None = None
+        self._known: tuple[bytes, Running] | None = None
         self._granted: tuple[str, dict[str, Grant]] | None = None
         self._watching = False
 
@@ -187,16 +187,16 @@ class ZooKeeperRollouts:
         node = self._session.get(paths.rollout_path(rollout))
         if node is None:
             return None
-        if self._read is None or self._read[:2] != (rollout, node.changed):
+        if self._known is None or self._known[0] != node.data:  # else it is what we last read or wrote
             try:
-                self._read = rollout, node.changed, rollouts.decode_running(node.data)
+                self._known = node.data, rollouts.decode_running(node.data)
             except ZkdeploymentError as error:
                 if rollout.startswith(f"{sequence}-"):
                     raise
                 get_logger().warning("rollout-unreadable", rollout=rollout, reason=str(error))
                 return None
         self._version = node.version
-        return self._read[2]
+        return self._known[1]
 
     def _standing_grants(self, rollout: str) -> dict[str, Grant]:
         if self._granted is None or self._granted[0] != rollout:
@@ -228,7 +228,8 @@ class ZooKeeperRollouts:
         self._reach(f"after:{place}")
 
     def _replacing(self, running: Running) -> Operation:
-        return Set(paths.rollout_path(running.id), rollouts.encode_running(running), self._version)
+        self._known = rollouts.encode_running(running), running
+        return Set(paths.rollout_path(running.id), self._known[0], self._version)
 
     def _stopping(self, running: Running, stop: Stop) -> Iterator[Operation]:
         node = self._session.get(paths.HOSTS)

@@ -1,0 +1,83 @@
+"""``zkdeployment coordinate`` as a process: killed and taken over from, asked to end, started with a mistake."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.coordinated import CoordinatedFleet
+from support.strategies import group, plain_hosts, strategy
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.locks import contenders
+from zkdeployment.adapters.zookeeper.rollouts import read_leader
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.rollout.engine import Result
+
+
+@pytest.fixture
+def fleet(zookeeper):
+    with Session(zookeeper) as session:
+        yield CoordinatedFleet(zookeeper, session)
+
+
+@pytest.fixture
+def coordinate(zookeeper, tmp_path):
+    """Start coordinators; what is left of them at the end is killed."""
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\nroot = {tmp_path}\n")
+    started = []
+
+    def start(**environment):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "zkdeployment", "coordinate", str(config)],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_asked_to(fleet, coordinate):
+    fleet.register(plain_hosts("ab"))
+    fleet.publish("r1", strategy(group("x", hosts="a"), group("y", "x", hosts="b")))
+    first = coordinate(**{VARIABLE: "after:record@2=kill"})
+    wait_until(lambda: read_leader(fleet.session) is not None, "one leads", 60)
+    second = coordinate()
+    wait_until(lambda: len(contenders(fleet.session, paths.COORDINATORS)) == 2, "the other one waits", 60)
+
+    def is_over():
+        if fleet.session.get(paths.ROLLOUTS) is not None:
+            fleet.work()
+            return fleet.running.ended is not None
+        return False
+
+    wait_until(is_over, "the rollout is over", 90)
+    assert first.wait(30) == -signal.SIGKILL
+    assert fleet.running.rollout.result is Result.SUCCESS
+    assert len(fleet.done) == len(set(fleet.done)) == 4
+    second.send_signal(signal.SIGTERM)
+    said, _ = second.communicate(timeout=60)
+    assert second.returncode == 0
+    assert "lead-taken" in said
+    assert "rollout-ended" in said
+    assert "rollout 1-1 of r1: success" in said
+    assert read_leader(fleet.session) is None
+
+
+def test_a_mistake_in_the_configuration_is_one_line(tmp_path):
+    command = [sys.executable, "-m", "zkdeployment", "coordinate", str(tmp_path / "missing.cfg")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "missing.cfg" in done.stderr
