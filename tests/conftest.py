@@ -15,6 +15,7 @@ from support.zookeeper import (
     zookeeper,
     zookeeper_server,
 )
+from zkdeployment import log
 
 __all__ = [
     "_root_client",
@@ -39,8 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_logs() -> Iterator[None]:
+def _fresh_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let no test see how another one wanted its logs."""
+    monkeypatch.setattr(log, "_due", False)
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()

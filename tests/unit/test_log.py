@@ -10,11 +10,12 @@ import threading
 import pytest
 
 from zkdeployment import log
+from zkdeployment.log import lines as log_lines
 
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch):
-    monkeypatch.setattr(log, "_process", {})
+    monkeypatch.setattr(log_lines, "process", {})
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

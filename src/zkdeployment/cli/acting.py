@@ -1,7 +1,8 @@
-"""What verbs share that do something to the fleet: who does it, and why."""
+"""What verbs share that do something to the fleet: who does it, why, and what they allow."""
 
 from __future__ import annotations
 
+import functools
 import getpass
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from zkdeployment.model.act import Act, clean
+from zkdeployment.model.publication import Permit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +35,25 @@ def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..
         callback=read,
         help="Why; kept, and shown to everybody.",
     )
+
+
+def permit_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add what is refused otherwise, also by force; the verb is passed ``permit``."""
+
+    @click.option(
+        "--allow-rewind",
+        is_flag=True,
+        help="Publish also a revision that does not descend from the published one.",
+    )
+    @click.option(
+        "--allow-mass-removal", is_flag=True, help="Publish also what removes more than 30 % of the service nodes."
+    )
+    @functools.wraps(function)
+    def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
+        permit = Permit(rewind=allow_rewind, mass_removal=allow_mass_removal)
+        return function(*args, permit=permit, **options)
+
+    return wrapped
 
 
 def act(what: str, reason: str) -> Act:

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import nagiosplugin
 
-from zkdeployment.adapters.zookeeper.contention import read_locks
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.reports import read_report
+from zkdeployment.adapters.zookeeper.one_host import read_host
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import find_connection, named_configuration
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
-from zkdeployment.fleet.convergence import fleet_health
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, host_health, one_line
 
 if TYPE_CHECKING:
@@ -187,16 +184,15 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: Limits, time
     identity = settings.require_identity()
     status = _read_status(settings.require_run_directory() / "status")
     with _session(replace(settings.servers, connection=zookeeper or settings.zookeeper), timeout) as session:
-        snapshot, host = Operations(session).host(identity.id)
+        snapshot, host = read_host(session, identity.id)
     return host_health(status, host, snapshot, now=time.time(), limits=limits)
 
 
 def _judge_fleet(connection: Servers, limits: Limits, timeout: float) -> HealthVerdict:
+    from zkdeployment.cli.monitor_fleet import judge  # noqa: PLC0415  a host's check starts faster without it
+
     with _session(connection, timeout) as session:
-        locks = read_locks(session)
-        syncer = read_report(session)
-        snapshot = Operations(session).snapshot()
-    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits)
+        return judge(session, limits)
 
 
 def _session(connection: Servers, timeout: float) -> Session:

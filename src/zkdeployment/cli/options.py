@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-import yaml
 
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import Permit
 from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:
@@ -103,25 +101,6 @@ def output_option(function: Callable[..., R]) -> Callable[..., R]:
     )(function)
 
 
-def permit_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add what is refused otherwise, also by force; the verb is passed ``permit``."""
-
-    @click.option(
-        "--allow-rewind",
-        is_flag=True,
-        help="Publish also a revision that does not descend from the published one.",
-    )
-    @click.option(
-        "--allow-mass-removal", is_flag=True, help="Publish also what removes more than 30 % of the service nodes."
-    )
-    @functools.wraps(function)
-    def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
-        permit = Permit(rewind=allow_rewind, mass_removal=allow_mass_removal)
-        return function(*args, permit=permit, **options)
-
-    return wrapped
-
-
 def emit(value: object, output: str, *, schema: str | None = None) -> None:
     """Print plain data as ``json`` or ``yaml`` on standard output.
 
@@ -130,6 +109,8 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     if schema is not None and isinstance(value, dict):
         value = {"schema": f"zkdeployment/{schema}/v1", **value}
     if output == "yaml":
+        import yaml  # noqa: PLC0415  the other outputs come faster without it
+
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
     else:
         text = json.dumps(value, indent=2)

@@ -8,8 +8,8 @@ import click
 
 from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.acting import act, reason_option
-from zkdeployment.cli.options import permit_options, zookeeper_options
+from zkdeployment.cli.acting import act, permit_options, reason_option
+from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import Permit
 

@@ -16,8 +16,7 @@ from zkdeployment import log
 from zkdeployment.adapters.sole import sole_process
 from zkdeployment.adapters.zookeeper.notices import give_notice
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.acting import act, reason_option
-from zkdeployment.cli.options import permit_options
+from zkdeployment.cli.acting import act, permit_options, reason_option
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.history import Forced

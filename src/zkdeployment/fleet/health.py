@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.fleet.status import in_force
-from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.stops import in_force, tell
 from zkdeployment.model.host import WAITS, Host
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.rollouts import RolloutState, rollout_state, rollout_words
+from zkdeployment.fleet.stops import in_force
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 
 if TYPE_CHECKING:
@@ -133,15 +134,6 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
         rollout=_rollout(snapshot),
         missed=_is_missed(snapshot),
     )
-
-
-def in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
-    """Return the stops that explain the cluster version, in their order; those of the past explain nothing."""
-    state = None if cluster is None else cluster.state
-    if state not in (ClusterState.STOPPED, ClusterState.HELD):
-        return ()
-    found = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
-    return tuple(sorted(found, key=lambda stop: stop.time))
 
 
 def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()) -> Verdict:

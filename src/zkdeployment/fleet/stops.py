@@ -1,19 +1,29 @@
-"""Stops in sentences: a hundred hosts that fail in the same way are told as one failure."""
+"""Stops: which ones count, and in sentences. A hundred hosts that fail in the same way are told as one failure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
-from zkdeployment.model.cluster import short
+from zkdeployment.model.cluster import ClusterState, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.stop import Stop
 
 #: How many hosts a sentence names.
 _NAMED = 3
+
+
+def in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
+    """Return the stops that explain the cluster version, in their order; those of the past explain nothing."""
+    state = None if cluster is None else cluster.state
+    if state not in (ClusterState.STOPPED, ClusterState.HELD):
+        return ()
+    found = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
+    return tuple(sorted(found, key=lambda stop: stop.time))
 
 
 def tell(stops: Iterable[Stop], now: float) -> list[str]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.answer import Answer, Cause
 from zkdeployment.fleet.rollout_why import why_not_granted
-from zkdeployment.fleet.status import in_force
-from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.stops import in_force, tell
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.lock import LockKind
 

@@ -7,8 +7,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import tenacity
 from kazoo.recipe.watchers import DataWatch
+from kazoo.retry import ForceRetryError, KazooRetry
 
 from zkdeployment.log import get_logger
 
@@ -22,12 +22,16 @@ CLOSE_LIMIT = 5.0
 def discard(client: Any) -> threading.Thread:
     """Stop a client that is not used any more, in the background: that may hang."""
 
+    def close() -> None:
+        try:
+            client.close()
+        except Exception as error:  # a client that is just ending refuses to be closed
+            raise ForceRetryError from error
+
     def stop() -> None:
         with contextlib.suppress(Exception):  # whatever it says
             client.stop()
-            # A client that is just ending refuses to be closed.
-            patience = tenacity.stop_after_delay(CLOSE_LIMIT)
-            tenacity.Retrying(stop=patience, wait=tenacity.wait_fixed(0.05))(client.close)
+            KazooRetry(max_tries=-1, delay=0.05, max_delay=0.05, max_jitter=0, deadline=CLOSE_LIMIT)(close)
 
     worker = threading.Thread(target=stop, name="close-zookeeper", daemon=True)
     worker.start()

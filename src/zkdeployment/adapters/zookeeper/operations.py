@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.requests import request_from_properties
 from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.fleet.snapshot import Snapshot
-from zkdeployment.model.cluster import Cluster, ClusterState
+from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
@@ -76,18 +76,6 @@ class Operations:
     def stops(self) -> tuple[Stop, ...]:
         """Read what stopped the fleet."""
         return read_stops(self._session)
-
-    def host(self, host_id: str) -> tuple[Snapshot, Properties | None]:
-        """Read the cluster, what stops it if anything does, and one host's node; ``None`` if it is not there."""
-        node, host = self._session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
-        cluster = None if node is None else Cluster.from_properties(node.properties)
-        halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)
-        snapshot = Snapshot(
-            cluster=cluster,
-            changed=None if node is None else node.modified,
-            stops=self.stops() if halted else (),
-        )
-        return snapshot, None if host is None else host.properties
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when the cluster version may have changed."""

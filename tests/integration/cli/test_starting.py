@@ -1,0 +1,81 @@
+"""What is imported before a verb does its work: time, and memory, of every check on every host."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+#: What only some verbs need, and what takes long.
+HEAVY = {
+    "asyncio",
+    "email",
+    "git",
+    "importlib.metadata",
+    "jsonschema",
+    "prometheus_client",
+    "psutil",
+    "rich",
+    "smtplib",
+    "structlog",
+    "tenacity",
+    "urllib3",
+    "yaml",
+    "zkdeployment.daemons",
+    "zkdeployment.planning",
+    "zkdeployment.rollout",
+    "zkdeployment.sandbox",
+    "zkdeployment.tree",
+    "zkdeployment.wiring",
+}
+
+PROGRAM = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps([*sys.modules]), file=sys.stderr))
+from zkdeployment.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def imported(*argv: object) -> set[str]:
+    """Run the program; return all that it imported."""
+    command = [sys.executable, "-c", PROGRAM, *map(str, argv)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout
+    return set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["completion", "bash"]], ids=" ".join)
+def test_help_imports_nothing_of_what_the_verbs_do(argv):
+    assert not imported(*argv) & (HEAVY | {"kazoo", "nagiosplugin", "zkdeployment.adapters", "zkdeployment.model"})
+
+
+def test_the_check_of_a_host_imports_what_it_needs_and_no_more(zookeeper, client, tmp_path):
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/hosts/h1", b'{"name": "h1", "version": "r1"}')
+    (tmp_path / "status").write_text(f"{time.time()} 1 r1 done\n")
+    config = tmp_path / "host.cfg"
+    config.write_text(
+        f"[zkdeployment]\nhost-id = h1\nhost-name = h1\nrun-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
+    )
+    modules = imported("monitor", config)
+    assert {"kazoo.client", "nagiosplugin", "zkdeployment.fleet.health"} <= modules
+    assert not modules & HEAVY
+    assert not modules & {"zkdeployment.adapters.zookeeper.operations", "zkdeployment.fleet.status"}
+
+
+def test_a_command_that_has_something_to_log_says_it_as_ever():
+    program = (
+        "from zkdeployment import log; import logging, sys\n"
+        "log.configure(quiet=True)\n"
+        "assert 'structlog' not in sys.modules\n"
+        "logging.getLogger('kazoo.client').error('it broke')\n"
+        "log.get_logger().error('failed', token='hunter2')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    library, own = map(json.loads, done.stderr.splitlines())
+    assert (library["event"], library["level"]) == ("it broke", "error")
+    assert (own["event"], own["token"]) == ("failed", "***")
