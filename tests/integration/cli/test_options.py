@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from support.certificates import Authority
 from zkdeployment.cli import options
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
@@ -122,7 +123,12 @@ def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp
     file = tmp_path / sample.name
     text = sample.read_text()
     text = text if commented else re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
-    file.write_text(text.replace("file:///etc/machine-id", "0015C5F4D4F0"))
+    Authority(tmp_path).issue("agent")
+    credentials = tmp_path / "zookeeper.credentials"
+    credentials.touch(mode=0o600)
+    credentials.write_text("agents:secret\n")
+    text = text.replace("file:///etc/machine-id", "0015C5F4D4F0").replace("/etc/zkdeployment/", f"{tmp_path}/")
+    file.write_text(text)
     result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
     understood = json.loads(result.stdout)
     assert understood["zkdeployment"]["host-id"] == "0015C5F4D4F0"
