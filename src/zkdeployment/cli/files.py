@@ -24,6 +24,11 @@ def names_file(path: str) -> bool:
     return path.endswith(TREE_SUFFIXES + DOCUMENT_SUFFIXES)
 
 
+def is_whole_tree(paths: Iterable[str]) -> bool:
+    """Whether what is in none of these is meant to be gone; files by name may be a part of a tree."""
+    return any(Path(path).is_dir() for path in paths)
+
+
 def _read(path: Path) -> list[SourceFile]:
     try:
         if path.is_dir():

@@ -11,13 +11,15 @@ from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.files import read_files
+from zkdeployment.cli.files import is_whole_tree, read_files
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
+from zkdeployment.planning.order import order
 from zkdeployment.planning.publishing import Standing, draft
 from zkdeployment.planning.review import Review, review
+from zkdeployment.rollout.changes import StrategyChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import SourceFile
     from zkdeployment.model.servers import Servers
     from zkdeployment.planning.forecast import HostForecast
+    from zkdeployment.planning.order import Turn
 
 _CHANGES = 4
 _COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
@@ -65,8 +68,9 @@ def command(
     """Show what hosts would do if a tree were published: their steps, with packages, scripts, locks and reasons.
 
     The tree is that of PATH (files, or a directory with *.zk and *.zkx files), of REV, or of the tip of the
-    configured branch. Hosts themselves have told what they have; one that did not is unknown. Nothing is changed.
-    Exits with 0 if nothing would change, 4 if something would, 1 if the tree has errors or a host would fail.
+    configured branch; with a strategy, the order of its groups is shown. Hosts themselves have told what they
+    have; one that did not is unknown. Nothing is changed. Exits with 0 if nothing would change, 4 if something
+    would, 1 if the tree has errors or a host would fail.
 
     \b
     Example:
@@ -82,7 +86,7 @@ def command(
     with Session(connection, session_timeout=10.0) as session:
         operations = Operations(session)
         snapshot, known, live = operations.snapshot(), operations.known_hosts(), operations.live_tree()
-    standing = Standing(snapshot.cluster, hosts=snapshot.hosts)
+        standing = Standing(snapshot.cluster, hosts=snapshot.hosts, strategy=operations.strategy())
     drafted = draft(reviewed, live, standing, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
         click.echo(str(problem), err=True)
@@ -90,6 +94,12 @@ def command(
     seen = forecast(
         live.tree, publication.change, publication.targets, snapshot.hosts, known, revision=found, asked=hosts
     )
+    strategy = drafted.strategy
+    if paths and not reviewed.documents.files and not is_whole_tree(paths):
+        strategy = StrategyChange(standing.strategy, standing.strategy)
+    after = strategy.after
+    turns = None if after is None else order(after, snapshot.hosts, known, publication.targets)
+    seen = seen.by(strategy, turns)
     _print(seen, output, short=short, every=bool(hosts))
     if seen.those(Outlook.FAILS):
         raise click.exceptions.Exit(1)
@@ -132,6 +142,7 @@ def _render(seen: Forecast, *, every: bool) -> RenderableType:
             parts.append(Text(f"{_names(group)}: {heading}{_why(group)}", style=_COLOURS.get(outlook, "")))
             if every or outlook is Outlook.CHANGES:
                 parts += _steps(group[0])
+    parts += (Text(line) for line in _order(seen))
     return Group(*parts)
 
 
@@ -152,6 +163,41 @@ def _comment(seen: Forecast) -> Iterator[str]:
             yield f"- {_count(group)} {heading}{_why(group)}: {_names(group[:_NAMED])}{more}"
             if outlook is Outlook.CHANGES:
                 yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
+    yield from _order(seen, bullet="- ", most=_NAMED)
+
+
+def _order(seen: Forecast, *, bullet: str = "", most: int | None = None) -> Iterator[str]:
+    """Yield the lines, below an empty one, that say what changes of the strategy and which hosts go when.
+
+    At most so many hosts of a group are named.
+    """
+    if seen.strategy:
+        yield from ("", *(f"{bullet}{line}" for line in seen.strategy.describe()))
+    if seen.order is None:
+        return
+    names = {host.identity.id: _names([host]) for host in seen.hosts}
+
+    def those(ids: Sequence[str]) -> str:
+        more = f" and {len(ids) - most} more" if most is not None and len(ids) > most else ""
+        return ", ".join(names.get(host_id, host_id) for host_id in ids[:most]) + more
+
+    yield from ("", f"{bullet}the order, by {seen.order.strategy}:")
+    for number, turn in enumerate(seen.order.turns, 1):
+        yield f"{number:4}. {_group(turn)}: {those(turn.hosts) or 'nobody'}"
+        if turn.before:
+            yield f"      with a group before it: {those(turn.before)}"
+        if turn.fault:
+            yield f"      fails: {turn.fault}"
+    if seen.order.others:
+        yield f"{bullet}in no group, so they keep what they have: {those(seen.order.others)}"
+
+
+def _group(turn: Turn) -> str:
+    group = turn.group
+    facts = ["critical"] if group.critical else []
+    facts += ["manual"] if group.pace.manual else []
+    facts += [f"after {', '.join(group.depends_on)}"] if group.depends_on else []
+    return f"{group.name} ({', '.join(facts)})" if facts else group.name
 
 
 def _title(seen: Forecast) -> str:

@@ -8,11 +8,13 @@ import click
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.files import names_file, read_files
+from zkdeployment.cli.files import is_whole_tree, names_file, read_files
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree
+from zkdeployment.rollout.changes import StrategyChange
+from zkdeployment.rollout.documents import document_files, read_strategies
 from zkdeployment.tree.diff import describe, diff
 from zkdeployment.tree.edits import linking, removal
 from zkdeployment.tree.format import format_tree
@@ -190,7 +192,8 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
 
     Without FILEs and REV it is held against the published revision, as the configured repository has it: what
     differs then was changed by hand. Ephemeral nodes do not count, nor do top-level nodes that are in no file. The
-    exit code is 0 when nothing would have to change, 4 when something would.
+    strategy of rollouts is compared, too. The exit code is 0 when nothing would have to change, 4 when something
+    would.
 
     \b
     Example:
@@ -208,16 +211,22 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
         else:
             _, found = configured_revision(config, _published(operations) if revision is None else revision)
         live, change = _compare(operations, _checked(found))
+        strategy = _compare_strategy(operations, found, whole=not files or is_whole_tree(files))
     if output == "table":
-        for line in describe(change, live.tree):
+        for line in (*describe(change, live.tree), *strategy.describe()):
             click.echo(line)
     else:
         emit(
-            {"create": change.create, "update": change.update, "delete": sorted(change.delete)},
+            {
+                "create": change.create,
+                "update": change.update,
+                "delete": sorted(change.delete),
+                "strategy": strategy.to_json() if strategy else None,
+            },
             output,
             schema="tree-diff",
         )
-    if change:
+    if change or strategy:
         raise click.exceptions.Exit(_DIFFERENT)
 
 
@@ -234,6 +243,14 @@ def _make(
         click.echo(line)
     if not dry_run:
         operations.import_tree(change, roles=roles, versions=live.versions)
+
+
+def _compare_strategy(operations: Operations, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
+    """Hold the published strategy against that of the files; without one in a part of a tree it may stay."""
+    documents = read_strategies(document_files(files))
+    _refuse(documents.problems)
+    published = operations.strategy()
+    return StrategyChange(published, documents.strategy() if whole or documents.files else published)
 
 
 def _parsed(files: Iterable[str]) -> Tree:

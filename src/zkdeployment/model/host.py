@@ -120,6 +120,11 @@ class Host:
         )
 
 
+def is_host_name(target: str) -> bool:
+    """Whether a target that is nobody's we know is a host's: its name has a dot in it, as no role's has."""
+    return "." in target and not target.startswith("/")
+
+
 def _pair(value: object) -> tuple[int, int] | None:
     match value:
         case [int(done), int(total)]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError, LinkError, TreeError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.plan import Deploy, Plan
+from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.targets import wanted_for
 from zkdeployment.planning.wording import action, describe, sentence
+from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.tree.diff import apply, same
 from zkdeployment.tree.links import resolved_properties
 
@@ -69,13 +71,22 @@ class HostForecast:
 class Forecast:
     """What a tree would change, and what hosts would do; ``revision`` is ``None`` for files of no revision.
 
-    ``partial``: only hosts that were asked for are in it.
+    ``partial``: only hosts that were asked for are in it. ``strategy`` is what changes in how hosts take it up,
+    ``order`` when they do, if not as they come.
     """
 
     revision: Revision | None
     change: TreeChange
     hosts: tuple[HostForecast, ...]
     partial: bool = False
+    strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
+    order: Order | None = None
+
+    def by(self, strategy: StrategyChange, order: Order | None) -> Forecast:
+        """Return it with what a strategy makes of it."""
+        hosts = {host.identity.id for host in self.hosts}
+        shown = order if order is None or not self.partial else order.only(hosts)
+        return replace(self, strategy=strategy, order=shown)
 
     def those(self, outlook: Outlook) -> tuple[HostForecast, ...]:
         """Return the hosts of one outlook."""
@@ -84,7 +95,7 @@ class Forecast:
     @property
     def changes(self) -> bool:
         """Whether anything changes, or may: with the tree a host of which nothing is known."""
-        tree = bool(self.change) and (not self.partial or bool(self.those(Outlook.UNKNOWN)))
+        tree = bool(self.change or self.strategy) and (not self.partial or bool(self.those(Outlook.UNKNOWN)))
         return tree or bool(self.those(Outlook.CHANGES) or self.those(Outlook.FAILS))
 
     @property
@@ -95,7 +106,8 @@ class Forecast:
         tree = ", ".join(f"{len(some)} {what}" for some, what in nodes if some)
         counts = [(len(self.those(outlook)), words) for outlook, words in _COUNTED.items()]
         hosts = ", ".join(f"{number} {words}" for number, words in counts if number)
-        return f"hosts: {hosts or 'none'}; nodes of the tree: {tree or 'no change'}"
+        strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
+        return f"hosts: {hosts or 'none'}; nodes of the tree: {tree or 'no change'}{strategy}"
 
     def groups(self, outlook: Outlook) -> list[tuple[HostForecast, ...]]:
         """Return the hosts of an outlook that do the same together, the largest group first."""
@@ -116,6 +128,8 @@ class Forecast:
                 "delete": [*sorted(self.change.delete)],
             },
             "hosts": [host.to_json() for host in self.hosts],
+            "strategy": self.strategy.to_json() if self.strategy else None,
+            "order": None if self.order is None else self.order.to_json(),
         }
 
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import DOCUMENT_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets import compile_targets, recompile_targets
-from zkdeployment.rollout.documents import Documents, read_strategies
-from zkdeployment.rollout.schema import mentions_documents
+from zkdeployment.rollout.documents import Documents, document_files, read_strategies
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
 
@@ -50,7 +48,7 @@ class Review:
 def fingerprint(files: Sequence[SourceFile]) -> str:
     """Return a text that tells these files, by the rules of this program, from all others."""
     digest = hashlib.sha256(f"{RULES}\n".encode())
-    for file in (*tree_files(files), *_document_files(files)):
+    for file in (*tree_files(files), *document_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
         digest.update(file.content)
     return digest.hexdigest()
@@ -66,7 +64,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     if last is not None and last.fingerprint == found:
         return last
     linted = lint(files, None if last is None else last.linted)
-    documents = read_strategies(_document_files(files), None if last is None else last.documents)
+    documents = read_strategies(document_files(files), None if last is None else last.documents)
     targets, conflicts = _compile(linted, last)
     damaged = _paths(linted, Severity.ERROR)
     near = damaged.union(*(_above(path) for path in damaged))
@@ -82,12 +80,6 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
     return Review(found, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
-
-
-def _document_files(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Return the YAML files that are about rollouts; what is in others does not matter."""
-    found = [file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)]
-    return sorted(found, key=lambda file: file.name)
 
 
 def _compile(linted: Linted, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:

@@ -16,6 +16,7 @@ from zkdeployment.rollout.schema import (
     Fault,
     form_faults,
     group_faults,
+    mentions_documents,
     one_of,
 )
 from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_documents
@@ -71,6 +72,12 @@ def read_strategies(files: Iterable[SourceFile], known: Documents | None = None)
             line = error.object.count(b"\n", 0, error.start) + 1
             collection.problems.append(Problem(words, file.name, line, 1))
     return collection.documents(documents)
+
+
+def document_files(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Return the YAML files that are about rollouts, sorted by name; what is in others does not matter."""
+    found = [file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)]
+    return sorted(found, key=lambda file: file.name)
 
 
 class _Collection:

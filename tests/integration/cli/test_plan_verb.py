@@ -189,3 +189,70 @@ def test_live_nodes_of_others_and_layers_count_as_they_do_for_a_publication(run,
 
 def test_a_path_and_a_revision_at_once_are_refused(run, tmp_path):
     assert run(str(tmp_path), "--revision", "main")[0] == 2
+
+
+STRATEGY = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata:
+  name: deployment-strategy
+data:
+  groups:
+    - name: rest
+      critical: false
+      depends_on: [canary]
+      selectors:
+        - rack_names: [r1]
+    - name: canary
+      critical: true
+      manual: true
+      depends_on: []
+      selectors:
+        - node_tags: [early]
+"""
+
+
+def test_the_order_of_a_strategys_groups_is_shown_with_their_hosts(run, publishing, tmp_path):
+    publishing.register("h1", None, rack="r1", tags=["early"])
+    publishing.register("h2", None, "app2.example.com", rack="r1")
+    publishing.register("h9", None)
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a.zk").write_text("/mine\n")
+    (tmp_path / "tree" / "strategy.yaml").write_text(STRATEGY)
+    said = [
+        "the order, by deployment-strategy:",
+        "   1. canary (critical, manual): h1 (h1)",
+        "   2. rest (after canary): app2.example.com (h2)",
+        "      with a group before it: h1 (h1)",
+    ]
+    others = "in no group, so they keep what they have: h9 (h9)"
+    code, out, _ = run(str(tmp_path / "tree"))
+    assert code == 4
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert lines[0].endswith("nodes of the tree: 1 added; strategy: added")
+    assert lines[-6:] == ["", *said, others]
+    assert lines[-10:-6] == ["", "add strategy deployment-strategy", "add group rest", "add group canary"]
+    assert run(str(tmp_path / "tree"), "--short")[1].splitlines()[-5:] == [
+        f"- {said[0]}",
+        *said[1:],
+        f"- {others}",
+    ]
+    order = json.loads(run(str(tmp_path / "tree"), "-o", "json")[1])["order"]
+    assert [(group["name"], group["hosts"], group["before"]) for group in order["groups"]] == [
+        ("canary", ["h1"], []),
+        ("rest", ["h2"], ["h1"]),
+    ]
+    assert order["others"] == ["h9"]
+
+
+def test_files_without_a_strategy_are_taken_up_by_the_published_one(run, publishing, tmp_path):
+    publishing.push("/mine\n", strategy_yaml=STRATEGY)
+    publishing.sync()
+    (tmp_path / "a.zk").write_text("/mine\n")
+    code, out, _ = run(str(tmp_path / "a.zk"))
+    assert code == 0
+    assert "   1. canary (critical, manual): nobody" in out
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a.zk").write_text("/mine\n")
+    code, out, _ = run(str(tmp_path / "tree"))
+    assert code == 4
+    assert "delete strategy deployment-strategy" in out

@@ -7,7 +7,10 @@ import json
 import pytest
 
 from support.repository import Repository
+from support.strategies import EXAMPLE_FILE
+from zkdeployment.adapters.zookeeper.strategies import encode_strategy
 from zkdeployment.cli.main import main
+from zkdeployment.model.strategy import ALL_HOSTS
 
 WEB = """\
 /shop
@@ -212,7 +215,28 @@ def test_differences_are_said_and_counted_in_the_exit_code(run, files):
         "create": {"/databases/other": {}},
         "update": {},
         "delete": ["/databases/main"],
+        "strategy": None,
     }
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_strategy_that_differs_is_said_where_the_tree_is_compared_whole(run, files, client):
+    client.create("/zkdeployment/strategy", encode_strategy(ALL_HOSTS), makepath=True)
+    assert run("diff", files / "web.zk")[:2] == (0, "")
+    assert run("diff", files)[:2] == (4, "delete strategy all-hosts\ndelete group all-hosts\n")
+    strategy = files / "strategy.yaml"
+    strategy.write_text("schema: shipyard/DeploymentConfiguration/v1\ndata: {}\n")
+    assert run("diff", files)[:2] == (0, "")
+    strategy.write_bytes(EXAMPLE_FILE.read_bytes())
+    code, out, _ = run("diff", files / "web.zk", strategy, "-o", "json")
+    assert code == 4
+    change = json.loads(out)["strategy"]
+    assert (change["before"], change["after"]) == ("all-hosts", "deployment-strategy")
+    assert change["groups"]["deleted"] == ["all-hosts"]
+    strategy.write_text("schema: shipyard/DeploymentStrategy/v1\n")
+    code, _, err = run("diff", files)
+    assert code == 1
+    assert f"{strategy}:1:1: " in err
 
 
 @pytest.mark.usefixtures("imported")
@@ -303,6 +327,7 @@ def test_the_published_revision_is_compared_when_nothing_else_is_asked_for(run, 
         "create": {},
         "update": {"/databases/main": {"size": 7}},
         "delete": ["/databases/stray"],
+        "strategy": None,
     }
 
 

@@ -8,9 +8,12 @@ from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.model.plan import ChangePackages, Deploy
+from zkdeployment.model.strategy import ALL_HOSTS
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.forecast import Outlook, forecast
+from zkdeployment.planning.order import order
 from zkdeployment.planning.targets import compile_targets
+from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.tree.diff import diff
 
 NODES = {
@@ -195,4 +198,22 @@ def test_a_forecast_as_json():
                 ],
             }
         ],
+        "strategy": None,
+        "order": None,
     }
+
+
+def test_a_change_of_the_strategy_is_one_for_the_fleet_and_not_for_one_host():
+    change = StrategyChange(None, ALL_HOSTS)
+    seen = look(NODES, revision="r2").by(change, None)
+    assert seen.changes
+    assert seen.summary.endswith("; nodes of the tree: no change; strategy: added")
+    assert seen.to_json()["strategy"]["after"] == "all-hosts"
+    assert not look(NODES, revision="r2", asked=["h1"]).by(change, None).changes
+
+
+def test_the_order_is_shown_of_the_hosts_that_were_asked_for():
+    hosts = [host(1), host(2)]
+    turns = order(ALL_HOSTS, hosts, [], {})
+    (turn,) = look(NODES, hosts, asked=["h2"]).by(StrategyChange(), turns).to_json()["order"]["groups"]
+    assert turn["hosts"] == ["h2"]

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
-from zkdeployment.model.host import Host
+from zkdeployment.model.host import Host, is_host_name
 from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
@@ -47,14 +47,11 @@ class Census:
         }
 
     def absent(self, registered: Collection[Host]) -> dict[str, Facts]:
-        """Return the hosts that are known but not registered, and the names of hosts that targets alone know.
-
-        A target may also be a role that no host has: only a name with a dot in it is a host's.
-        """
+        """Return the hosts that are known but not registered, and the names of hosts that targets alone know."""
         ids = {host.identity.id for host in registered}
         away = read_inventories(self._session, known_ids(self._session) - ids)
         identities = [one.identity for one in registered] + [one.identity for one in away]
         known = {name for identity in identities for name in identity.target_names}
         targets = map(unquote, self._session.children(paths.TARGETS) or ())
-        nobody = {name for name in targets if "." in name and not name.startswith("/") and name not in known}
+        nobody = {name for name in targets if is_host_name(name) and name not in known}
         return {one.identity.id: one.facts for one in away} | dict.fromkeys(sorted(nobody), Facts())

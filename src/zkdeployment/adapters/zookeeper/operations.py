@@ -15,6 +15,7 @@ from zkdeployment.adapters.zookeeper.publishing import import_transactions, publ
 from zkdeployment.adapters.zookeeper.requests import request_from_properties
 from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
+from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.stop import Stop
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.tree.links import Lookup
 
@@ -96,6 +98,10 @@ class Operations:
         host_id = host if host in known or len(named) != 1 else named[0]
         forget_host(self._session, host_id)
         return known[host_id]
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
+        return read_strategy(self._session)
 
     def live_tree(self) -> LiveTree:
         """Read the whole live tree."""

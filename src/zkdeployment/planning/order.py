@@ -1,0 +1,97 @@
+"""In what order hosts would take up a tree by its strategy, if none of them failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.host import is_host_name
+from zkdeployment.model.strategy import Facts
+from zkdeployment.rollout.engine import Phase, Verdict
+from zkdeployment.rollout.simulation import Faults, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.strategy import Group, Strategy
+    from zkdeployment.model.tree import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One group: the ids of the ``hosts`` that go with it, and of those that go with one ``before``.
+
+    ``fault`` says why it fails although no host does.
+    """
+
+    group: Group
+    hosts: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    fault: str = ""
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it."""
+        return {
+            "name": self.group.name,
+            "critical": self.group.critical,
+            "depends_on": [*self.group.depends_on],
+            "manual": self.group.pace.manual,
+            "hosts": [*self.hosts],
+            "before": [*self.before],
+            "fault": self.fault or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The groups in the order in which they go, those that never begin last, and the hosts that are in none."""
+
+    strategy: str
+    turns: tuple[Turn, ...]
+    others: tuple[str, ...] = ()
+
+    def only(self, hosts: Collection[str]) -> Order:
+        """Return what it says of these hosts."""
+        turns = (
+            replace(turn, hosts=_those(turn.hosts, hosts), before=_those(turn.before, hosts))
+            for turn in self.turns
+        )
+        return replace(self, turns=tuple(turns), others=_those(self.others, hosts))
+
+    def to_json(self) -> dict[str, Value]:
+        """Return it as ``-o json`` prints it."""
+        return {
+            "strategy": self.strategy,
+            "groups": [turn.to_json() for turn in self.turns],
+            "others": [*self.others],
+        }
+
+
+def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost], targets: Targets) -> Order:
+    """Work it out for the ``hosts`` that are registered, those that are ``known``, and those that targets name."""
+    facts = _facts(hosts, known, targets)
+    rollout = simulate(strategy, facts, Faults())
+    begun = [strategy.group(name) for name in rollout.order]
+    turns = []
+    for group in (*begun, *(group for group in strategy.groups if group not in begun)):
+        course, members = rollout.courses[group.name], rollout.members[group.name]
+        sent = course.sent.get(Phase.PREPARE, ())
+        before = tuple(sorted(members.difference(sent))) if group in begun else ()
+        fault = course.reason if course.verdict is Verdict.FAILED else ""
+        turns.append(Turn(group, sent if group in begun else tuple(sorted(members)), before, fault))
+    grouped = frozenset[str]().union(*rollout.members.values())
+    return Order(strategy.name, tuple(turns), tuple(sorted(facts.keys() - grouped)))
+
+
+def _facts(hosts: Iterable[Host], known: Iterable[KnownHost], targets: Targets) -> Mapping[str, Facts]:
+    found = {one.identity.id: one for one in known} | {host.identity.id: host for host in hosts}
+    names = {name for one in found.values() for name in one.identity.target_names}
+    strangers = {name: Facts() for name in targets if name not in names and is_host_name(name)}
+    return strangers | {host_id: one.facts for host_id, one in found.items()}
+
+
+def _those(hosts: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
+    return tuple(host for host in hosts if host in wanted)

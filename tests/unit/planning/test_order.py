@@ -1,0 +1,70 @@
+"""The order in which a strategy lets hosts take up a tree."""
+
+from support.strategies import group, strategy
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.strategy import Group, Pace, Selector
+from zkdeployment.planning.order import order
+
+HOSTS = [Host(Identity(name, f"{name}.example.com"), rack="r1") for name in "ab"]
+KNOWN = [
+    KnownHost(Identity("b", "b.example.com"), rack="old"),
+    KnownHost(Identity("c", "c.example.com"), rack="r2"),
+]
+TARGETS = dict.fromkeys(["a", "b.example.com", "web", "/roles/web", "d.example.com"], ())
+
+
+def of_rack(name, rack, *parents):
+    return Group(name, critical=False, depends_on=parents, selectors=(Selector(racks=frozenset({rack})),))
+
+
+def look(*groups):
+    return order(strategy(*groups), HOSTS, KNOWN, TARGETS)
+
+
+def turns(found):
+    return [(turn.group.name, turn.hosts, turn.before, turn.fault) for turn in found.turns]
+
+
+def test_parents_go_first_and_a_host_goes_with_its_first_group():
+    found = look(group("all", "canary"), group("canary", hosts="b"))
+    assert turns(found) == [("canary", ("b",), (), ""), ("all", ("a", "c", "d.example.com"), ("b",), "")]
+    assert found.others == ()
+
+
+def test_registered_hosts_are_selected_by_their_nodes_absent_ones_by_what_they_last_told():
+    found = look(of_rack("one", "r1"), of_rack("two", "r2"), of_rack("old", "old"))
+    assert turns(found) == [("one", ("a", "b"), (), ""), ("two", ("c",), (), ""), ("old", (), (), "")]
+    assert found.others == ("d.example.com",)
+
+
+def test_a_group_that_cannot_meet_its_criteria_keeps_others_from_going():
+    found = look(group("few", hosts="a", minimum_successful=2), group("rest", "few", hosts="bc"))
+    assert [(name, hosts) for name, hosts, _, _ in turns(found)] == [("few", ("a",)), ("rest", ("b", "c"))]
+    few, rest = found.turns
+    assert few.fault == "prepare: 1 of 1 hosts successful, expected at least 2"
+    assert "few" in rest.fault
+
+
+def test_it_may_be_shown_of_some_hosts_alone():
+    found = look(group("canary", hosts="b"), group("all", "canary")).only({"b", "c"})
+    assert turns(found) == [("canary", ("b",), (), ""), ("all", ("c",), ("b",), "")]
+
+
+def test_it_has_a_form_for_programs():
+    manual = Group("m", critical=True, selectors=(Selector(names=frozenset("a")),), pace=Pace(manual=True))
+    assert look(manual).to_json() == {
+        "strategy": "deployment-strategy",
+        "groups": [
+            {
+                "name": "m",
+                "critical": True,
+                "depends_on": [],
+                "manual": True,
+                "hosts": ["a"],
+                "before": [],
+                "fault": None,
+            }
+        ],
+        "others": ["b", "c", "d.example.com"],
+    }
