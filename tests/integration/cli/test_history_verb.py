@@ -9,8 +9,6 @@ import sys
 import pytest
 import yaml
 
-from support.agents import Fleet
-from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
@@ -18,16 +16,6 @@ from zkdeployment.cli.acting import act
 from zkdeployment.model.history import Forced
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
-
-
-@pytest.fixture
-def fleet(tmp_path, zookeeper, client):
-    return Fleet(tmp_path, zookeeper, client)
-
-
-@pytest.fixture
-def publishing(tmp_path, zookeeper, client):
-    return Publishing(tmp_path, zookeeper, client)
 
 
 @pytest.fixture

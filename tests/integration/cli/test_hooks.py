@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.publishing import Publishing
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
@@ -19,7 +18,8 @@ from support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kazoo.client import KazooClient
+    from support.publishing import Publishing
+
 
 SAMPLES = Path(__file__).parents[3] / "etc" / "git"
 GOOD = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
@@ -159,10 +159,6 @@ class TestPreCommit:
 
 
 class TestPostReceive:
-    @pytest.fixture
-    def publishing(self, tmp_path: Path, zookeeper: str, client: KazooClient) -> Publishing:
-        return Publishing(tmp_path, zookeeper, client)
-
     @pytest.fixture
     def server(self, publishing: Publishing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
         config = tmp_path / "x.cfg"

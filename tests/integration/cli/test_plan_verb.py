@@ -9,8 +9,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from support.agents import Fleet
-from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.daemons import supervision
 from zkdeployment.planning.planner import plan
@@ -43,16 +41,6 @@ AFTER = (
 """
 )
 KEPT = TREE.format(foo="2.0", n=2, bar="1.0", controller="ctl")
-
-
-@pytest.fixture
-def fleet(tmp_path, zookeeper, client):
-    return Fleet(tmp_path, zookeeper, client)
-
-
-@pytest.fixture
-def publishing(tmp_path, zookeeper, client):
-    return Publishing(tmp_path, zookeeper, client)
 
 
 @pytest.fixture

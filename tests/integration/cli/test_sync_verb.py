@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.publishing import Publishing
 from support.subversion import Subversion
 from support.waiting import wait_until
 from zkdeployment.adapters.sole import sole_process
@@ -21,14 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kazoo.client import KazooClient
+    from support.publishing import Publishing
+
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
-
-
-@pytest.fixture
-def publishing(tmp_path: Path, zookeeper: str, client: KazooClient) -> Publishing:
-    return Publishing(tmp_path, zookeeper, client)
 
 
 @pytest.fixture

@@ -229,11 +229,17 @@ def test_an_agent_that_slept_away_its_session_takes_no_step_under_its_lost_lock(
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
-def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_back(fleet, proxy: Proxy):
+def deploying(fleet: Fleet, proxy: Proxy) -> AgentHost:
+    """Return a host that reaches ZooKeeper through a proxy, not started, with two instances to deploy."""
     host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
     put_script(host.root, "foo")
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
+    return host
+
+
+def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_back(fleet, proxy: Proxy):
+    host = deploying(fleet, proxy)
     block = host.block()
     with host.process():
         wait_until(fleet.calls, "the first script")
@@ -248,10 +254,7 @@ def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_bac
 
 
 def test_a_failure_without_zookeeper_is_reported_when_it_is_back_and_nothing_starts_before(fleet, proxy: Proxy):
-    host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
-    fleet.set_version("r1")
+    host = deploying(fleet, proxy)
     host.fail("/who/myfoo 0")
     block = host.block()
     with host.process():
