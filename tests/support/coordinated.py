@@ -137,14 +137,21 @@ class CoordinatedFleet:
 
     @contextmanager
     def coordinator(
-        self, name: str = "one", reach: Callable[[str], None] = lambda _: None, *, live: bool = False
+        self,
+        name: str = "one",
+        reach: Callable[[str], None] = lambda _: None,
+        *,
+        live: bool = False,
+        connect: Callable[[], None] | None = None,
     ) -> Iterator[CoordinatorAtHand]:
         """Give a coordinator with a session of its own; its time stands still unless it is ``live``."""
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
             store = ZooKeeperRollouts(session, control.wake, identity=name, reach=reach)
-            coordinator = Coordinator(store, clock, control, connect=session.open, notifier=Notifier({}))
+            coordinator = Coordinator(
+                store, clock, control, connect=connect or session.open, notifier=Notifier({})
+            )
             yield CoordinatorAtHand(coordinator, store, control)
 
     def run(self, coordinator: Coordinator, turns: int = 60) -> Running:

@@ -41,8 +41,13 @@ _QUEUE = 2.0
 _SELDOM = 15.0
 _OFTEN = 0.2
 
-#: Seconds until what failed is tried again.
-_AGAIN = 2.0
+#: Which event each error is, the first that fits, how loudly it is said, and in how many seconds to look again.
+_EVENTS: tuple[tuple[type[ZkdeploymentError], str, str, float], ...] = (
+    (LockLostError, "warning", "lead-lost", 0.0),
+    (ConflictError, "info", "somebody-was-faster", 0.0),
+    (UnreachableError, "warning", "zookeeper-unreachable", 2.0),
+    (ZkdeploymentError, "error", "coordination-failed", 2.0),
+)
 
 
 class Coordinator:
@@ -151,22 +156,16 @@ class Coordinator:
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
 
     def _complain(self, error: ZkdeploymentError) -> float:
-        """Say what is wrong: once, not every time that it is found again."""
+        """Say what is wrong: once, not every time that it is found again; return when to look again."""
         words = str(error)
         self._notifier.status(words.partition("\n")[0])
-        if isinstance(error, ConflictError):
-            return 0.0
         if isinstance(error, LockLostError):
             self._leads = False
-            get_logger().warning("lead-lost", reason=words)
-            return 0.0
+        _, level, event, pause = next(found for found in _EVENTS if isinstance(error, found[0]))
         if words != self._said:
-            self._said = words
-            if isinstance(error, UnreachableError):
-                get_logger().warning("zookeeper-unreachable", reason=words)
-            else:
-                get_logger().error("coordination-failed", reason=words)
-        return _AGAIN
+            getattr(get_logger(), level)(event, reason=words)
+        self._said = words
+        return pause
 
 
 def _stop(running: Running) -> Stop:

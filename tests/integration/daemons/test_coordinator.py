@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.coordinated import CoordinatedFleet
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
@@ -15,7 +16,7 @@ from zkdeployment.adapters.zookeeper.rollouts import encode_running, read_leader
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
-from zkdeployment.errors import LockLostError
+from zkdeployment.errors import LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
@@ -388,6 +389,66 @@ class TestLead:
             assert not thread.is_alive()
             assert read_leader(fleet.session) is None
             assert fleet.running.rollout.result is Result.SUCCESS
+
+
+class TestWhatItSays:
+    def test_the_log_tells_the_course_and_the_final_report(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.failing = {("deploy", "a")}
+        fleet.publish("r1", strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b")))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            fleet.run(one.coordinator)
+        assert [one["event"] for one in logs] == [
+            "lead-taken",
+            "rollout-begun",
+            "phase-begun",
+            "phase-judged",
+            "phase-begun",
+            "host-failed",
+            "phase-judged",
+            "group-judged",
+            "group-judged",
+            "rollout-ended",
+        ]
+        assert {one["rollout"] for one in logs[1:]} == {"1-1"}
+        judged = [(one["group"], one["reason"]) for one in logs if one["event"] == "group-judged"]
+        assert judged == [
+            ("x", "deploy: 0 of 1 hosts successful (0 %), expected at least 100 %"),
+            ("y", "not attempted: x failed"),
+        ]
+        assert logs[-1]["result"] == "success with failures"
+        assert logs[-1]["report"].startswith("rollout 1-1 of r1: success with failures; group x failed")
+
+    def test_what_is_in_its_way_is_said_once(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        data = fleet.session.get(paths.STRATEGY).data
+        fleet.session.commit(Set(paths.STRATEGY, b"{}"))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            assert [one.turn(), one.turn(), one.turn()] == [2, 2, 2]
+            (said,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
+            assert "'zkdeployment sync --force' writes it anew" in said["reason"]
+            fleet.session.commit(Set(paths.STRATEGY, b""))
+            assert [one.turn(), one.turn()] == [0, 0]
+            assert [entry["event"] for entry in logs].count("somebody-was-faster") == 1
+            fleet.session.commit(Set(paths.STRATEGY, data))
+            assert fleet.run(one.coordinator).rollout.result is Result.SUCCESS
+
+    def test_without_zookeeper_it_tries_again_and_ends_when_its_client_cannot_be_mended(self, fleet):
+        trouble = [
+            UnreachableError("nobody answers"),
+            UnreachableError("nobody answers"),
+            RestartError("start again"),
+        ]
+
+        def connect():
+            raise trouble.pop(0)
+
+        with fleet.coordinator(connect=connect) as one, capture_logs() as logs:
+            assert [one.turn(), one.turn()] == [2, 2]
+            with pytest.raises(RestartError):
+                one.turn()
+        assert [entry["event"] for entry in logs] == ["zookeeper-unreachable"]
 
 
 def test_the_state_is_written_once_for_many_reports(fleet):
