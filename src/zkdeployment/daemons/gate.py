@@ -57,7 +57,7 @@ class Gate:
         return self._phase is Phase.DEPLOY
 
     def failure(self) -> str | None:
-        """Look what this host, or its agent before this one, failed with in the rollout; be woken by the next."""
+        """Look why the rollout goes on without this host, if it does; be woken by another rollout."""
         self._look(self._control.wake)
         return self._permission.failure
 
@@ -65,28 +65,25 @@ class Gate:
         """Report the phase before, if any, and wait to be let into this one.
 
         Whatever ``check`` raises ends that; it is called after each pause. Raises ``ConflictError`` if the rollout
-        is over before the host was let in.
+        is over, or goes on without this host.
         """
         begun = self._doors.clock.monotonic()
         if self._phase is not None:
             self._report(self._phase)
         self._look(self._control.wake)
-        rollout, waited = self._permission.rollout, False
         while not self._permission.lets(phase):
-            self._show(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
-            reach(f"before:{phase.value}-phase")
-            self._presence.rest(LOOK * random.uniform(0.8, 1.2))  # noqa: S311  not a secret
+            if self._permission.failure is not None:
+                raise ConflictError(self._permission.failure)
+            self._pause(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
             check()
+            rollout = self._permission.rollout
             self._look(self._control.wake)
             if rollout not in {None, self._permission.rollout}:
                 raise ConflictError(f"rollout {rollout} is over")
-            rollout = self._permission.rollout
-            waited = True
-        if waited:
-            self._presence.go_on()
+        self._presence.go_on()
         self._phase = phase
         self.waited += self._doors.clock.monotonic() - begun
-        get_logger().info("phase-begins", phase=phase.value, rollout=rollout)
+        get_logger().info("phase-begins", phase=phase.value, rollout=self.rollout)
 
     def check(self) -> None:
         """Raise ``ConflictError`` unless the host may go on with the phase that it was let into."""
@@ -114,10 +111,13 @@ class Gate:
             self._presence.report(self.rollout, phase)
             reach(f"after:report-{phase.value}")
 
-    def _show(self, waiting: str, steps: int) -> None:
+    def _pause(self, waiting: str, steps: int) -> None:
+        """Show what the host waits for, until something happens."""
         if waiting != self._presence.host.step:
             get_logger().info("waiting-for-rollout", step=waiting)
         with contextlib.suppress(HostFilesError):  # the next step meets the same trouble, and tells
             self._presence.show(self._revision, waiting, 0, steps)
         self._presence.refresh()
         self._presence.tell()
+        reach("at:gate")
+        self._presence.rest(LOOK * random.uniform(0.8, 1.2))  # noqa: S311  not a secret

@@ -76,18 +76,21 @@ class Permission:
 
     @property
     def failure(self) -> str | None:
-        """What the host failed with in this rollout, if it did."""
-        return next((one.error for one in self.reports.values() if one.error is not None), None)
+        """What the host failed with in this rollout, or why that goes on without it; ``None`` if it may go on."""
+        error = next((one.error for one in self.reports.values() if one.error is not None), None)
+        if error is None and self.grant is not None and self.grant.phase is None:
+            return f"rollout {self.rollout} goes on without this host: {self.grant.reason}"
+        return error
 
     @property
     def obstacle(self) -> str:
         """Why the host may do no more than it may."""
         if self.rollout is None:
             return "no rollout of this publication has begun"
-        if self.grant is None:
+        if self.failure is not None:
+            return self.failure
+        if self.grant is None or self.grant.phase is None:
             return f"it is not its turn yet in rollout {self.rollout}"
-        if self.grant.phase is None:
-            return f"rollout {self.rollout} goes on without it: {self.grant.reason}"
         return f"rollout {self.rollout} has let it {self.grant.phase.value}, with group {self.grant.group}"
 
 

@@ -147,9 +147,10 @@ def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, h
         wait_until(fleet.calls, "the first script", timeout=60)
         rollout.withdraw("1 of 2 hosts did not end within 60 s")
         block.unlink()
-        wait_for(host, "waits to prepare: rollout 1-1 goes on without it: 1 of 2 hosts did not end")
+        why = "rollout 1-1 goes on without this host: 1 of 2 hosts did not end within 60 s"
+        wait_until(lambda: host.node.get("error") == why and host.status == "error", "it stands aside", timeout=60)
         assert rollout.reports() == {"prepare:h1": None}
-        assert "error" not in host.node
+        assert fleet.version == "r1"
         rollout.begin(attempt=2)
         let_through(rollout, host)
     assert fleet.calls() == FOO_0 + FOO_0 + FOO_1
@@ -284,11 +285,11 @@ def running(host: AgentHost, *options: str, failpoints: str = "") -> Iterator[Po
 @pytest.mark.parametrize(
     "point",
     [
-        "before:prepare-phase",
+        "at:gate",
         "before:plan",
         "before:report-prepare",
         "after:report-prepare",
-        "before:deploy-phase",
+        "at:gate@2",
         "before:deploy@2",
         "before:record",
         "after:record",
@@ -340,3 +341,14 @@ def test_an_agent_that_runs_once_waits_for_its_turn_and_then_is_done(host, rollo
         assert agent.wait(60) == 0
     assert rollout.reports() == GOOD
     assert json.loads((host.run / "host_version").read_text()) == "r1"
+
+
+def test_an_agent_that_runs_once_where_its_host_has_failed_fails_at_once(fleet, host, rollout):
+    host.fail("/who/myfoo 0")
+    rollout.grant("deploy")
+    for _ in range(2):
+        with running(host, "-1") as agent:
+            assert agent.wait(60) == 1
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
+    assert "exit status 3" in rollout.reports()["deploy:h1"]
+    assert fleet.version == "r1"
