@@ -14,12 +14,14 @@ from zkdeployment.adapters.tree_files import (
     may_hold_documents,
 )
 from zkdeployment.errors import SourceError
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES, SourceFile
 from zkdeployment.rollout.schema import mentions_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+_SUFFIXES = tuple(suffix.encode() for suffix in (*TREE_SUFFIXES, *DOCUMENT_SUFFIXES))
 
 _NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a directory"}
 
@@ -46,7 +48,7 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
     there cannot be a tree.
     """
     listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
-    found = [_entry(line) for line in listing.split(b"\0") if line]
+    found = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
     entries = [_checked(entry, revision) for entry in found if is_tree_file(entry.name)]
     documents = list(_documents(git, [entry for entry in found if entry.mode not in _NO_FILE]))
     sizes = {entry.name: entry.size for entry in entries}

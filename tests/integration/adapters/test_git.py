@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import Repository, break_objects
+from support.strategies import EXAMPLE_FILE
 from support.web import silent_server, web_server
 from zkdeployment.adapters import tree_files
 from zkdeployment.adapters.git import GitSource, revision_files
@@ -387,6 +388,17 @@ class TestFiles:
         repository.commit({os.fsdecode(b"\xff.zk"): "/b\n"})
         git = source(repository, mirror)
         assert "is not UTF-8" in refused(git.files, git.fetch())
+
+    def test_what_is_damaged_matters_where_it_is_to_be_read(self, repository: Repository):
+        repository.commit({"a.zk": "/a\n", "README.rst": "read me", "strategy.yaml": EXAMPLE_FILE.read_bytes()})
+        self.lose(repository, "README.rst")
+        assert list(contents(revision_files(repository.directory, "HEAD"))) == ["a.zk", "strategy.yaml"]
+        self.lose(repository, "strategy.yaml")
+        assert "strategy.yaml" in refused(revision_files, repository.directory, "HEAD")
+
+    def lose(self, repository: Repository, name: str) -> None:
+        blob = repository.git("rev-parse", f"HEAD:{name}")
+        (repository.directory / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
 
     def test_a_revision_without_tree_files_is_refused(self, repository: Repository, mirror: Path):
         revision = repository.commit({"README.rst": "nothing else"})
