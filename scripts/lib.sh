@@ -99,6 +99,7 @@ install_debian() {
     [ "$1" != test ] || has shellcheck || wanted+=(shellcheck)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
+    [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     if ! has_zookeeper; then
         refresh_apt
         if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
@@ -120,6 +121,7 @@ install_fedora() {
     [ "$1" != test ] || has shellcheck || wanted+=(ShellCheck)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
+    [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper

@@ -1,5 +1,6 @@
 """The RPM of zkdeployment: built, installed into a scratch root, run there, upgraded and removed."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -111,6 +112,15 @@ def test_it_is_installed_over_an_older_one_runs_and_is_removed(repository, tmp_p
     for link in ("/usr/bin/zkdeployment", "/usr/lib64/nagios/plugins/check_zkdeployment"):
         assert str(root.path(link).readlink()).startswith("/opt/zkdeployment/bin/")
     assert root.path("/usr/lib/systemd/system/zkdeployment-agent.service").exists()
+    for page, word in (
+        ("1/zkdeployment.1", "promote"),
+        ("5/zkdeployment.cfg.5", "host"),
+        ("8/check_zkdeployment.8", "OK"),
+    ):
+        assert word in gzip.decompress(root.path(f"/usr/share/man/man{page}.gz").read_bytes()).decode()
+    for file in ("bash-completion/completions/zkdeployment", "zsh/site-functions/_zkdeployment"):
+        assert "_ZKDEPLOYMENT_COMPLETE" in root.path(f"/usr/share/{file}").read_text()
+    assert "complete" in root.path("/usr/share/fish/vendor_completions.d/zkdeployment.fish").read_text()
 
     root.dnf("remove", "zkdeployment")
     assert not root.path("/opt/zkdeployment").exists()
@@ -128,6 +138,11 @@ def test_all_of_it_is_compiled_and_nothing_remembers_where_it_was_built(reposito
     places = str(HERE).encode(), b"BUILDROOT"
     files = [path for path in software.rglob("*") if path.is_file() and not path.is_symlink()]
     assert [path for path in files if any(place in path.read_bytes() for place in places)] == []
+
+
+def test_rpmlint_finds_nothing_but_what_has_a_reason(repository):
+    (package,) = repository.directory.glob("zkdeployment-0.1.0-*.rpm")
+    run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", package)
 
 
 def test_what_it_brings_is_what_the_project_needs_at_exact_versions_with_hashes():
