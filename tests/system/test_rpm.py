@@ -82,7 +82,7 @@ class Root:
 
     def dnf(self, *words):
         where = [f"--installroot={self.directory}", f"--setopt=reposdir={self._repository.definitions}"]
-        plain = ["--releasever=9", "--setopt=install_weak_deps=False", "--setopt=tsflags=nodocs", "--assumeyes"]
+        plain = ["--releasever=9", "--setopt=install_weak_deps=False", "--assumeyes"]
         return run("dnf", *where, *plain, *words, timeout=120)
 
     def path(self, name):
@@ -112,12 +112,8 @@ def test_it_is_installed_over_an_older_one_runs_and_is_removed(repository, tmp_p
     for link in ("/usr/bin/zkdeployment", "/usr/lib64/nagios/plugins/check_zkdeployment"):
         assert root.path(link).resolve().parent == root.path("/opt/zkdeployment/bin").resolve()
     assert root.path("/usr/lib/systemd/system/zkdeployment-agent.service").exists()
-    for page, word in (
-        ("1/zkdeployment.1", "promote"),
-        ("5/zkdeployment.cfg.5", "host"),
-        ("8/check_zkdeployment.8", "OK"),
-    ):
-        assert word in gzip.decompress(root.path(f"/usr/share/man/man{page}.gz").read_bytes()).decode()
+    for page in ("1/zkdeployment.1", "5/zkdeployment.cfg.5", "8/check_zkdeployment.8"):
+        assert b".SH DESCRIPTION" in gzip.decompress(root.path(f"/usr/share/man/man{page}.gz").read_bytes())
     for file in ("bash-completion/completions/zkdeployment", "zsh/site-functions/_zkdeployment"):
         assert "_ZKDEPLOYMENT_COMPLETE" in root.path(f"/usr/share/{file}").read_text()
     assert "complete" in root.path("/usr/share/fish/vendor_completions.d/zkdeployment.fish").read_text()
