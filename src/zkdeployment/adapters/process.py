@@ -150,7 +150,8 @@ def _launch(
                 start_new_session=True,
             )
     except OSError as error:
-        raise ProgramError(f"cannot run {argv[0]}: {error.strerror} ({error.filename})") from error
+        where = "" if error.filename in {None, argv[0]} else f"{error.filename}: "
+        raise ProgramError(f"cannot run {argv[0]}: {where}{error.strerror}") from error
 
 
 class Attached:

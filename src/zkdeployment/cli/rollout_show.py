@@ -155,7 +155,8 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
-    at_work = [_name(host, names) for host, word in group.hosts.items() if word == group.state.value]
+    working = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
+    at_work = [_name(host, names) for host, word in group.hosts.items() if word in working]
     return "; ".join(
         part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
     )

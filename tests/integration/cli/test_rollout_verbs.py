@@ -81,7 +81,9 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_while_it_is_under_way(
 def test_the_exit_code_says_whether_all_succeeded(run, fleet, failing, code, state):
     found = through(running(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)
     put(fleet, over(replace(found, errors=dict.fromkeys(failing, "deploy /db 0: exit status 1"))))
-    assert run("rollout", "show")[0] == code
+    drawn = run("rollout", "show")
+    assert drawn[0] == code
+    assert "at work" not in drawn[1]
     _, out, _ = run("rollout", "show", "7-1", "-o", "json")
     shown = json.loads(out)
     assert (shown["schema"], shown["state"]) == ("zkdeployment/rollout/v1", state)
