@@ -106,6 +106,7 @@ install_debian() {
     fi
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" apt_install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+    [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
 }
 
 install_fedora() {
@@ -122,6 +123,7 @@ install_fedora() {
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
+    [ "$1" != test ] || has_nagios || wanted+=(nagios)
     has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
@@ -163,4 +165,15 @@ fetch_zookeeper() {
     mvn --batch-mode --quiet --file build/zookeeper-pom/pom.xml \
         dependency:copy-dependencies -DoutputDirectory="$PWD/build/zookeeper/lib" || return
     rm -r build/zookeeper-pom
+}
+
+has_nagios() {
+    has nagios4 || has nagios || [ -x build/nagios/usr/sbin/nagios4 ]
+}
+
+# Only the program: to install the package would bring a mail server and a service.
+fetch_nagios() {
+    rm -rf build/nagios
+    mkdir -p build/nagios
+    (cd build/nagios && apt-get --quiet download nagios4-core && dpkg-deb --extract nagios4-core_*.deb .)
 }

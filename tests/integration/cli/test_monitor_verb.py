@@ -8,13 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from support.waiting import wait_until
-
-ETC = Path(__file__).resolve().parents[3] / "etc"
 
 
 @pytest.fixture
@@ -184,26 +181,6 @@ class TestCluster:
         code, line = check("--cluster", "-z", "127.0.0.1:1")
         assert code == 2
         assert "ZooKeeper cannot be reached at 127.0.0.1:1" in line
-
-
-def test_the_shipped_command_runs_as_nagios_runs_it(client):
-    register(client, "r1")
-    shipped = (ETC / "nagios" / "zkdeployment.cfg").read_text()
-    lines = dict(re.findall(r"command_name\s+(\S+)\n\s+command_line\s+(.*)", shipped))
-    assert lines.keys() == {"check_zkdeployment", "check_zkdeployment_cluster"}
-    macros = {
-        "USER1": str(Path(sys.executable).parent),
-        "ARG1": "/".join(client_address(client)),
-        "ARG2": "15",
-        "ARG3": "30",
-    }
-    command = re.sub(r"\$(\w+)\$", lambda match: macros[match[1]], lines["check_zkdeployment_cluster"])
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith("ZKDEPLOYMENT OK - Converged at r1")
-    on_host = re.search(r"command\[check_zkdeployment\]=\S+/check_zkdeployment (.*)", shipped)
-    assert on_host[1] == "/etc/zkdeployment/zkdeployment.cfg -w 200 -c 600"
-    assert "-c check_zkdeployment" in lines["check_zkdeployment"]
 
 
 def client_address(client):

@@ -1,0 +1,59 @@
+"""The shipped Nagios definitions, in a real Nagios that looks at a real ZooKeeper and at a host."""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.nagios import Nagios
+
+SHIPPED = Path(__file__).resolve().parents[3] / "etc/nagios/zkdeployment.cfg"
+PROGRAM = Path(sys.executable).parent / "check_zkdeployment"
+
+
+@pytest.fixture
+def config(tmp_path, zookeeper):
+    file = tmp_path / "zkdeployment.cfg"
+    file.write_text(
+        "[zkdeployment]\nhost-id = h1\nhost-name = h1.example.com\n"
+        f"run-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
+    )
+    return file
+
+
+@pytest.fixture
+def nagios(tmp_path, config, zookeeper):
+    """A Nagios whose services are the shipped examples, for this ZooKeeper and this host."""
+    text = SHIPPED.read_text()
+    _, examples = text.split("# Examples of their use:\n")
+    services = re.sub("^# ?", "", examples, flags=re.MULTILINE)
+    assert "!zk1:2181,zk2:2181,zk3:2181!" in services
+    on_host = re.search(r"command\[check_zkdeployment\]=.*", text)[0]
+    on_host = on_host.replace("/usr/lib64/nagios/plugins/check_zkdeployment", str(PROGRAM))
+    return Nagios(
+        tmp_path / "nagios",
+        shipped=SHIPPED,
+        services=services.replace("zk1:2181,zk2:2181,zk3:2181", zookeeper),
+        check=PROGRAM,
+        on_host=on_host.replace("/etc/zkdeployment/zkdeployment.cfg", str(config)),
+    )
+
+
+def test_nagios_runs_both_checks_and_sees_a_failure(nagios, client, tmp_path):
+    node = {"name": "h1.example.com", "version": "r1"}
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/hosts/h1", json.dumps(node).encode(), ephemeral=True)
+    (tmp_path / "status").write_text(f"{time.time()} 123 r1 done\n")
+    said = nagios.verify()
+    assert "Total Warnings: 0" in said
+    assert "Checked 2 services" in said
+    with nagios.running():
+        assert nagios.wait_for("zkdeployment", 0).startswith("ZKDEPLOYMENT OK - r1")
+        assert nagios.wait_for("zkdeployment fleet", 0).startswith("ZKDEPLOYMENT OK - Converged at r1")
+        (tmp_path / "status").write_text(f"{time.time()} 123 r1 error\n")
+        client.set("/hosts/h1", json.dumps(node | {"error": "the script of /web 0 failed"}).encode())
+        assert "the script of /web 0 failed" in nagios.wait_for("zkdeployment", 2)
+        assert "the script of /web 0 failed" in nagios.wait_for("zkdeployment fleet", 2)

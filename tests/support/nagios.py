@@ -1,0 +1,175 @@
+"""A real Nagios with all of its files in one directory; only the way to another host is a short one."""
+
+from __future__ import annotations
+
+import getpass
+import grp
+import os
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Where ``scripts/test`` unpacks it, and where packages have it.
+_PLACES = (
+    str(Path(__file__).resolve().parents[2] / "build/nagios/usr/sbin"),
+    os.environ.get("PATH", os.defpath),
+    "/usr/sbin",
+)
+
+_SECTIONS = re.compile(r"^(\w+) \{\n(.*?)^\s*\}", re.MULTILINE | re.DOTALL)
+
+#: A second is Nagios' unit of time, so that intervals of minutes pass soon.
+_NAGIOS = """\
+cfg_file={shipped}
+cfg_file={place}/objects.cfg
+resource_file={place}/resource.cfg
+log_file={place}/nagios.log
+object_cache_file={place}/objects.cache
+status_file={place}/status.dat
+status_update_interval=1
+lock_file={place}/nagios.pid
+temp_file={place}/nagios.tmp
+temp_path={place}
+check_result_path={place}/results
+command_file={place}/nagios.cmd
+query_socket={place}/nagios.qh
+nagios_user={user}
+nagios_group={group}
+interval_length=1
+service_inter_check_delay_method=n
+check_external_commands=0
+check_for_updates=0
+enable_notifications=0
+retain_state_information=0
+event_broker_options=0
+illegal_macro_output_chars=`~$&|'\\"<>
+use_syslog=0
+"""
+
+#: What the shipped definitions refer to: an hour of the day, a contact, a host; and the services.
+_OBJECTS = """\
+define timeperiod {{
+    timeperiod_name  24x7
+    alias            always
+    sunday           00:00-24:00
+    monday           00:00-24:00
+    tuesday          00:00-24:00
+    wednesday        00:00-24:00
+    thursday         00:00-24:00
+    friday           00:00-24:00
+    saturday         00:00-24:00
+}}
+define command {{
+    command_name     tell-nobody
+    command_line     /bin/true
+}}
+define contact {{
+    contact_name                   admin
+    service_notification_commands  tell-nobody
+    host_notification_commands     tell-nobody
+    service_notification_period    24x7
+    host_notification_period       24x7
+}}
+define contactgroup {{
+    contactgroup_name  admins
+    members            admin
+}}
+define hostgroup {{
+    hostgroup_name  zkdeployment-hosts
+}}
+define host {{
+    host_name           zk1
+    address             127.0.0.1
+    hostgroups          zkdeployment-hosts
+    max_check_attempts  1
+    check_period        24x7
+    contact_groups      admins
+}}
+{services}"""
+
+#: Runs what ``nrpe.cfg`` says, as NRPE would: that one takes a fixed port and is never root.
+_CHECK_NRPE = """\
+#!/bin/sh
+[ "$1 $3 $4 $5" = "-H -t 20 -c" ] || exit 3
+exec sh -c "$(sed -n "s/^command\\[$6\\]=//p" {place}/nrpe.cfg)"
+"""
+
+
+class Nagios:
+    """Nagios with the ``shipped`` definitions and ``services``; its plugins are ``check`` and a ``check_nrpe``.
+
+    ``on_host`` is the line of the host's ``nrpe.cfg``.
+    """
+
+    def __init__(self, place: Path, *, shipped: Path, services: str, check: Path, on_host: str) -> None:
+        self._place = place
+        self._configuration = place / "nagios.cfg"
+        (place / "results").mkdir(parents=True)
+        (place / "plugins").mkdir()
+        names = {"place": place, "user": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
+        self._configuration.write_text(_NAGIOS.format(shipped=shipped, **names))
+        (place / "objects.cfg").write_text(_OBJECTS.format(services=services))
+        (place / "resource.cfg").write_text(f"$USER1$={place}/plugins\n")
+        (place / "nrpe.cfg").write_text(f"{on_host}\n")
+        (place / "plugins" / check.name).symlink_to(check)
+        check_nrpe = place / "plugins/check_nrpe"
+        check_nrpe.write_text(_CHECK_NRPE.format(place=place))
+        check_nrpe.chmod(0o755)
+
+    def verify(self) -> str:
+        """Return what Nagios says of its configuration; fail the test if it does not accept it."""
+        argv = [_program(), "-v", str(self._configuration)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run it."""
+        with (self._place / "output").open("wb") as output:
+            process = subprocess.Popen([_program(), self._configuration], stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+    def wait_for(self, service: str, state: int) -> str:
+        """Return the output of a service's check, once it was made and has this state."""
+        found: dict[str, str] = {}
+
+        def has_state() -> bool:
+            found.update(self._services().get(service, {}))
+            return (found.get("has_been_checked"), found.get("current_state")) == ("1", str(state))
+
+        wait_until(has_state, f"{service} is in state {state}", timeout=60)
+        return found["plugin_output"]
+
+    def _services(self) -> dict[str, dict[str, str]]:
+        """Return what the status file says of each service."""
+        try:
+            text = (self._place / "status.dat").read_text()
+        except FileNotFoundError:
+            return {}
+        found = [
+            dict(line.strip().split("=", 1) for line in body.splitlines() if "=" in line)
+            for kind, body in _SECTIONS.findall(text)
+            if kind == "servicestatus"
+        ]
+        return {service["service_description"]: service for service in found}
+
+
+def _program() -> str:
+    for name in ("nagios4", "nagios"):
+        found = shutil.which(name, path=os.pathsep.join(_PLACES))
+        if found is not None:
+            return found
+    raise AssertionError(f"expected nagios4 or nagios in {', '.join(_PLACES)}; scripts/test installs it")
