@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import Repository
-from support.strategies import EXAMPLE_FILE
+from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.strategies import read_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,6 +198,22 @@ class TestPostReceive:
         assert taken
         assert "remote: told the syncer (syncer on" in said
         wait_until(lambda: publishing.version == second, "the second revision is published", 60)
+
+    @pytest.mark.usefixtures("syncer")
+    def test_a_strategy_is_published_with_its_tree_and_refused_with_its_place(
+        self, server: Server, publishing: Publishing
+    ):
+        strategy = EXAMPLE_FILE.read_text()
+        second = server.clone.commit({"strategy.yaml": strategy, "ci.yml": "script: !reference [a, b]\n"})
+        assert server.push("main")[0]
+        wait_until(lambda: publishing.version == second, "the strategy is published", 60)
+        with Session(publishing.zookeeper) as session:
+            assert read_strategy(session) == example()
+        server.clone.commit({"strategy.yaml": strategy.replace("- ntp-node", "- ntp-nude", 1)})
+        assert server.push("main")[0]
+        place = "strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude"
+        wait_until(lambda: place in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "refused", 60)
+        assert publishing.version == second
 
     def test_without_a_syncer_a_push_is_taken_and_that_is_said(self, server: Server, publishing: Publishing):
         server.clone.commit({"a.zk": GOOD})
