@@ -184,7 +184,14 @@ class Agent:
             self._presence.tell()
 
     def _gate(self, published: Published, revision: Revision) -> Gate:
-        return Gate(self._doors, self._presence, self._control, sequence=published.sequence, revision=revision)
+        return Gate(
+            self._doors,
+            self._presence,
+            self._control,
+            sequence=published.sequence,
+            revision=revision,
+            spread=self._spread,
+        )
 
     def _look_forward(self) -> Published:
         """Raise ``WentBackError`` if ZooKeeper forgot what was published; else remember what is, before acting."""

@@ -26,17 +26,26 @@ if TYPE_CHECKING:
 class Gate:
     """Lets a host into the phases of one publication's rollout, and tells the rollout how they went.
 
-    All it does insists until ZooKeeper answers.
+    The first thing asked of it is ``failure`` or ``confirm``. When the rollout begins, which wakes all hosts, it
+    holds back for up to ``spread`` seconds. All it does insists until ZooKeeper answers.
     """
 
     def __init__(
-        self, doors: Doors, presence: Presence, control: Control, *, sequence: int, revision: Revision
+        self,
+        doors: Doors,
+        presence: Presence,
+        control: Control,
+        *,
+        sequence: int,
+        revision: Revision,
+        spread: float,
     ) -> None:
         self._doors = doors
         self._presence = presence
         self._control = control
         self._sequence = sequence
         self._revision = revision
+        self._spread = spread
         self._permission = Permission()
         self._phase: Phase | None = None
         self.waited = 0.0
@@ -70,13 +79,15 @@ class Gate:
         begun = self._doors.clock.monotonic()
         if self._phase is not None:
             self._report(self._phase)
-        self._look(self._control.wake)
+            self._look(self._control.wake)
         while not self._permission.lets(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
             self._pause(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
-            check()
             rollout = self._permission.rollout
+            if rollout is None:
+                self._presence.rest(random.uniform(0, self._spread))  # noqa: S311  not a secret
+            check()
             self._look(self._control.wake)
             if rollout not in {None, self._permission.rollout}:
                 raise ConflictError(f"rollout {rollout} is over")

@@ -156,6 +156,31 @@ def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, h
     assert fleet.calls() == FOO_0 + FOO_0 + FOO_1
 
 
+def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_at_once(fleet, host, monkeypatch):
+    asked = []
+
+    def uniform(low, high):
+        asked.append((low, high))
+        return low
+
+    monkeypatch.setattr("zkdeployment.daemons.gate.random.uniform", uniform)
+    rollout = PlayedRollout(fleet, "r1")
+    transaction = fleet.client.transaction()
+    for number in range(1049):
+        transaction.create(f"/hosts/other{number}", b"{}")
+    transaction.commit()
+    with host.agent():
+        wait_for(host, "no rollout")
+        before = len(asked)
+        rollout.begin()
+        wait_for(host, "not its turn")
+        assert (0, 1.0) in asked[before:]
+        before = len(asked)
+        rollout.grant("prepare")
+        wait_for(host, "waits to deploy")
+    assert (0, 1.0) not in asked[before:]
+
+
 @pytest.mark.parametrize("phase", ["prepare", "deploy"])
 def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
     host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
