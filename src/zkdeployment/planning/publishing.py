@@ -59,6 +59,7 @@ def judge(
     A publication that was interrupted is finished whatever the hosts have: they wait for it. A held cluster gets
     the tip in any case, which ends the hold; one that is ``firm`` because an operator recorded the hold is left
     alone until there is a new tip. With ``prune`` there may be something to do at the published tip, too.
+    A version that was set by hand is published as soon as it is the tip; an import by hand ends no rollout.
     """
     cluster, published = standing.cluster, standing.published.revision
     if is_stopped(cluster, force=force):
@@ -69,7 +70,7 @@ def judge(
         return Verdict.PUBLISH
     if is_up_to_date(standing, tip) and not prune:
         return Verdict.UP_TO_DATE
-    if cluster.version == tip != published:
+    if cluster.version == tip != published and not standing.published.orders(cluster):
         return Verdict.PUBLISH
     return Verdict.PUBLISH if is_converged(standing) else Verdict.NOT_CONVERGED
 

@@ -76,6 +76,12 @@ def test_a_version_set_by_hand_goes_without_the_strategy():
     assert "expected version r1, but a.example.com (a) has r2;" in refusal(by_hand, "r3")
 
 
+def test_an_import_by_hand_ends_no_rollout():
+    imported = replace(ORDERED, revision=None)
+    assert judge(standing(BEGUN, published=imported), tip="r2") is Verdict.NOT_CONVERGED
+    assert judge(standing(over(through(BEGUN)), published=imported), tip="r2") is Verdict.PUBLISH
+
+
 def test_a_held_cluster_gets_the_tip_also_in_the_midst_of_a_rollout():
     assert judge(standing(BEGUN, cluster=Cluster(False)), tip="r3") is Verdict.PUBLISH
 
