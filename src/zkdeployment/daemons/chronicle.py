@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.rollouts import report, rollout_state
 from zkdeployment.log import get_logger
-from zkdeployment.rollout.engine import Verdict
+from zkdeployment.rollout.engine import Phase, Verdict
 
 if TYPE_CHECKING:
     from zkdeployment.rollout.running import Running, Stage
@@ -25,10 +25,11 @@ def tell(before: Running | None, after: Running) -> None:
         log.info("rollout-act", act=str(one.act), group=one.group)
     for host in sorted(after.errors.keys() - before.errors.keys()):
         log.warning("host-failed", host=host, reason=after.errors[host])
-    for name, course in after.rollout.courses.items():
-        for phase in course.verdicts.keys() - before.rollout.courses[name].verdicts.keys() & course.sent.keys():
+    for name in (group.name for group in after.rollout.strategy.groups):
+        course, former = after.rollout.courses[name], before.rollout.courses[name]
+        for phase in (phase for phase in Phase if phase in course.sent and phase not in former.sent):
             log.info("phase-judged", group=name, phase=phase.value, hosts=len(course.sent[phase]))
-        if course.verdict is not before.rollout.courses[name].verdict:
+        if course.verdict is not former.verdict:
             say = log.error if course.verdict is Verdict.FAILED else log.info
             say("group-judged", group=name, verdict=course.verdict and course.verdict.value, reason=course.reason)
     if after.stage is not None and _task(after.stage) != _task(before.stage):

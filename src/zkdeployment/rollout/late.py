@@ -32,10 +32,12 @@ def let_through(running: Running, world: World) -> Running:
 
 def grants(running: Running) -> dict[str, Grant]:
     """Return what late hosts may enter."""
-    courses = running.rollout.courses.items()
-    succeeded = [name for name, course in courses if course.verdict is Verdict.SUCCESS]
+    rollout = running.rollout
+    succeeded = [
+        one.name for one in rollout.strategy.groups if rollout.courses[one.name].verdict is Verdict.SUCCESS
+    ]
     return {
-        host: Grant(next(name for name in succeeded if host in running.rollout.members[name]), phase)
+        host: Grant(next(name for name in succeeded if host in rollout.members[name]), phase)
         for host, phase in running.late.items()
     }
 

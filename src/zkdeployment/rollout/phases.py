@@ -29,7 +29,7 @@ def go_on(running: Running, stage: Stage, world: World) -> Running:
     """
     group = running.rollout.strategy.group(stage.task.group)
     stage = _take_reports(running, _gather(running, stage, world.now), world)
-    if len(stage.reports) == len(stage.task.hosts):
+    if all(host in stage.reports for host in stage.task.hosts):
         return _finish(running, stage, group, world)
     if running.held is None:
         for moment, fault in _limits(stage, group):

@@ -80,6 +80,7 @@ def advance(running: Running, world: World) -> Running:
         if before is not None:
             running = phases.go_on(running, before, world)
         if running.stage is before and running.ended is None:
+            running = _note_absence(running, world)  # some are done by now
             return _wait(running, _halt(running)) if before is not None else running
     return late.let_through(running, world)
 
@@ -88,8 +89,9 @@ def grants(running: Running) -> Mapping[str, Grant]:
     """Return what each host may enter, and from whom that was withdrawn; nobody else has a grant."""
     found: dict[str, Grant] = {}
     for name in running.rollout.order:
-        for phase, hosts in running.rollout.courses[name].sent.items():
-            found.update(dict.fromkeys(hosts, Grant(name, phase)))
+        sent = running.rollout.courses[name].sent
+        for phase in Phase:
+            found.update(dict.fromkeys(sent.get(phase, ()), Grant(name, phase)))
     if running.stage is not None:
         task = running.stage.task
         found.update(dict.fromkeys(running.stage.granted, Grant(task.group, task.phase)))
@@ -160,10 +162,18 @@ def _admit(running: Running, world: World) -> Running:
     new = {host: world.present[host] for host in world.present.keys() - running.rollout.hosts.keys()}
     if not new:
         return running
-    names = running.rollout.hosts.keys() & {facts.name for facts in new.values()} - world.present.keys()
+    called = {facts.name for facts in new.values()} - {None}
+    names = {host for host in running.rollout.hosts.keys() & called if _is_bare_name(running, host, world)}
     rollout = engine.dismiss(running.rollout, names) if names else running.rollout
     absent = {host: since for host, since in running.absent.items() if host not in names}
     return replace(running, rollout=engine.admit(rollout, new, successful=world.current), absent=absent)
+
+
+def _is_bare_name(running: Running, host: str, world: World) -> bool:
+    """Whether nothing was done with a host that is not there: who registers with its name takes its place."""
+    granted = {} if running.stage is None else running.stage.granted
+    idle = running.rollout.hosts[host] is HostState.NOT_STARTED
+    return idle and host not in world.present and host not in granted and host not in running.late
 
 
 # Groups

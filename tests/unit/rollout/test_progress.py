@@ -328,6 +328,17 @@ class TestHosts:
         assert running.rollout.members["x"] == {"a", "b.example"}
         assert fleet.step(running).rollout.members["x"] == {"a", "i-1"}
 
+    def test_a_host_that_was_let_in_is_not_taken_for_a_name_when_another_one_is_called_like_it(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.leave("b")
+        fleet.come("i-1", Facts(name="b"))
+        running = fleet.step(running)
+        assert running.rollout.members["x"] == {"a", "b", "i-1"}
+        fleet.now += ABSENCE
+        fleet.silent = set()
+        assert fleet.run(running).errors == {"b": "its agent is gone for 300 s"}
+
     def test_a_restart_of_an_agent_is_waited_for(self):
         fleet = world("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
