@@ -39,6 +39,7 @@ def states(status):
         (host(version=OLD), CLUSTER, HostState.BEHIND),
         (host(version=None), CLUSTER, HostState.BEHIND),
         (host(version=OLD, deploying=REVISION), CLUSTER, HostState.DEPLOYING),
+        (host(version=OLD, deploying=REVISION, step="waits to deploy: rollout 7-1"), CLUSTER, HostState.BEHIND),
         (host(version=OLD, error="no"), CLUSTER, HostState.FAILED),
         (host(error="no", deploying=REVISION), CLUSTER, HostState.FAILED),
         (host(), Cluster(OLD, importing=REVISION), HostState.CONVERGED),
