@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import wait_until
+from zkdeployment.config.load import load
 from zkdeployment.daemons.control import GRACE
+from zkdeployment.errors import RestartError
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
@@ -53,3 +56,77 @@ def test_stopping_the_agent_ends_what_is_its_own_and_leaves_it_time_to():
     unit.read(ETC / "systemd" / "zkdeployment-agent.service")
     assert unit["Service"]["KillMode"] == "mixed"
     assert unit["Service"].getint("TimeoutStopSec") > GRACE
+
+
+def service(daemon):
+    """Return the settings of a unit's service."""
+    text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
+    lines = text.partition("[Service]\n")[2].partition("[Install]")[0].splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("daemon", ["syncer", "coordinator"])
+def test_what_needs_no_rights_has_none(daemon):
+    """The threshold is systemd's own measure of how exposed a service is, in tenths: 100 is the worst."""
+    unit = ETC / "systemd" / f"zkdeployment-{daemon}.service"
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]
+    judged = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert judged.returncode == 0, judged.stdout
+    assert service(daemon)["User"] == "zkdeployment"
+    assert service(daemon)["CapabilityBoundingSet"] == ""
+
+
+def test_what_the_agent_starts_can_do_what_packages_and_scripts_do():
+    """All is inherited: mounts that others see, setuid programs, other users, code that is made at run time."""
+    found = service("agent")
+    assert not [key for key in found if key.startswith(("Private", "Protect", "Restrict", "ReadOnly", "Root"))]
+    assert not found.keys() & {"User", "NoNewPrivileges", "MemoryDenyWriteExecute", "SystemCallArchitectures"}
+    assert found["SystemCallFilter"].startswith("~")
+    assert found["CapabilityBoundingSet"].startswith("~")
+
+
+def test_an_agent_that_wants_to_be_started_again_is_and_has_not_failed():
+    found = service("agent")
+    assert found["SuccessExitStatus"] == found["RestartForceExitStatus"] == str(RestartError.exit_code)
+
+
+def test_the_syncer_writes_where_the_sample_keeps_its_mirror():
+    home = Path("/var/lib") / service("syncer")["StateDirectory"]
+    sample = load(ETC / "zkdeployment.cfg", host=False).require_sync()
+    assert sample.tree_directory.parent == home
+    assert f" {home}\n" in (ETC / "systemd" / "sysusers.conf").read_text()
+
+
+def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
+    configuration = tmp_path / "etc" / "zkdeployment" / "zkdeployment.cfg"
+    configuration.parent.mkdir(parents=True)
+    configuration.touch(mode=0o600)
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", ETC / "systemd" / "sysusers.conf"], check=True)
+    name, _, uid, gid, _, home, shell = (tmp_path / "etc" / "passwd").read_text().strip().split(":")
+    assert (name, home, shell) == ("zkdeployment", "/var/lib/zkdeployment/syncer", "/usr/sbin/nologin")
+    subprocess.run(
+        ["systemd-tmpfiles", f"--root={tmp_path}", "--create", ETC / "systemd" / "tmpfiles.conf"], check=True
+    )
+    found = configuration.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, int(gid), 0o640)
+    assert int(uid) != 0
+    assert (tmp_path / "run" / "zkdeployment").is_dir()
+
+
+def test_zdaemon_says_with_its_exit_status_whether_the_program_runs(tmp_path):
+    shipped = (ETC / "zdaemon" / "zkdeployment-agent.conf").read_text()
+    configuration = tmp_path / "zdaemon.conf"
+    text = re.sub(r"/var/(run|log)/zkdeployment", str(tmp_path), shipped)
+    configuration.write_text(re.sub(r"(?m)^  program .*$", "  program /bin/sleep 600", text))
+
+    def zdaemon(verb):
+        command = [Path(sys.executable).parent / "zdaemon", "-C", configuration, verb]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).returncode
+
+    assert zdaemon("status") != 0
+    try:
+        assert zdaemon("start") == 0
+        wait_until(lambda: zdaemon("status") == 0, "the program runs", 60)
+    finally:
+        zdaemon("stop")
+    wait_until(lambda: zdaemon("status") != 0, "the program is down", 60)

@@ -1,17 +1,31 @@
-"""One process at a time: a lock on this machine that ends with whoever has it."""
+"""One process at a time, of one user: a lock on this machine that ends with whoever has it."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import pwd
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.errors import ConfigurationError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+def check_owner(directory: Path) -> None:
+    """Raise ``RefusedError`` if a directory is another user's, or is to be made in one that is.
+
+    What we leave there would be in that user's way.
+    """
+    there = directory.exists()
+    place = directory if there else directory.parent
+    owner = place.stat().st_uid if place.exists() else os.geteuid()
+    # Below what is root's there may be places for all.
+    if owner != os.geteuid() and (there or owner != 0):
+        raise RefusedError(f"{place} belongs to {_name(owner)}: run this as that user, say with runuser -u")
 
 
 @contextlib.contextmanager
@@ -34,3 +48,10 @@ def sole_process(file: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(descriptor)
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"

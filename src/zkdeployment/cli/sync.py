@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
-from zkdeployment.adapters.sole import sole_process
+from zkdeployment.adapters.sole import check_owner, sole_process
 from zkdeployment.adapters.zookeeper.notices import give_notice
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, permit_options, reason_option
@@ -117,6 +117,7 @@ def command(
         _preview(settings, force=force, prune=prune, permit=permit)
         return
     directory = settings.require_sync().tree_directory
+    check_owner(directory)
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
         if not alone:
             click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -65,6 +66,22 @@ def test_options_win_over_the_configuration(sync, publishing: Publishing, tmp_pa
     assert sync("-u", str(tmp_path / "copy"), "-b", "other", "-t", "here")[0] == 0
     assert publishing.version == revision
     assert (tmp_path / "here" / "HEAD").exists()
+
+
+@pytest.mark.parametrize("mirror", [True, False], ids=["mirror", "place for it"])
+def test_what_belongs_to_another_user_is_left_alone(sync, publishing: Publishing, tmp_path: Path, mirror: bool):
+    publishing.push(TREE)
+    theirs = tmp_path / "var" / "tree" if mirror else tmp_path / "var"
+    theirs.mkdir(parents=True)
+    os.chown(theirs, 54321, -1)
+    code, _, err = sync()
+    assert (code, err) == (
+        3,
+        f"zkdeployment: {theirs} belongs to the user 54321: run this as that user, say with runuser -u\n",
+    )
+    assert list(theirs.iterdir()) == []
+    os.chown(theirs, os.geteuid(), -1)
+    assert sync()[0] == 0
 
 
 def test_a_subversion_tree_is_published_under_its_number(sync, publishing: Publishing, tmp_path: Path):

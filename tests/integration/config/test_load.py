@@ -40,7 +40,7 @@ def test_the_sample_loads():
     settings = load(SAMPLE)
     assert settings.run_directory == Path("/var/run/zkdeployment")
     assert settings.sync == SyncSettings(
-        url="git@git.example.com:ops/tree.git", tree_directory=Path("/var/lib/zkdeployment/tree")
+        url="git@git.example.com:ops/tree.git", tree_directory=Path("/var/lib/zkdeployment/syncer/tree")
     )
 
 
