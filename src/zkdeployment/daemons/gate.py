@@ -79,18 +79,15 @@ class Gate:
         begun = self._doors.clock.monotonic()
         if self._phase is not None:
             self._report(self._phase)
-            self._look(self._control.wake)
+            self._look_again()
         while not self._permission.lets(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
             self._pause(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
-            rollout = self._permission.rollout
-            if rollout is None:
+            if self._permission.rollout is None:
                 self._presence.rest(random.uniform(0, self._spread))  # noqa: S311  not a secret
             check()
-            self._look(self._control.wake)
-            if rollout not in {None, self._permission.rollout}:
-                raise ConflictError(f"rollout {rollout} is over")
+            self._look_again()
         self._presence.go_on()
         self._phase = phase
         self.waited += self._doors.clock.monotonic() - begun
@@ -109,6 +106,12 @@ class Gate:
         for phase in Phase:
             if self._permission.lets(phase):
                 self._report(phase)
+
+    def _look_again(self) -> None:
+        rollout = self._permission.rollout
+        self._look(self._control.wake)
+        if rollout not in {None, self._permission.rollout}:
+            raise ConflictError(f"rollout {rollout} is over")
 
     def _look(self, changed: Callable[[], None] | None = None) -> None:
         identity = self._presence.host.identity

@@ -215,6 +215,19 @@ def test_an_agent_that_is_restarted_between_the_phases_goes_on_and_reports_none_
     assert len(host.packages.commits) == 1
 
 
+def test_a_host_prepares_anew_in_an_attempt_that_begins_when_it_has_just_reported(host, rollout, monkeypatch):
+    def reach(place: str) -> None:
+        if place == "after:report-prepare" and rollout.id == "1-1":
+            rollout.begin(attempt=2)
+
+    monkeypatch.setattr("zkdeployment.daemons.gate.reach", reach)
+    rollout.grant("prepare")
+    with host.agent():
+        wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-2")
+        let_through(rollout, host)
+    assert rollout.reports() == GOOD
+
+
 def test_packages_that_changed_between_the_phases_are_prepared_again(host, rollout):
     with host.agent():
         rollout.grant("prepare")
