@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 STRING_VALUE = "string_value"
 
+#: Made once: ``json.dumps`` makes one each time.
+_JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+
 #: Characters that ZooKeeper refuses in a path; a lone surrogate would end the client's connection for good.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _LONGEST_PATH = 32768
@@ -29,7 +32,7 @@ def encode(properties: Properties) -> bytes:
         text = properties[STRING_VALUE]
         if isinstance(text, str) and not _reads_otherwise(text):
             return text.encode()
-    return json.dumps(properties, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return _JSON.encode(properties).encode("ascii")
 
 
 def decode(data: bytes) -> dict[str, Value]:
