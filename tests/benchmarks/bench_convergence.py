@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -42,6 +42,9 @@ from zkdeployment.wiring import build_agent
 _PATIENCE = 900
 _AGENTS = 25
 
+#: Processes that begin at the same time.
+_BEGINNING = 4
+
 
 def measure(scale: Scale) -> Iterator[Result]:
     """Measure fleets of each size in the smallest tree they fit in, and the first one in all trees."""
@@ -50,22 +53,23 @@ def measure(scale: Scale) -> Iterator[Result]:
         trees = scale.hosts if agents == first else [min(size for size in scale.hosts if size >= agents)]
         for hosts in trees:
             fleet = f"{agents:,} agents, tree for {hosts:,} hosts"
-            seconds, took, server = _converge(agents, hosts)
-            yield Result(work="convergence on a revision", size=fleet, value=seconds)
-            yield Result(work="ZooKeeper requests per agent", size=fleet, value=took.requests / agents, unit="")
-            yield Result(work="an agent's processor time", size=fleet, value=took.processor / agents)
-            yield Result(work="ZooKeeper's, per agent", size=fleet, value=server / agents)
+            found = _converge(agents, hosts)
+            yield Result(work="convergence on a revision", size=fleet, value=found.seconds)
+            yield Result(work="ZooKeeper requests per agent", size=fleet, value=found.requests / agents, unit="")
+            yield Result(work="an agent's processor time", size=fleet, value=found.theirs / agents)
+            yield Result(work="ZooKeeper's, per agent", size=fleet, value=found.server / agents)
 
 
-class _Spent(NamedTuple):
-    """What agents spent so far: requests, and seconds of processors."""
+class _Convergence(NamedTuple):
+    """How long a fleet takes for a revision, how many requests, and processor seconds of agents and server."""
 
+    seconds: float
     requests: int
-    processor: float
+    theirs: float
+    server: float
 
 
-def _converge(agents: int, hosts: int) -> tuple[float, _Spent, float]:
-    """Return how long a fleet takes for a revision, what its agents spend, and the server's processor time."""
+def _converge(agents: int, hosts: int) -> _Convergence:
     memory = Path("/dev/shm")
     # Sessions last as long as in production, not as short as tests want them: a thousand agents share a processor.
     lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
@@ -78,30 +82,61 @@ def _converge(agents: int, hosts: int) -> tuple[float, _Spent, float]:
             source = Fetched(GitSource(repository.url, directory / "mirror"))
             syncer = make_syncer(source, session)
             syncer.sync()
-            with _fleet(server.address, directory, agents) as finish:
-                _, before = finish()
+            with _fleet(server.address, directory, agents) as fleet:
                 repository.push()
                 source.update()
-                start, idle = time.perf_counter(), _processor_time(server)
+                before, theirs, idle = fleet.requests, _processor_time(fleet.pids), _processor_time([server.pid])
+                start = time.perf_counter()
                 syncer.sync()
-                end, after = finish()
-                busy = _processor_time(server)
-            spent = _Spent(after.requests - before.requests, after.processor - before.processor)
-            return end - start, spent, busy - idle
+                end = fleet.finish()
+                return _Convergence(
+                    seconds=end - start,
+                    requests=fleet.requests - before,
+                    theirs=_processor_time(fleet.pids) - theirs,
+                    server=_processor_time([server.pid]) - idle,
+                )
 
 
-def _processor_time(server: zookeeper.ZooKeeperServer) -> float:
-    assert server.pid is not None
-    times = psutil.Process(server.pid).cpu_times()
-    return float(times.user + times.system)
+def _processor_time(pids: Sequence[int | None]) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in pids if pid is not None]
+    return float(sum(one.user + one.system for one in times))
+
+
+class _Fleet:
+    """Processes with agents: their ids, the pipes they send news through, and their requests up to the last."""
+
+    def __init__(self) -> None:
+        self.pids: list[int | None] = []
+        self.pipes: list[Connection] = []
+        self._heard: dict[Connection, int] = {}
+
+    @property
+    def requests(self) -> int:
+        """How many requests they made until they were done last."""
+        return sum(self._heard.values())
+
+    def finish(self) -> float:
+        """Wait until all that just began, else all, are done with a revision; return when that was."""
+        deadline = time.monotonic() + _PATIENCE
+        missing = set(self.pipes) - self._heard.keys() or set(self.pipes)
+        last = 0.0
+        while missing:
+            ready = wait(missing, max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"the agents are not done after {_PATIENCE} s")
+            for pipe in missing.intersection(ready):
+                end, self._heard[pipe] = pipe.recv()
+                last = max(last, end)
+            missing.difference_update(ready)
+        return last
 
 
 @contextmanager
-def _fleet(address: str, directory: Path, agents: int) -> Iterator[Callable[[], tuple[float, _Spent]]]:
-    """Run agents; give what waits until all are done, and returns when that was and what they spent so far."""
+def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
+    """Run agents that are done with the first revision."""
     context = multiprocessing.get_context("spawn")
+    fleet = _Fleet()
     with ExitStack() as stack:
-        pipes: list[Connection] = []
         for start in range(0, agents, _AGENTS):
             here, there = context.Pipe()
             numbers = range(start, min(start + _AGENTS, agents))
@@ -110,21 +145,11 @@ def _fleet(address: str, directory: Path, agents: int) -> Iterator[Callable[[], 
             there.close()
             stack.callback(process.join, 5)
             stack.callback(process.terminate)
-            pipes.append(here)
-
-        def finish() -> tuple[float, _Spent]:
-            deadline = time.monotonic() + _PATIENCE
-            heard: dict[Connection, tuple[float, _Spent]] = {}
-            while missing := [pipe for pipe in pipes if pipe not in heard]:
-                ready = wait(missing, max(0.0, deadline - time.monotonic()))
-                if not ready:
-                    raise TimeoutError(f"not all {agents} agents are done after {_PATIENCE} s")
-                heard |= {pipe: pipe.recv() for pipe in missing if pipe in ready}
-            spent = [one for _, one in heard.values()]
-            total = _Spent(sum(one.requests for one in spent), sum(one.processor for one in spent))
-            return max(end for end, _ in heard.values()), total
-
-        yield finish
+            fleet.pids.append(process.pid)
+            fleet.pipes.append(here)
+            if len(fleet.pipes) % _BEGINNING == 0 or start + _AGENTS >= agents:
+                fleet.finish()  # all at once would only be in each other's way
+        yield fleet
 
 
 class _NoScripts:
@@ -141,7 +166,7 @@ class _NoScripts:
 
 
 def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Connection) -> None:
-    """Run agents in threads; send the time and what they spent whenever all are done with a revision."""
+    """Run agents in threads; send the time and their requests whenever all are done with a revision."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     requests = itertools.count()
@@ -160,7 +185,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
-                    pipe.send((time.perf_counter(), _Spent(next(requests), time.process_time())))
+                    pipe.send((time.perf_counter(), next(requests)))
 
     offers = _offers()
     with ExitStack() as stack:
