@@ -25,7 +25,7 @@ from kazoo.client import KazooClient
 
 from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
-from benchmarks.results import Result, Scale
+from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
 from support.offers import Offer
 from zkdeployment import log
@@ -54,7 +54,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         for hosts in trees:
             fleet = f"{agents:,} agents, tree for {hosts:,} hosts"
             found = _converge(agents, hosts)
-            yield Result(work="convergence on a revision", size=fleet, value=found.seconds)
+            yield Result(work=CONVERGENCE, size=fleet, value=found.seconds)
             yield Result(work="ZooKeeper requests per agent", size=fleet, value=found.requests / agents, unit="")
             yield Result(work="an agent's processor time", size=fleet, value=found.theirs / agents)
             yield Result(work="ZooKeeper's, per agent", size=fleet, value=found.server / agents)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.results import CONVERGENCE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -24,7 +26,7 @@ def draw(found: Mapping[str, Sequence[Result]], file: Path) -> None:
     figure = Figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _draw_ratios(left, [one for results in found.values() for one in results if one.at_least])
-    _draw_growth(right, [one for one in found.get("convergence", ()) if one.unit == "s"])
+    _draw_growth(right, [one for one in found.get("convergence", ()) if one.work == CONVERGENCE])
     figure.savefig(file, format="svg", metadata={"Date": None})
 
 

@@ -81,6 +81,9 @@ class Result:
         return (self.work, self.size, quantity(self.value, self.unit), self.against, reference, ratio, aim, met)
 
 
+#: What is drawn by the size of the fleet.
+CONVERGENCE = "convergence on a revision"
+
 #: The headings of ``Result.words``.
 HEADINGS = ("what", "size", "ours", "against", "its", "ratio", "aim", "met")
 
