@@ -9,6 +9,7 @@ says which, whatever else the machine was doing.
 import itertools
 import logging
 import multiprocessing
+import sys
 import tempfile
 import threading
 import time
@@ -169,6 +170,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     """Run agents in threads; send the time and their requests whenever all are done with a revision."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
+    sys.setswitchinterval(0.1)  # each thread that waits for its turn looks that often
     requests = itertools.count()
     done: Counter[object] = Counter()
     guard = threading.Lock()
