@@ -114,9 +114,6 @@ class Coordinator:
         """Read the world, decide, write; return in how many seconds time alone brings more."""
         situation = self._store.situation()
         running, now = situation.running, round(self._clock.now(), 1)
-        if running is not None and not self._tidied:
-            self._store.tidy(running.id)
-            self._tidied = True
         if running is not None and is_superseded(situation):
             self._write(running, supersede(running, now))
             return 0.0
@@ -124,10 +121,17 @@ class Coordinator:
         if attempt is not None:
             self._begin(situation, attempt, now)
             return 0.0
-        if running is None or running.sequence != situation.published.sequence:
+        if running is not None and running.sequence == situation.published.sequence:
+            pause = self._go_on(situation, running, now)
+        else:
             self._notifier.status("nothing to coordinate: no strategy is in force")
-            return _SELDOM
-        return self._go_on(situation, running, now)
+            pause = _SELDOM
+        if running is not None and not self._tidied:
+            # It may take a while: hosts were let in before.
+            self._store.tidy(running.id)
+            self._tidied = True
+            return 0.0
+        return pause
 
     def _begin(self, situation: Situation, attempt: int, now: float) -> None:
         strategy, published = self._store.strategy(), situation.published

@@ -65,7 +65,7 @@ def check(running, fleet, granted):
         if grant.phase is not None:
             assert granted.setdefault((grant.phase, host), grant.group) == grant.group
     left = next_look(running, fleet.seen())
-    assert left is None or left >= 0
+    assert left is None or left > 0  # what time alone brings now was done just now
 
 
 @settings(max_examples=150)
