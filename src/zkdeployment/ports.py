@@ -350,8 +350,8 @@ class RolloutStore(Protocol):
     def world(self, situation: Situation, running: Running, *, now: float) -> World:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
 
-    def begin(self, running: Running) -> None:
-        """Make a rollout the newest one."""
+    def begin(self, running: Running, stamp: int) -> None:
+        """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is still this."""
 
     def record(self, running: Running, stop: Stop | None = None) -> None:
         """Replace the state of the newest rollout; with a ``stop`` the fleet stops in the same moment.

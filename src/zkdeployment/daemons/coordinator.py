@@ -139,7 +139,7 @@ class Coordinator:
             raise ConflictError("another strategy is just being published")
         world = self._store.first_world(published.ordered, now=now)
         running = start(strategy, world, sequence=published.sequence, attempt=attempt, revision=published.ordered)
-        self._store.begin(running)
+        self._store.begin(running, published.stamp)
         self._tidied = False
         tell(None, running)
 

@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.rollouts import encode_running, read_leader
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
-from zkdeployment.errors import LockLostError, RestartError, UnreachableError
+from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
@@ -344,16 +344,27 @@ class TestLead:
             (place,) = fleet.session.children(paths.COORDINATORS)
             state, before = fleet.running, fleet.session.get(paths.rollout_path(fleet.current))
             fleet.session.commit(Delete(f"{paths.COORDINATORS}/{place}"))
-            one.store.situation()
+            stamp = one.store.situation().published.stamp
             with pytest.raises(LockLostError):
                 one.store.record(supersede(state, 5.0))
             with pytest.raises(LockLostError):
                 one.store.grant(state, {})
             with pytest.raises(LockLostError):
-                one.store.begin(replace(state, attempt=9))
+                one.store.begin(replace(state, attempt=9), stamp)
             assert fleet.session.get(paths.rollout_path(fleet.current)) == before
             assert len(fleet.grants()) == 2
             assert fleet.run(one.coordinator).rollout.result is Result.SUCCESS  # it queued again
+
+    def test_a_rollout_of_what_is_not_published_any_more_does_not_begin(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+            state, stamp = fleet.running, one.store.situation().published.stamp
+            fleet.publish("r2", ALL_HOSTS)
+            with pytest.raises(ConflictError):
+                one.store.begin(replace(state, attempt=2), stamp)
+            assert fleet.current == state.id
 
     def test_a_successor_does_not_wait_for_grants_that_its_predecessor_did_not_write(self, fleet):
         fleet.register(plain_hosts("ab"))

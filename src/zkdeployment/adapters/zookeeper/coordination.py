@@ -133,11 +133,15 @@ class ZooKeeperRollouts:
             acts=read_rollout_acts(self._session, running.id, running.taken, self._wake),
         )
 
-    def begin(self, running: Running) -> None:
-        """Make the node of a rollout, with places for grants, reports and acts, and name it the newest."""
+    def begin(self, running: Running, stamp: int) -> None:
+        """Make the node of a rollout, with places for grants, reports and acts, and name it the newest.
+
+        Raises ``ConflictError`` if anything was published after what has this ``stamp``.
+        """
         self._session.ensure(paths.ROLLOUTS)
         self._commit(
             "begin",
+            Check(paths.TARGETS, stamp),
             Create(paths.rollout_path(running.id), rollouts.encode_running(running)),
             Create(paths.grants_path(running.id)),
             Create(paths.reports_path(running.id)),
