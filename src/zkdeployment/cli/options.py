@@ -63,7 +63,7 @@ def find_connection(zookeeper: str | None, config: Path | None) -> Servers:
     """
     inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
     given = _checked(zookeeper, "--zookeeper") if zookeeper else _checked(inherited, "ZC_ZK_CONNECTION_STRING")
-    if (config is None or given) and not (config or SYSTEM_CONFIGURATION).exists():
+    if (config is None or given) and not _is_there(config or SYSTEM_CONFIGURATION, wanted=not given):
         return Servers(given or _DEFAULT_CONNECTION)
     configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
     return replace(configured, connection=given) if given else configured
@@ -115,6 +115,11 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     else:
         text = json.dumps(value, indent=2)
     click.echo(text.rstrip("\n"))
+
+
+def _is_there(config: Path, *, wanted: bool) -> bool:
+    """Whether there is a configuration; one that we may not read counts where it is ``wanted``, to be told."""
+    return config.exists() and (wanted or os.access(config, os.R_OK))
 
 
 def _checked(connection: str | None, where: str) -> str | None:

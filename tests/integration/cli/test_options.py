@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
     assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
 
 
-def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(tmp_path: Path):
+def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     secret = tmp_path / "credentials"
     secret.write_text("agents:secret\n")
     secret.chmod(0o600)
@@ -71,8 +74,10 @@ def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(tmp_pa
         assert (str(servers), servers.access.secret) == (connection, "agents:secret")
         assert "agents:secret" not in repr(servers)
     assert options.find_connection("given:1", None).access == Access()
-    named.rename(tmp_path / "system.cfg")
+    system = named.rename(tmp_path / "system.cfg")
     assert options.find_connection("given:1", None).access.secret == "agents:secret"
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != system)
+    assert options.find_connection("given:1", None).access == Access()
 
 
 @pytest.mark.parametrize(
