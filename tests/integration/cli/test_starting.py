@@ -64,7 +64,11 @@ def test_the_check_of_a_host_imports_what_it_needs_and_no_more(zookeeper, client
     modules = imported("monitor", config)
     assert {"kazoo.client", "nagiosplugin", "zkdeployment.fleet.health"} <= modules
     assert not modules & HEAVY
-    assert not modules & {"zkdeployment.adapters.zookeeper.operations", "zkdeployment.fleet.status"}
+    assert not modules & {
+        "zkdeployment.adapters.zookeeper.operations",
+        "zkdeployment.fleet.status",
+        "zkdeployment.model.strategy",
+    }
 
 
 def test_a_command_that_has_something_to_log_says_it_as_ever():
