@@ -18,7 +18,7 @@ SEQUELS = ["script"]
 #: The pages that only look at it.
 LOOKING = [page for page in PAGES if page not in {"tutorial", *SEQUELS}]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")

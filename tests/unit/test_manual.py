@@ -60,6 +60,9 @@ def understand(name, *words):
             units = [word for word in words if "zkdeployment" in word]
             assert units
             assert set(units) <= UNITS
+        case "runuser":
+            assert words[:3] == ("-u", "zkdeployment", "--")
+            understand(*words[3:])
         case "ls" | "tail" | "less":
             assert any(word.startswith(("/etc/", "/opt/", "/var/")) for word in words)
         case _:
