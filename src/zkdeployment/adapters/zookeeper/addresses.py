@@ -11,7 +11,6 @@ from zkdeployment.adapters.zookeeper.nodes import check_path
 from zkdeployment.errors import ConfigurationError, UnreachableError
 
 _PROBE_LIMIT = 3.0  # seconds
-_HANDSHAKE_LIMIT = 10.0  # the same where a busy server has to compute
 
 
 def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
@@ -26,12 +25,12 @@ def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
     return hosts, check_path(chroot) if chroot else ""
 
 
-def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None) -> None:
+def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:
     """Raise ``UnreachableError`` with a reason for each address unless one of them takes connections.
 
-    With ``context`` they have to be encrypted.
+    With ``context`` they have to be encrypted, within ``handshake`` seconds: a busy server has to compute.
     """
-    limit = _PROBE_LIMIT if context is None else _HANDSHAKE_LIMIT
+    limit = _PROBE_LIMIT if context is None else handshake
     reasons = []
     for host, port in hosts:
         try:

@@ -99,7 +99,7 @@ class Connection:
         May be called again then.
         """
         if not self._started:
-            probe(self._hosts, encryption(self._access))
+            probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
             self._client.start_async()
             self._started = True
         self._wait_connected(time.monotonic() + self.call_timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,7 +105,7 @@ class TestCertificates:
     def test_much_is_written_and_read_and_is_of_who_the_certificate_says(self, server, authority):
         access = authority.access("agents")
         granted = Access(ca=access.ca, certificate=access.certificate, key=access.key, acl=(CREATOR,))
-        with Session(Servers(f"localhost:{server.secure_port}", granted), call_timeout=30) as session:
+        with Session(Servers(f"localhost:{server.secure_port}", granted), call_timeout=60) as session:
             for number in range(7):
                 session.commit(Create(f"/node-{number}", BIG))
             found = session.get_many([f"/node-{number}" for number in range(7)] * 20)
@@ -139,6 +140,12 @@ class TestCertificates:
         with pytest.raises(UnreachableError, match=r"cannot be reached at localhost:\d+: no encrypted connection"):
             Session(Servers(f"localhost:{server.port}", access)).open()
 
+    def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_for_a_call(self, authority):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            servers = Servers(f"localhost:{silent.getsockname()[1]}", authority.access("agents"))
+            with pytest.raises(UnreachableError, match="The handshake operation timed out"):
+                Session(servers, call_timeout=0.3).open()
+
     def test_files_of_no_use_are_told_at_once(self, authority, tmp_path: Path):
         certificate, key = authority.issue("agents")
         broken = tmp_path / "broken.pem"
@@ -153,7 +160,9 @@ class TestCertificates:
 
     def test_renewed_certificates_are_used_for_the_next_connection(self, server, authority):
         access = authority.access("agents")
-        with Session(Servers(f"localhost:{server.secure_port}", access), session_timeout=6) as session:
+        with Session(
+            Servers(f"localhost:{server.secure_port}", access), session_timeout=6, call_timeout=60
+        ) as session:
             session.get("/")
             authority.issue("agents")
             server.stop()
