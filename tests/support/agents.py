@@ -222,8 +222,11 @@ class AgentHost:
 
     @contextmanager
     def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent as a process, with ``more`` environment; its software has to be in ``/opt`` already."""
-        environment = {**os.environ, VARIABLE: failpoints, **more}
+        """Run the agent as a process, with ``more`` environment; its software has to be in ``/opt`` already.
+
+        Most are killed, and what coverage noted of them is gone: so it does not even start.
+        """
+        environment = {**os.environ, "COVERAGE_PROCESS_CONFIG": "", VARIABLE: failpoints, **more}
         with self.log.open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
