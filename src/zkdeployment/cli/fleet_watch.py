@@ -7,14 +7,13 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-import click
 from rich.console import Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from zkdeployment.cli.fleet_table import COLOURS, console_for
+from zkdeployment.cli.live import shown
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.stops import tell
@@ -23,9 +22,9 @@ from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from zkdeployment.fleet.status import FleetStatus
 
@@ -49,7 +48,11 @@ def watch(look: Callable[[], FleetStatus], changed: threading.Event, timeout: fl
     """
     console = console_for(stderr=False)
     deadline = math.inf if timeout is None else time.monotonic() + timeout
-    with contextlib.suppress(KeyboardInterrupt), _shown(console) as show:
+
+    def draw(status: FleetStatus, trouble: str) -> RenderableType:
+        return picture(status, console.height, console.width, time.time(), trouble)
+
+    with contextlib.suppress(KeyboardInterrupt), shown(console, changes, draw) as show:
         status = look()
         while True:
             show(status, "")
@@ -66,33 +69,6 @@ def watch(look: Callable[[], FleetStatus], changed: threading.Event, timeout: fl
                 show(status, str(error))
             # Reading a large fleet takes its time: leave the server and this machine as much.
             time.sleep(time.monotonic() - began)
-
-
-@contextlib.contextmanager
-def _shown(console: Console) -> Iterator[Callable[[FleetStatus, str], None]]:
-    """Give what shows a status, and what is wrong with the last look."""
-    before: FleetStatus | None = None
-    said = ""
-
-    def say(status: FleetStatus, trouble: str) -> None:
-        nonlocal before, said
-        if trouble and trouble != said:
-            click.echo(trouble, err=True)
-        said = trouble
-        for line in changes(before, status):
-            click.echo(line)
-        before = status
-
-    if not console.is_terminal:
-        yield say
-        return
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-
-        def draw(status: FleetStatus, trouble: str) -> None:
-            drawn = picture(status, console.height, console.width, time.time(), trouble)
-            live.update(drawn, refresh=True)
-
-        yield draw
 
 
 def picture(status: FleetStatus, height: int, width: int, now: float, trouble: str = "") -> RenderableType:

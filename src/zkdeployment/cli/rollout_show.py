@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from rich import box
 from rich.console import Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +17,7 @@ from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.rollouts import read_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.live import shown
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
@@ -26,9 +26,9 @@ from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from zkdeployment.fleet.rollouts import GroupStatus
     from zkdeployment.model.servers import Servers
@@ -100,35 +100,24 @@ def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | No
 
 def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
     """Show a rollout until it is over; return what was seen last."""
-    console = console_for(stderr=False)
-    with _shown(console, names) as draw:
-        status = look()
+
+    def draw(status: RolloutStatus, trouble: str) -> RenderableType:
+        drawn = render(status, names, time.time())
+        return Group(Text(trouble, "red"), drawn) if trouble else drawn
+
+    with shown(console_for(stderr=False), rollout_changes, draw) as show_status:
+        status, trouble = look(), ""
         with contextlib.suppress(KeyboardInterrupt):
             while True:
-                draw(status)
+                show_status(status, trouble)
                 if status.is_over:
                     break
                 time.sleep(_INTERVAL)
-                with contextlib.suppress(UnreachableError):
-                    status = look()
+                try:
+                    status, trouble = look(), ""
+                except UnreachableError as error:
+                    trouble = str(error)
     return status
-
-
-@contextlib.contextmanager
-def _shown(console: Console, names: Mapping[str, str]) -> Iterator[Callable[[RolloutStatus], None]]:
-    before: RolloutStatus | None = None
-
-    def say(status: RolloutStatus) -> None:
-        nonlocal before
-        for line in rollout_changes(before, status):
-            click.echo(line)
-        before = status
-
-    if not console.is_terminal:
-        yield say
-        return
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        yield lambda status: live.update(render(status, names, time.time()), refresh=True)
 
 
 def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:

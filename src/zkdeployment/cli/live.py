@@ -1,0 +1,43 @@
+"""What goes on, live: on a terminal a picture that is drawn again, elsewhere a line for each change."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from rich.live import Live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rich.console import Console, RenderableType
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def shown(
+    console: Console, changes: Callable[[T | None, T], Iterable[str]], picture: Callable[[T, str], RenderableType]
+) -> Iterator[Callable[[T, str], None]]:
+    """Give what shows a value, and what is wrong with the last look at it.
+
+    ``picture`` draws both, ``changes`` says line by line what is different from the value before.
+    """
+    before: T | None = None
+    said = ""
+
+    def say(value: T, trouble: str) -> None:
+        nonlocal before, said
+        if trouble and trouble != said:
+            click.echo(trouble, err=True)
+        said = trouble
+        for line in changes(before, value):
+            click.echo(line)
+        before = value
+
+    if not console.is_terminal:
+        yield say
+        return
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        yield lambda value, trouble: live.update(picture(value, trouble), refresh=True)
