@@ -137,6 +137,32 @@ class TestFetching:
         assert [line.split("\t")[1] for line in refs.stdout.splitlines()] == ["refs/zkdeployment/tip"]
 
 
+class TestCommits:
+    def test_what_was_fetched_is_told_without_asking_git_again(
+        self, repository: Repository, mirror: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        git = source(repository, mirror)
+        first = repository.commit({"a.zk": "/a\n"})
+        git.fetch()
+        second = repository.commit({"a.zk": "/b\n"})
+        git.fetch()
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert git.origin(second).subject == "a change"
+        assert git.descends(second, first)
+
+    def test_the_commits_of_a_merged_branch_are_ancestors_of_the_merge(self, repository: Repository, mirror: Path):
+        first = repository.commit({"a.zk": "/a\n"})
+        repository.git("checkout", "-q", "-b", "side")
+        side = repository.commit({"b.zk": "/b\n"})
+        repository.git("checkout", "-q", "main")
+        last = repository.commit({"a.zk": "/a\n  x = 1\n"})
+        repository.git("merge", "-q", "-m", "both", "side")
+        git = source(repository, mirror)
+        merge = git.fetch()
+        assert all(git.descends(merge, one) for one in (first, side, last))
+        assert not git.descends(side, last)
+
+
 class TestTheMirror:
     def test_it_is_its_owner_s_alone(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
