@@ -7,6 +7,7 @@ command is ``echo $?``.
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import re
 import subprocess
@@ -92,6 +93,7 @@ class Shell:
     _MARK = "--- that was all, with status "
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        self.directory = directory
         self._process = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=directory,
@@ -125,4 +127,5 @@ class Shell:
 
     def close(self) -> None:
         """End it, with the shells inside."""
-        self._process.communicate()
+        with contextlib.suppress(BrokenPipeError):  # it has ended by itself
+            self._process.communicate()

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from support.manual import HERE, PAGES, Shell, commands
+from support.sandboxes import Box
 from zkdeployment.sandbox.belongings import belonging
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
+
+#: Where it is in a home, if nobody says.
+SANDBOX = ".local/state/zkdeployment/sandbox"
 
 #: The pages that go on with the sandbox, in this order.
 SEQUELS = ["script"]
@@ -22,30 +26,23 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
-def home(place):
-    """A home with a checkout."""
+def shell(place):
+    """A shell in which the tutorial was followed up to its end; it works in a checkout, in a home of its own."""
     home = Path(tempfile.mkdtemp(dir=place))
     checkout = home / "checkout"
     checkout.mkdir()
     (checkout / ".venv").symlink_to(sys.prefix)
     (checkout / "etc").symlink_to(HERE / "etc")
-    return home
-
-
-@pytest.fixture(scope="module")
-def shell(home):
-    """A shell in which the tutorial was followed up to its end."""
     ours = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
     foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
-    environment = {name: value for name, value in ours.items() if not name.startswith(foreign)}
-    shell = Shell(home / "checkout", environment)
+    shell = Shell(checkout, {name: value for name, value in ours.items() if not name.startswith(foreign)})
     try:
         for command in TUTORIAL:
             shell.show(command)
         yield shell
     finally:
-        shell.run(DOWN.text)
         shell.close()
+        Box(home / SANDBOX).sandbox("down")
 
 
 def test_the_tutorial_ends_with_the_fleet_as_it_says(shell):
@@ -68,8 +65,8 @@ def test_looking_around_can_be_done_as_the_pages_say(shell):
         shell.show(command)
 
 
-def test_nothing_is_left_when_the_tutorial_is_over(shell, home):
-    sandbox = home / ".local/state/zkdeployment/sandbox"
+def test_nothing_is_left_when_the_tutorial_is_over(shell):
+    sandbox = shell.directory.parent / SANDBOX
     assert (EXIT.text, sandbox.exists()) == ("exit", True)
     shell.show(EXIT)
     shell.show(DOWN)
