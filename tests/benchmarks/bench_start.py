@@ -37,7 +37,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         config = _host(Path(scratch), server.address)
         monitor, bare = _in_turns(
-            [*_PROGRAM, "monitor", str(config)], [*_PYTHON, "-c", _BARE, server.address], scale.rounds * 10
+            [*_PROGRAM, "monitor", str(config)], [*_PYTHON, "-c", _BARE, server.address], 2 * scale.rounds
         )
     yield Result(
         work="monitor",
@@ -47,7 +47,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         reference=bare,
         at_most=2,
     )
-    program, nothing = _in_turns([*_PROGRAM, "--help"], [*_PYTHON, "-c", "pass"], scale.rounds * 10)
+    program, nothing = _in_turns([*_PROGRAM, "--help"], [*_PYTHON, "-c", "pass"], 2 * scale.rounds)
     yield Result(
         work="--help",
         size="all verbs",

@@ -116,19 +116,23 @@ class Git:
         """Run git to its end, whatever its exit status; raises ``GitError`` if there is no git or no time."""
         try:
             from git.cmd import Git as Command  # noqa: PLC0415  it takes a while, and fails where git is missing
+            from git.exc import GitCommandNotFound  # noqa: PLC0415
         except ImportError as error:
             raise GitError(f"git is not installed: {str(error).strip().splitlines()[0]}") from error
-        answer: Any = Command(self.directory).execute(
-            [*self._prefix(), "git", *_OPTIONS, *self.options, *words],
-            istream=stdin,
-            with_extended_output=True,
-            with_exceptions=False,
-            stdout_as_string=False,
-            strip_newline_in_stdout=False,
-            kill_after_timeout=self.timeout,
-            env=self._environment(),
-            start_new_session=True,  # without a terminal nothing can ask for a password
-        )
+        try:
+            answer: Any = Command(self.directory).execute(
+                [*self._prefix(), "git", *_OPTIONS, *self.options, *words],
+                istream=stdin,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                kill_after_timeout=self.timeout,
+                env=self._environment(),
+                start_new_session=True,  # without a terminal nothing can ask for a password
+            )
+        except GitCommandNotFound as error:
+            raise GitError(f"cannot run git: {error.__cause__ or error}") from error
         status, output, said = answer
         if status and said.startswith(_TIMED_OUT):
             raise GitTimeoutError(f"git {words[0]} did not end within {self.timeout:g} s and was stopped")

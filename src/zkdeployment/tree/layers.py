@@ -84,7 +84,8 @@ def desired(
 
     Top-level nodes of ``.zk`` files become what the files say; those of ``.zkx`` files alone are layered over
     what is live; all others stay but for the ``pruned``. ``pinned`` nodes (with ephemeral ones below) cannot be
-    deleted: they stay with the properties they have. Reserved top-level nodes are left out.
+    deleted: they stay with the properties they have, unless a layer names them. Reserved top-level nodes are left
+    out.
     """
     managed = {path[1:] for path in (*merged.base.tops, *pruned)} | RESERVED
     others = {path[1:] for path in live.tops} - managed
@@ -96,7 +97,8 @@ def desired(
             above = parent_path(above)
     base, layer = without_reserved(merged.base), without_reserved(merged.layer)
     if keep or others:  # else nothing but what the files say, as almost always
-        kept = {path: found for path, found in live.nodes.items() if path in keep or _top(path) not in managed}
+        stay = keep - layer.nodes.keys()
+        kept = {path: found for path, found in live.nodes.items() if path in stay or _top(path) not in managed}
         base = Tree({**kept, **base.nodes})
     return overlay(base, layer)
 

@@ -117,7 +117,8 @@ class Standstill:
 def expected(live: Nodes, pinned: set[str], text: Text) -> Nodes:
     """What the live tree is to become, in the plainest words."""
     managed = {path.split("/")[1] for path in text.base}
-    kept = {path: found for path, found in live.items() if path.split("/")[1] not in managed or path in pinned}
+    stay = pinned - text.layer.keys()
+    kept = {path: found for path, found in live.items() if path.split("/")[1] not in managed or path in stay}
     wanted = kept | text.base
     for path, properties in text.layer.items():
         wanted[path] = wanted.get(path, {}) | properties

@@ -74,6 +74,13 @@ def test_nodes_that_hold_ephemeral_ones_stay():
     assert wanted == Tree({"/a": {"x": 2}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}})
 
 
+def test_nodes_that_hold_ephemeral_ones_are_what_a_layer_says_they_are():
+    live = Tree({"/a": {}, "/a/providers": {"z": 1}})
+    found = merged(a_zk="/a\n", a_zkx="/a\n  /providers\n    y = 2\n")
+    for pinned in ((), {"/a/providers"}):
+        assert desired(live, found, pinned=pinned) == Tree({"/a": {}, "/a/providers": {"y": 2}})
+
+
 def test_reserved_nodes_are_never_written():
     found = merged(a_zk="/role-locks\n  /web\n/roles\n  /db\n", a_zkx="/role-locks\n  /x\n")
     assert desired(Tree({}), found) == Tree({"/roles": {}, "/roles/db": {}})
