@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -30,6 +31,10 @@ __all__ = [
 # Other work on the machine must not fail a test.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
+
+
+# Whoever runs the tests in the background may have them ignore SIGINT, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
