@@ -49,6 +49,8 @@ def render(metrics: Iterable[Metric]) -> bytes:
 
 
 class _Collector:
+    """Metrics in the form in which the library asks for them."""
+
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 

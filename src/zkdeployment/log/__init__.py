@@ -98,6 +98,7 @@ class _Repetitions(logging.Filter):
         self._said: dict[tuple[str, object], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether a record is to be logged."""
         if record.name.partition(".")[0] not in _CHATTY or record.levelno >= logging.ERROR:
             return True
         key = record.name, record.msg

@@ -14,16 +14,6 @@ import pytest
 from support.waiting import wait_until
 
 
-@pytest.fixture
-def config(tmp_path, zookeeper):
-    file = tmp_path / "zkdeployment.cfg"
-    file.write_text(
-        "[zkdeployment]\nhost-id = h1\nhost-name = h1.example.com\n"
-        f"run-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
-    )
-    return file
-
-
 def check(*argv):
     program = "from zkdeployment.cli.main import check; check()"
     done = subprocess.run(

@@ -15,16 +15,6 @@ PROGRAM = Path(sys.executable).parent / "check_zkdeployment"
 
 
 @pytest.fixture
-def config(tmp_path, zookeeper):
-    file = tmp_path / "zkdeployment.cfg"
-    file.write_text(
-        "[zkdeployment]\nhost-id = h1\nhost-name = h1.example.com\n"
-        f"run-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
-    )
-    return file
-
-
-@pytest.fixture
 def nagios(tmp_path, config, zookeeper):
     """A Nagios whose services are the shipped examples, for this ZooKeeper and this host."""
     text = SHIPPED.read_text()

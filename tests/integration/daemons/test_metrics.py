@@ -100,6 +100,9 @@ def test_what_is_not_wanted_any_more_is_told_as_abandoned(host: AgentHost, file:
             lambda: read_metrics(file.read_text())["agent_deployments_total"].get(("abandoned",)) == 1,
             "the metrics tell that",
         )
+        found = read_metrics(file.read_text())
+    assert found["agent_deployments_total"].get(("failed",), 0) == 0
+    assert "agent_converged" not in found
 
 
 def test_a_connection_that_was_made_anew_is_told(fleet: Fleet, file: Path, proxy: Proxy):
