@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.planning.publishing import Standing
     from zkdeployment.rollout.engine import Phase
     from zkdeployment.rollout.running import Grant, Permission, Report, Running, Situation, World
 
@@ -279,14 +280,11 @@ class FleetStore(Protocol):
 class PublicationStore(Protocol):
     """What the syncer does to ZooKeeper. Raises ``UnreachableError``."""
 
-    def cluster(self) -> Cluster | None:
-        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+    def standing(self) -> Standing:
+        """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
 
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
-
-    def published(self) -> Published:
-        """Read what the last publication left behind."""
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""

@@ -26,7 +26,7 @@ class Scale:
 
 SCALES = {
     "full": Scale(
-        hosts=(1000, 5000), watchers=(1000, 5000, 10_000), agents=(100, 300, 1000), large=100_000, rounds=5
+        hosts=(1000, 5000), watchers=(1000, 5000, 10_000), agents=(100, 300, 1000), large=100_000, rounds=10
     ),
     "quick": Scale(hosts=(1000,), watchers=(1000,), agents=(100,), large=25_000, rounds=3),
     "tiny": Scale(hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1),

@@ -85,7 +85,9 @@ class CoordinatedFleet:
         store = ZooKeeperPublications(self.session)
         record = Record(revision, self.clock.time)
         store.publish(
-            Publication(revision, TreeChange(), {}, expected=store.cluster(), strategy=strategy, record=record)
+            Publication(
+                revision, TreeChange(), {}, expected=store.standing().cluster, strategy=strategy, record=record
+            )
         )
 
     def act(self, directive: Directive, group: str | None = None, reason: str = "because") -> None:

@@ -127,8 +127,6 @@ class Syncer:
                 f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
             )
         try:
-            if self._store.cluster() != standing.cluster:
-                raise ConflictError("the cluster version changed while the tree was read")
             drafted = self._draft(standing, tip, order)
             if drafted is None:
                 return Report(tip)
@@ -172,8 +170,8 @@ class Syncer:
 
     def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
-        cluster = self._store.cluster()
-        published = self._store.published()
+        standing = self._store.standing()
+        cluster, published = standing.cluster, standing.published
         if not order.force:
             self._watermark.check(published)
         if is_stopped(cluster, force=order.force):
@@ -182,7 +180,6 @@ class Syncer:
             )
         tip = self._source.fetch()
         self.fetched = self._clock.now()
-        standing = Standing(cluster, published)
         if order.whole or not is_up_to_date(standing, tip):
             rollout = self._store.rollout(published.sequence) if published.strategy is not None else None
             standing = replace(standing, hosts=self._store.hosts(), rollout=rollout)

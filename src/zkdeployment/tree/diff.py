@@ -25,12 +25,11 @@ def diff(old: Tree, new: Tree) -> TreeChange:
     before, after = old.nodes, new.nodes
     create: dict[str, Properties] = {}
     update: dict[str, Properties] = {}
-    for path, properties in after.items():
-        was = before.get(path)
-        if was is None:
-            create[path] = properties
-        elif was is not properties and (was or properties) and not same(was, properties):  # most are alike
-            update[path] = properties
+    for path in [path for path, properties in after.items() if before.get(path) is not properties]:  # few are left
+        if path not in before:
+            create[path] = after[path]
+        elif (before[path] or after[path]) and not same(before[path], after[path]):
+            update[path] = after[path]
     return TreeChange(create, update, frozenset(before.keys() - after.keys()))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wanted:
-    """Return what ``identity`` is to run at ``revision``, in four requests at most if that was published.
+    """Return what ``identity`` is to run at ``revision``, in one request if that was published.
 
     Raises ``ConflictError`` if somebody published on the way (then call again), or the cluster is at another
     revision, ``TreeError`` if the tree contradicts itself for this host.

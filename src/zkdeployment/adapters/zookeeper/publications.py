@@ -23,6 +23,7 @@ from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
+from zkdeployment.planning.publishing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         LiveTree,
         Publication,
         PublicationRequest,
-        Published,
     )
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.running import Running
@@ -59,19 +59,15 @@ class ZooKeeperPublications:
         self._reach = reach
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
-    def cluster(self) -> Cluster | None:
-        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
-        node = self._session.get(paths.HOSTS)
-        return None if node is None else Cluster.from_properties(node.properties)
+    def standing(self) -> Standing:
+        """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
+        (hosts, targets, managed), (tops,) = self._session.look([paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"])
+        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        return Standing(cluster, published(targets, managed, tops or ()))
 
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
         return read_hosts(self._session)
-
-    def published(self) -> Published:
-        """Read what the last publication left behind."""
-        (targets, managed), (tops,) = self._session.look([paths.TARGETS, paths.MANAGED], ["/"])
-        return published(targets, managed, tops or ())
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""

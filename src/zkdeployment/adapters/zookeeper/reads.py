@@ -36,14 +36,7 @@ class Read:
     children: bool = False
 
 
-def send_each(client: Any, reads: Sequence[Read]) -> list[Any]:
-    """Send reads as requests of their own; return kazoo's promises of the answers."""
-    return [
-        client.get_children_async(read.path) if read.children else client.get_async(read.path) for read in reads
-    ]
-
-
-def send_together(client: Any, reads: Sequence[Read]) -> Any:
+def read_together(client: Any, reads: Sequence[Read]) -> Any:
     """Send reads as one request; return kazoo's promise of their answers, each as kazoo has it or its exception.
 
     Not all see the same state: it may change between two of them, but only forwards. A server before 3.6 answers

@@ -14,7 +14,7 @@ from kazoo.retry import RetryFailedError
 
 from zkdeployment.adapters.zookeeper.connection import Connection
 from zkdeployment.adapters.zookeeper.nodes import Node, check_path
-from zkdeployment.adapters.zookeeper.reads import Read, send_each, send_together
+from zkdeployment.adapters.zookeeper.reads import Read, read_together
 from zkdeployment.adapters.zookeeper.transactions import (
     Create,
     Operation,
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 #: socket pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
 WINDOW = 100
 
-#: Reads that are sent as one request; a few are as fast as requests of their own.
+#: Reads that are sent as one request.
 TOGETHER = 25
-_FEW = 5
 
 T = TypeVar("T")
 
@@ -138,20 +137,12 @@ class Session(Connection):
         while waiting or flying:
             while waiting and len(flying) < WINDOW // TOGETHER:
                 reads = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting)))]
-                send = send_together if len(reads) > _FEW else send_each
-                flying.append((reads, send(self._client, reads)))
+                flying.append((reads, read_together(self._client, reads)))
             reads, sent = flying.popleft()
             yield from zip(reads, self._answers(reads, sent), strict=True)
 
     def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
-        """Wait for the answers to what was sent: one request for all, or one for each."""
-        if isinstance(sent, list):
-            for read, result in zip(reads, sent, strict=True):
-                try:
-                    yield self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
-                except exceptions.NoNodeError:
-                    yield None
-            return
+        """Wait for the answers to reads that were sent together."""
         answers = self._answer(sent, time.monotonic() + self.call_timeout)
         for read, answer in zip(reads, answers, strict=True):
             if isinstance(answer, exceptions.NoNodeError):

@@ -32,7 +32,7 @@ def publish(session):
         store = ZooKeeperPublications(session, history=limit)
         record = Record(revision or f"r{sequence}", 10.0 * sequence, origin=ORIGIN, forced=Forced("bob", "why"))
         publication = Publication(
-            record.revision, TreeChange(), {}, expected=store.cluster(), sequence=sequence, record=record
+            record.revision, TreeChange(), {}, expected=store.standing().cluster, sequence=sequence, record=record
         )
         store.publish(publication)
 

@@ -61,7 +61,7 @@ def publication(store, tree, revision, **changes):
         revision=revision,
         change=diff(live.tree, tree),
         targets=targets,
-        expected=store.cluster(),
+        expected=store.standing().cluster,
         versions=live.versions,
     )
     return replace(made, **changes)
@@ -85,12 +85,12 @@ def writes(session):
 
 
 def test_the_first_publication_makes_everything(store, session):
-    assert store.cluster() is None
-    assert store.published().revision is None
+    assert store.standing().cluster is None
+    assert store.standing().published.revision is None
     tree = shop(3)
     store.publish(publication(store, tree, "r1", roles=frozenset({"web"})))
-    assert store.cluster() == Cluster("r1")
-    assert store.published().revision == "r1"
+    assert store.standing().cluster == Cluster("r1")
+    assert store.standing().published.revision == "r1"
     assert store.live_tree().tree == tree
     assert session.children("/role-locks") == ["web"]
     assignments = ZooKeeperFleet(session).wanted(Identity("1", "web1"), "r1").assignments
@@ -133,7 +133,7 @@ def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, c
     client.set("/hosts", b'{"version": "r1", "note": "kept"}')
     stop = Stop(host_id="1", host_name="w", revision="r1", step="s", reason="r", time=1.0)
     ZooKeeperFleet(session).stop_fleet(Host(Identity("1", "w")), stop)
-    assert store.cluster() == Cluster(None)
+    assert store.standing().cluster == Cluster(None)
     store.publish(publication(store, shop(2), "r2"))
     assert session.get("/hosts").properties == {"version": "r2", "note": "kept"}
     assert Operations(session).snapshot().stops == ()
@@ -167,18 +167,18 @@ def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client,
     tree = Tree({**shop(1).nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
     prepared = publication(store, tree, "r9")
     disturb(client)
-    before = store.live_tree(), store.cluster()
+    before = store.live_tree(), store.standing().cluster
     with pytest.raises(ConflictError):
         store.publish(prepared)
-    assert (store.live_tree(), store.cluster()) == before
-    assert store.published().revision == "r1"
+    assert (store.live_tree(), store.standing().cluster) == before
+    assert store.standing().published.revision == "r1"
 
 
 def test_a_node_too_large_is_refused_before_anything_is_written(store):
     tree = Tree({"/big": {"text": "x" * 600_000}})
     with pytest.raises(TreeError, match="/big: its properties take"):
         store.publish(publication(store, tree, "r1"))
-    assert store.cluster() == Cluster(INITIAL)
+    assert store.standing().cluster == Cluster(INITIAL)
     assert len(store.live_tree().tree) == 0
 
 
@@ -187,7 +187,7 @@ def test_more_than_a_transaction_holds_goes_in_chunks(store, session):
     made = writes(session)
     store.publish(publication(store, tree, "r1"))
     assert store.live_tree().tree == tree
-    assert store.cluster() == Cluster("r1")
+    assert store.standing().cluster == Cluster("r1")
     assert len([operations for operations in made if any(isinstance(one, Create) for one in operations)]) > 3
 
 
@@ -212,7 +212,7 @@ def kill_at(session, number, *, after):
 def test_every_publication_has_a_higher_sequence_than_the_one_before(store, client):
     for given, expected in ((100, 100), (100, 101), (0, 102), (500, 500)):
         store.publish(publication(store, shop(1), "r1", sequence=given))
-        assert store.published().sequence == expected
+        assert store.standing().published.sequence == expected
         assert json.loads(client.get("/zkdeployment/targets")[0])["sequence"] == expected
 
 
@@ -225,43 +225,43 @@ def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_ver
         kill_at(doomed, 1, after=False)
         with pytest.raises(Killed):
             ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", sequence=200))
-    assert (store.published().revision, store.published().sequence) == (None, 100)
+    assert (store.standing().published.revision, store.standing().published.sequence) == (None, 100)
     store.publish(publication(store, shop(9), "two", sequence=200))
-    assert (store.published().revision, store.published().sequence) == ("two", 200)
+    assert (store.standing().published.revision, store.standing().published.sequence) == ("two", 200)
     Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
-    assert (store.published().revision, store.published().sequence) == (None, 200)
+    assert (store.standing().published.revision, store.standing().published.sequence) == (None, 200)
 
 
 def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, session, client):
-    assert (store.strategy(), store.published().strategy) == (None, None)
+    assert (store.strategy(), store.standing().published.strategy) == (None, None)
     store.publish(publication(store, shop(1), "r1"))
     assert client.exists("/zkdeployment/strategy") is None
-    assert not store.published().orders(store.cluster())
+    assert not store.standing().published.orders(store.standing().cluster)
     for revision, strategy in (("r2", example()), ("r3", ALL_HOSTS)):
         made = writes(session)
         store.publish(publication(store, shop(1), revision, strategy=strategy))
         (operations,) = made
         assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {one.path for one in operations}
         assert store.strategy() == strategy
-        assert store.published().strategy == strategy.name
-        assert store.published().orders(store.cluster())
+        assert store.standing().published.strategy == strategy.name
+        assert store.standing().published.orders(store.standing().cluster)
     made = writes(session)
     store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
     assert "/zkdeployment/strategy" not in {one.path for one in made[0]}
     store.publish(publication(store, shop(1), "r5"))
-    assert (store.strategy(), store.published().strategy) == (None, None)
+    assert (store.strategy(), store.standing().published.strategy) == (None, None)
     assert client.get("/zkdeployment/strategy")[0] == b""
 
 
 def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_hand(store, session, client):
     store.publish(publication(store, shop(1), "r1", strategy=example()))
     Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
-    assert store.published().revision is None
-    assert store.published().orders(store.cluster())
+    assert store.standing().published.revision is None
+    assert store.standing().published.orders(store.standing().cluster)
     client.set("/hosts", b'{"version": "r7"}')
-    assert not store.published().orders(store.cluster())
+    assert not store.standing().published.orders(store.standing().cluster)
     client.set("/hosts", b'{"version": null}')
-    assert not store.published().orders(store.cluster())
+    assert not store.standing().published.orders(store.standing().cluster)
 
 
 def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, monkeypatch):
@@ -271,9 +271,9 @@ def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, m
         kill_at(doomed, 2, after=True)
         with pytest.raises(Killed):
             ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
-    assert (store.strategy(), store.published().strategy) == (example(), example().name)
+    assert (store.strategy(), store.standing().published.strategy) == (example(), example().name)
     store.publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
-    assert (store.strategy(), store.published().ordered) == (ALL_HOSTS, "two")
+    assert (store.strategy(), store.standing().published.ordered) == (ALL_HOSTS, "two")
 
 
 def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
@@ -281,7 +281,7 @@ def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
     huge = Strategy("huge", (Group("g", critical=True, selectors=(Selector(names=names),)),))
     with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .* bytes"):
         store.publish(publication(store, shop(1), "r1", strategy=huge))
-    assert store.cluster() == Cluster(INITIAL)
+    assert store.standing().cluster == Cluster(INITIAL)
 
 
 def test_a_strategy_that_somebody_damaged_is_an_error_and_replaced_by_the_next(store, client):
@@ -315,20 +315,20 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
                 finished = True
             except Killed:
                 number += 1
-        cluster = store.cluster()
+        cluster = store.standing().cluster
         if cluster.state is ClusterState.RUNNING:
             assert agent.wanted(identity, cluster.version).assignments == wanted[cluster.version]
         else:
             assert cluster == Cluster("one", importing="two")
-            assert store.published().revision is None
+            assert store.standing().published.revision is None
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
             with pytest.raises(RefusedError):
                 Interventions(session).resume(RESUME)
         store.publish(publication(store, two, "three"))
-        assert store.cluster() == Cluster("three")
+        assert store.standing().cluster == Cluster("three")
         assert store.live_tree().tree == two
-        assert store.published().revision == "three"
+        assert store.standing().published.revision == "three"
         store.publish(publication(store, one, "one"))
     assert number >= 6
 
@@ -352,13 +352,13 @@ def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_no
     publisher = threading.Thread(target=publish)
     publisher.start()
     while publisher.is_alive():
-        cluster = store.cluster()
+        cluster = store.standing().cluster
         if cluster is not None and cluster.revision in wanted:
             with contextlib.suppress(ConflictError):
                 assert agent.wanted(identity, cluster.revision).assignments == wanted[cluster.revision]
                 seen.add(cluster.revision)
     publisher.join()
-    assert store.cluster() == Cluster("odd")
+    assert store.standing().cluster == Cluster("odd")
     assert agent.wanted(identity, "odd").assignments == wanted["odd"]
     assert seen
 
@@ -379,10 +379,10 @@ def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
     session.commit = commit
     with pytest.raises(ConflictError):
         store.publish(prepared)
-    assert store.cluster() == Cluster(None, importing="r2")
+    assert store.standing().cluster == Cluster(None, importing="r2")
     session.commit = send
     store.publish(publication(store, shop(6), "r3"))
-    assert store.cluster() == Cluster("r3")
+    assert store.standing().cluster == Cluster("r3")
     assert store.live_tree().tree == shop(6)
 
 
@@ -404,7 +404,7 @@ def test_25000_nodes_are_published_and_read(store):
     store.publish(publication(store, tree, "r1"))
     live = store.live_tree()
     assert live.tree == tree
-    assert store.cluster() == Cluster("r1")
+    assert store.standing().cluster == Cluster("r1")
     assert live.versions["/shop"] == 0
 
 
