@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.strategy import Window
 
-#: A window comes at least once a week; the clocks may be changed on the way.
-_DAYS_AHEAD = 8
+#: A window comes once a week at least, but not in an hour that its day has not got as the clocks are changed.
+_DAYS_AHEAD = 15
 
 
 def is_open(windows: Collection[Window], now: float) -> bool:

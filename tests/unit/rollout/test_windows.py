@@ -63,6 +63,13 @@ def test_a_window_in_the_hour_that_a_day_has_not_got_waits_for_the_next_day():
     assert is_open((night,), opens)
 
 
+@pytest.mark.parametrize("now", ["2026-03-22T02:00", "2026-03-25T12:00", "2026-03-29T03:00"])
+def test_a_weekly_window_that_falls_into_such_an_hour_comes_a_week_later(now):
+    sundays = window(2, 3, days=frozenset({6}), zone="Europe/Berlin")
+    opens = next_opening((sundays,), at(now, "Europe/Berlin"))
+    assert datetime.fromtimestamp(opens, UTC) == datetime(2026, 4, 5, 0, tzinfo=UTC)
+
+
 def test_a_window_over_midnight_of_such_a_day_ends_when_its_clock_says():
     night = window(22, 4, zone="Europe/Berlin")
     assert is_open((night,), at("2026-03-29T03:59", "Europe/Berlin"))
