@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, one_line
 from zkdeployment.fleet.locks import is_orphaned
-from zkdeployment.fleet.rollouts import RolloutState, last_movement, report, rollout_state
+from zkdeployment.fleet.rollouts import RolloutState, is_due, last_movement, report, rollout_state
 from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
@@ -125,7 +125,7 @@ def _rollout(snapshot: Snapshot, told: float, now: float, limits: Limits) -> Ite
     running = snapshot.rollout
     still = told if running is None else min(told, max(0.0, now - last_movement(running)))
     health, _ = limits.judge(still / 60)
-    if running is None or (running.ended is None and snapshot.coordinator is None):
+    if running is None or is_due(running) or (running.ended is None and snapshot.coordinator is None):
         why = "no coordinator runs" if snapshot.coordinator is None else "it has not begun"
         yield health, f"the rollout of {short(snapshot.published)} stands still for {age(still)}: {why}"
     elif rollout_state(running) is RolloutState.PARTIAL:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
 from zkdeployment.fleet.answer import Answer, Cause
-from zkdeployment.fleet.rollouts import group_words, rollout_state
+from zkdeployment.fleet.rollouts import group_words, is_due, rollout_state
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostState, Verdict
 
@@ -27,7 +27,7 @@ def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Answe
     if not snapshot.governed:
         return None
     running = snapshot.rollout
-    if running is None or (running.ended is None and snapshot.coordinator is None):
+    if running is None or is_due(running) or (running.ended is None and snapshot.coordinator is None):
         return _unled(snapshot, identity)
     if _is_granted(running, identity.id):
         return None
@@ -39,18 +39,26 @@ def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Answe
             ("give it a group: its facts are in its configuration, the selectors in the strategy",),
         )
     if identity.id in running.errors:
-        return _failed(running, identity)
+        return _failed(running, identity, running.errors[identity.id])
     if running.ended is not None:
         return _over(running, identity, groups)
     return _turn(running, identity, groups, now)
 
 
 def _unled(snapshot: Snapshot, identity: Identity) -> Answer:
-    what = "has not begun" if snapshot.rollout is None else "does not go on"
+    what = "has not begun" if is_due(snapshot.rollout) else "does not go on"
     sentence = f"{identity} waits: the rollout of {short(snapshot.published)} by {snapshot.strategy} {what}."
     if snapshot.coordinator is not None:
         return _answer(sentence, (f"{snapshot.coordinator} coordinates",))
     return _answer(sentence, ("no coordinator runs",), ("systemctl start zkdeployment-coordinator",))
+
+
+def why_failed(snapshot: Snapshot, identity: Identity, error: str) -> Answer | None:
+    """Say what follows from a host's failure where the fleet goes on without it; ``None`` if it does not."""
+    running = snapshot.rollout
+    if not snapshot.governed or running is None or is_due(running) or identity.id not in running.errors:
+        return None
+    return _failed(running, identity, error)
 
 
 def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Answer:
@@ -64,12 +72,13 @@ def _is_granted(running: Running, host_id: str) -> bool:
     return at_work or late
 
 
-def _failed(running: Running, identity: Identity) -> Answer:
+def _failed(running: Running, identity: Identity, error: str) -> Answer:
     facts = [] if running.ended is None else [f"the rollout is over: {rollout_state(running).value}"]
-    return _answer(
-        f"{identity} failed in this rollout, and is not let in again: {running.errors[identity.id]}",
+    return Answer(
+        Cause.FAILED,
+        f"{identity} failed in this rollout, and is not let in again: {error}",
         (*facts, "its failure is judged by its group's criteria; it stopped nobody else by itself"),
-        (_AGAIN,),
+        ("on the host: the output is under /var/log/zkdeployment", _AGAIN, _SHOW),
     )
 
 

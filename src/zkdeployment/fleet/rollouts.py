@@ -163,6 +163,14 @@ def rollout_state(running: Running) -> RolloutState:
     return RolloutState.UNDER_WAY if running.paused is None else RolloutState.PAUSED
 
 
+def is_due(running: Running | None) -> bool:
+    """Whether a rollout, or another attempt, is to begin where hosts go by the strategy: the last one failed.
+
+    Its end stopped the fleet; if hosts may go on, somebody has resumed.
+    """
+    return running is None or rollout_state(running) in {RolloutState.FAILED, RolloutState.ABORTED}
+
+
 def rollout_words(running: Running, *, led: bool) -> str:
     """Say in a sentence how a rollout stands; ``led`` says whether a coordinator is there."""
     verdicts = [course.verdict for course in running.rollout.courses.values()]

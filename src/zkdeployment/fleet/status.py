@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import RolloutState, rollout_state, rollout_words
+from zkdeployment.fleet.rollouts import RolloutState, is_due, rollout_state, rollout_words
 from zkdeployment.fleet.stops import in_force
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 
@@ -158,16 +158,16 @@ def _rollout(snapshot: Snapshot) -> str | None:
     running = snapshot.rollout
     if not snapshot.governed:
         return None
-    if running is not None:
+    if running is not None and not is_due(running):
         return f"rollout {running.id}: {rollout_words(running, led=snapshot.coordinator is not None)}"
+    what = "the rollout" if running is None else f"another attempt of the rollout {running.id}"
     who = "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} coordinates"
-    return f"the rollout by {snapshot.strategy} has not begun; {who}"
+    return f"{what} by {snapshot.strategy} has not begun; {who}"
 
 
 def _is_missed(snapshot: Snapshot) -> bool:
     running = snapshot.rollout
-    over = snapshot.governed and running is not None and running.ended is not None
-    return over and running is not None and rollout_state(running) is not RolloutState.SUCCESS
+    return snapshot.governed and running is not None and rollout_state(running) is RolloutState.PARTIAL
 
 
 def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.answer import Answer, Cause
-from zkdeployment.fleet.rollout_why import why_not_granted
+from zkdeployment.fleet.rollout_why import why_failed, why_not_granted
 from zkdeployment.fleet.stops import in_force, tell
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.lock import LockKind
@@ -35,7 +35,7 @@ def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) ->
         known = next((one for one in snapshot.absent if asked in {one.identity.id, one.identity.name}), None)
         return _absent(snapshot, locks, asked, known, now)
     if host.error is not None:
-        return _failed(snapshot, host, now)
+        return why_failed(snapshot, host.identity, host.error) or _failed(snapshot, host, now)
     cluster = snapshot.cluster
     state = None if cluster is None else cluster.state
     match state:

@@ -14,6 +14,7 @@ from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publication import SyncerReport
 from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.rollout.running import Ending
 
 NOW = 100_000.0
 FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
@@ -211,6 +212,18 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             1,
             "the rollout of r2 stands still for 16 min: it has not begun",
             id="the coordinator does nothing",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running(), "ctl1", "ctl2")), minutes=31, coordinator=None),
+            2,
+            "the rollout of r2 stands still for 31 min: no coordinator runs",
+            id="it failed, somebody resumed, and nobody coordinates",
+        ),
+        pytest.param(
+            judge_rollout(over(running(), Ending.ABORTED), minutes=16),
+            1,
+            "the rollout of r2 stands still for 16 min: it has not begun",
+            id="it was aborted, somebody resumed, and the coordinator does nothing",
         ),
         pytest.param(
             judge_rollout(running(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),

@@ -18,8 +18,9 @@ SHOW = "'zkdeployment rollout show' shows all groups"
 AGAIN = "push a fix; or 'zkdeployment resume --latest' publishes the branch's tip again, and a rollout begins anew"
 
 
-def ask(host_id, found, *, coordinator="ops1 (process 7)", version="r1", **fields):
-    host = Host(Identity(host_id, f"{host_id}.example.com"), version, deploying="r2", step="waits")
+def ask(host_id, found, *, coordinator="ops1 (process 7)", version="r1", error=None, **fields):
+    deploying = {"deploying": "r2", "step": "waits"} if error is None else {"error": error}
+    host = Host(Identity(host_id, f"{host_id}.example.com"), version, **deploying)
     snapshot = Snapshot(
         Cluster("r2"),
         "r2",
@@ -95,22 +96,38 @@ def test_a_host_that_no_group_selects_keeps_what_it_has():
     )
 
 
+@pytest.mark.parametrize("error", [None, "deploy /shop 1: exit status 1"])
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_host_that_failed_is_not_let_in_again(ended):
+def test_a_host_that_failed_is_not_let_in_again_and_resume_is_not_advised_as_nothing_is_stopped(ended, error):
     found = replace(through(running(), "two1"), errors={"two1": "deploy /shop 1: exit status 1"})
-    answer = ask("two1", over(found) if ended else found)
+    answer = ask("two1", over(found) if ended else found, error=error)
+    assert answer.cause is Cause.FAILED
     assert answer.sentence == (
         "two1.example.com (two1) failed in this rollout, and is not let in again: deploy /shop 1: exit status 1"
     )
     assert ("the rollout is over: success with failures" in answer.facts) == ended
-    assert answer.advice == (AGAIN, SHOW)
+    assert answer.advice == ("on the host: the output is under /var/log/zkdeployment", AGAIN, SHOW)
+
+
+def test_a_failure_that_is_not_of_this_rollout_is_told_as_ever():
+    answer = ask("two1", running(), error="no foo 1.4")
+    assert answer.sentence == "two1.example.com (two1) failed: no foo 1.4"
+
+
+@pytest.mark.parametrize("coordinator", [None, "ops1 (process 7)"])
+def test_after_a_resume_every_host_waits_for_another_attempt(coordinator):
+    found = replace(over(through(running(), "ctl1", "ctl2")), errors={"ctl1": "boom"})
+    for host in ("ctl1", "one1"):
+        answer = ask(host, found, coordinator=coordinator)
+        assert answer.sentence.endswith("waits: the rollout of r2 by deployment-strategy has not begun.")
+        assert ("systemctl start zkdeployment-coordinator" in answer.advice) == (coordinator is None)
 
 
 def test_a_host_of_a_group_that_failed_was_left_out():
-    answer = ask("one1", over(through(running(), "ctl1", "ctl2")))
+    groups = strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b"))
+    answer = ask("b", over(through(running(groups, plain_hosts("ab")), "a")))
     assert answer.sentence == (
-        "one1.example.com (one1) was left out of the rollout: its group compute-nodes-1 failed"
-        " (not attempted: control-nodes failed)."
+        "b.example.com (b) was left out of the rollout: its group y failed (not attempted: x failed)."
     )
     assert answer.advice == (AGAIN, SHOW)
 

@@ -11,6 +11,7 @@ from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.running import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 OLD = "f" * 40
@@ -252,6 +253,12 @@ def ruled(found, *hosts, coordinator="ops1 (process 7)"):
         (running(), None, "rollout 7-1: no coordinator runs, so nothing goes on; 0 of 5 groups succeeded"),
         (None, "ops1", "the rollout by deployment-strategy has not begun; ops1 coordinates"),
         (None, None, "the rollout by deployment-strategy has not begun; no coordinator runs"),
+        pytest.param(
+            over(through(running(), "ctl1", "ctl2")),
+            None,
+            "another attempt of the rollout 7-1 by deployment-strategy has not begun; no coordinator runs",
+            id="it failed, and somebody resumed",
+        ),
     ],
 )
 def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator, words):
@@ -266,6 +273,8 @@ def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator
         pytest.param(running(), Verdict.WAITING, id="under way"),
         pytest.param(over(through(running(), "two1")), Verdict.STOPPED, id="over, with failures"),
         pytest.param(over(through(running())), Verdict.WAITING, id="over: who is late still comes"),
+        pytest.param(over(through(running(), "ctl1", "ctl2")), Verdict.WAITING, id="failed, and resumed since"),
+        pytest.param(over(running(), Ending.ABORTED), Verdict.WAITING, id="aborted, and resumed since"),
     ],
 )
 def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(found, verdict):
