@@ -352,7 +352,7 @@ class RolloutStore(Protocol):
         """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is still this."""
 
     def record(self, running: Running, stop: Stop | None = None) -> None:
-        """Replace the state of the newest rollout; with a ``stop`` the fleet stops in the same moment.
+        """Replace the state of the newest rollout; with a ``stop`` the fleet stops, and no grant counts any more.
 
         Raises ``ConflictError`` if that was changed since ``situation`` read it.
         """

@@ -37,6 +37,10 @@ class PlayedRollout:
         """Take back what a host was let into."""
         self._put(paths.grant_path(self.id, host), {"phase": None, "group": "some", "reason": reason})
 
+    def end(self) -> None:
+        """End it in a way that stops the fleet; the grants stand yet."""
+        self._put(paths.ROLLOUTS, {"current": self.id, "over": True})
+
     def reports(self) -> dict[str, str | None]:
         """Return what was reported: ``PHASE:HOST`` and the error, if any."""
         place = f"{paths.rollout_path(self.id)}/reports"

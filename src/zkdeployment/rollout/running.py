@@ -86,7 +86,7 @@ class Permission:
     def obstacle(self) -> str:
         """Why the host may do no more than it may."""
         if self.rollout is None:
-            return "no rollout of this publication has begun"
+            return "no rollout of this publication is under way"
         if self.failure is not None:
             return self.failure
         if self.grant is None or self.grant.phase is None:

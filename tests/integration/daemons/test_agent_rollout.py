@@ -62,7 +62,7 @@ def let_through(rollout: PlayedRollout, host: AgentHost, version: str = "r1") ->
 def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
     rollout = PlayedRollout(fleet, "r1")
     with host.agent():
-        wait_for(host, "waits to prepare: no rollout of this publication has begun")
+        wait_for(host, "waits to prepare: no rollout of this publication is under way")
         assert host.node["deploying"] == "r1"
         rollout.begin()
         wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-1")
@@ -78,6 +78,16 @@ def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_
         assert {"deploying", "step", "steps", "error"}.isdisjoint(host.node)
     assert fleet.calls() == FOO_0 + FOO_1
     assert len(host.packages.commits) == 1
+
+
+def test_what_was_granted_counts_for_nothing_when_the_rollout_has_stopped_the_fleet(fleet, host, rollout):
+    rollout.grant("deploy")
+    rollout.end()
+    with host.agent():
+        wait_for(host, "waits to prepare: no rollout of this publication is under way")
+        rollout.begin(attempt=2)
+        let_through(rollout, host)
+    assert fleet.calls() == FOO_0 + FOO_1
 
 
 def test_a_host_with_nothing_to_do_reports_both_phases_all_the_same(fleet, rollout):

@@ -12,6 +12,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.permissions import read_permission
 from zkdeployment.adapters.zookeeper.rollouts import encode_running, read_leader, read_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.stops import read_stops
@@ -22,7 +23,7 @@ from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
 from zkdeployment.rollout.phases import ABSENCE
 from zkdeployment.rollout.progress import supersede
-from zkdeployment.rollout.running import Directive, Ending, Grant
+from zkdeployment.rollout.running import Directive, Ending, Grant, Permission
 
 
 @pytest.fixture
@@ -318,6 +319,27 @@ def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
         ("y", "deploy", "c"),
     ]
     assert {host: grant.phase for host, grant in fleet.grants().items()} == {"a": None, "c": None}
+
+
+def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_somebody_resumes(fleet):
+    fleet.register(plain_hosts("ab"))
+    fleet.publish("r1", ALL_HOSTS)
+
+    def die_at_the_end(place):
+        if place == "after:record" and fleet.running.ended is not None:
+            raise KilledError
+
+    with fleet.coordinator("one", die_at_the_end) as one:
+        turn(one, times=2)
+        fleet.act(Directive.ABORT)
+        with pytest.raises(KilledError):
+            turn(one)
+    Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+    assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
+    assert read_permission(fleet.session, 1, "a") == Permission()
+    with fleet.coordinator("two") as two:
+        assert fleet.run(two.coordinator).attempt == 2
+    assert read_permission(fleet.session, 1, "a").rollout == "1-2"
 
 
 class TestLead:

@@ -236,6 +236,8 @@ class ZooKeeperRollouts:
         return Set(paths.rollout_path(running.id), self._known[0], self._version)
 
     def _stopping(self, running: Running, stop: Stop) -> Iterator[Operation]:
+        # Whoever resumes may be faster than we, or our successor, with taking the grants back.
+        yield Set(paths.ROLLOUTS, encode({"current": running.id, "over": True}))
         node = self._session.get(paths.HOSTS)
         if node is None:
             return

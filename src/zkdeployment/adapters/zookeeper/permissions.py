@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.clients import Waker
-from zkdeployment.adapters.zookeeper.rollouts import current_id, decode_grant, decode_report, encode_report
+from zkdeployment.adapters.zookeeper.rollouts import decode_grant, decode_report, encode_report, standing_id
 from zkdeployment.adapters.zookeeper.transactions import Create
 from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.running import Permission, Report
@@ -24,7 +24,7 @@ def read_permission(
     """Read what the newest rollout of a publication lets a host do; watch that for one change."""
     if changed is not None:
         session.exists(paths.ROLLOUTS, Waker(changed))
-    rollout = current_id(session.get(paths.ROLLOUTS))
+    rollout = standing_id(session.get(paths.ROLLOUTS))
     if rollout is None or not rollout.startswith(f"{sequence}-"):
         return Permission()
     place = paths.grant_path(rollout, host_id)

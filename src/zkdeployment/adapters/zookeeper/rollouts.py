@@ -37,6 +37,11 @@ def current_id(rollouts: Node | None) -> str | None:
     return current if isinstance(current, str) and current else None
 
 
+def standing_id(rollouts: Node | None) -> str | None:
+    """Return the newest rollout unless it is over and stopped the fleet: its grants mean nothing any more."""
+    return None if rollouts is None or rollouts.properties.get("over") is True else current_id(rollouts)
+
+
 def read_running(session: Session, rollout: str | None = None) -> Running | None:
     """Read a rollout (default: the newest); ``None`` if there is none.
 
