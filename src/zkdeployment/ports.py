@@ -354,7 +354,8 @@ class RolloutStore(Protocol):
     def record(self, running: Running, stop: Stop | None = None) -> None:
         """Replace the state of the newest rollout; with a ``stop`` the fleet stops, and no grant counts any more.
 
-        Raises ``ConflictError`` if that was changed since ``situation`` read it.
+        Raises ``ConflictError`` if that was changed since ``situation`` read it, or if there are acts that
+        ``world`` has not told.
         """
 
     def grant(self, running: Running, wanted: Mapping[str, Grant]) -> None:

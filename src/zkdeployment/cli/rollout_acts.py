@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.rollout_acts import direct
+from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import find_connection, zookeeper_options
@@ -26,7 +26,7 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
     """Offer the manual groups of the current rollout that were not promoted yet."""
     try:
         with Session(find_connection(context.params.get("zookeeper"), None), session_timeout=_SESSION) as session:
-            running = Operations(session).snapshot().rollout
+            running = read_running(session)
     except ZkdeploymentError:
         return []
     if running is None:
@@ -99,7 +99,8 @@ def abort(connection: Servers, reason: str) -> None:
     running = _ask(connection, Directive.ABORT, reason)
     click.echo(f"aborted rollout {running.id}")
     click.echo(
-        "The fleet is stopped as soon as the coordinator has taken that; see 'zkdeployment status'.", err=True
+        "The fleet is stopped as soon as the coordinator has taken that; 'zkdeployment stop' stops it at once.",
+        err=True,
     )
 
 
@@ -107,6 +108,6 @@ def _ask(connection: Servers, directive: Directive, reason: str, group: str | No
     what = f"rollout {directive.value}" + ("" if group is None else f" {group}")
     with Session(connection, session_timeout=_SESSION) as session:
         running = direct(session, directive, act(what, reason), group)
-        if Operations(session).snapshot().coordinator is None:
+        if read_leader(session) is None:
             click.echo("no coordinator runs: it takes effect when one does", err=True)
     return running

@@ -303,10 +303,8 @@ def _some(hosts: list[str]) -> str:
     return ", ".join(hosts[:_NAMED]) + rest
 
 
-def objection(running: Running | None, directive: Directive, group: str | None = None) -> str | None:
+def objection(running: Running, directive: Directive, group: str | None = None) -> str | None:
     """Say why an operator's act on a rollout would do nothing; ``None`` if it makes sense."""
-    if running is None:
-        return "there is no rollout: none was begun for what is published"
     if running.ended is not None:
         return f"the rollout {running.id} is over: {rollout_state(running).value}"
     match directive:

@@ -14,12 +14,12 @@ from zkdeployment.rollout.running import Directive, Ending, Grant, Running, Stag
 from zkdeployment.rollout.windows import is_open, next_opening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.engine import Task
-    from zkdeployment.rollout.running import Situation, World
+    from zkdeployment.rollout.running import RolloutAct, Situation, World
 
 
 def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revision: Revision) -> Running:
@@ -67,8 +67,7 @@ def supersede(running: Running, now: float) -> Running:
 
 def advance(running: Running, world: World) -> Running:
     """Return the rollout after all that can be done now; again with the same world it changes nothing more."""
-    if running.ended is None:
-        running = _take_acts(running, world)
+    running = take_acts(running, world.acts, world.now)
     if running.ended is None:
         running = _note_absence(_note_halt(running, world), world)
     if running.ended is None or late.is_open(running):
@@ -115,8 +114,9 @@ def next_look(running: Running, world: World) -> float | None:
 # What comes from outside
 
 
-def _take_acts(running: Running, world: World) -> Running:
-    for one in world.acts:
+def take_acts(running: Running, acts: Iterable[RolloutAct], now: float) -> Running:
+    """Return the rollout after what operators ask of it, in order; after its end nothing is taken any more."""
+    for one in acts:
         if one.number <= running.taken or running.ended is not None:
             continue
         running = replace(running, taken=one.number, acts=(*running.acts, one))
@@ -128,7 +128,7 @@ def _take_acts(running: Running, world: World) -> Running:
             case Directive.RESUME:
                 running = replace(running, paused=None)
             case Directive.ABORT:
-                running = _end(running, Ending.ABORTED, world.now)
+                running = _end(running, Ending.ABORTED, now)
     return running
 
 

@@ -146,6 +146,26 @@ def test_without_a_coordinator_that_is_said(run, fleet):
     assert "no coordinator runs" in run("why", "x")[1]
 
 
+def test_what_no_coordinator_has_taken_yet_counts_and_can_be_taken_back(run, fleet, zookeeper):
+    fleet.delete(LEADER)
+    assert run("rollout", "pause", "--reason", "stop it")[0] == 0
+    assert "is paused already" in run("rollout", "pause", "--reason", "stop it")[2]
+    assert run("rollout", "resume")[0] == 0
+    assert "is not paused" in run("rollout", "resume")[2]
+    assert run("rollout", "abort", "--reason", "no good")[0] == 0
+    code, _, err = run("rollout", "promote", "web", "--reason", "looks good")
+    assert (code, "the rollout 7-1 is over: aborted" in err) == (3, True)
+    assert asked(zookeeper)[0] == [(0, "pause", None), (1, "resume", None), (2, "abort", None)]
+
+
+def test_nothing_is_asked_of_a_rollout_that_a_newer_publication_is_about_to_end(run, fleet, zookeeper):
+    newer = {"version": "r3", "sequence": 8, "strategy": "deployment-strategy", "ordered": "r3"}
+    fleet.set("/zkdeployment/targets", json.dumps(newer).encode())
+    code, _, err = run("rollout", "pause", "--reason", "stop it")
+    assert (code, "none was begun for what is published" in err) == (3, True)
+    assert asked(zookeeper) == ([], [])
+
+
 @pytest.mark.usefixtures("fleet")
 def test_an_act_without_a_reason_is_a_mistake(run, zookeeper):
     code, _, err = run("rollout", "abort")

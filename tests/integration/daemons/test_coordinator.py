@@ -195,6 +195,26 @@ class TestOperators:
             assert fleet.session.children(paths.rollout_path(first)) == []
             assert read_running(fleet.session, first).ending is Ending.ABORTED
 
+    def test_an_abort_that_comes_between_the_last_look_and_the_end_is_taken(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        asks = []
+
+        def reach(place):
+            if place == "before:record" and asks:
+                fleet.act(asks.pop())
+
+        with fleet.coordinator("one", reach) as one:
+            turn(one, times=2)
+            for _ in Phase:
+                fleet.work()
+                asks += [Directive.ABORT] * (len(fleet.done) == len(Phase))
+                one.turn()
+            assert fleet.running.ended is None
+            one.turn()
+            assert fleet.running.ending is Ending.ABORTED
+            assert fleet.version is None
+
     def test_a_stop_of_the_fleet_lets_nobody_in_until_it_is_resumed(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))

@@ -191,7 +191,6 @@ def test_programs_get_groups_hosts_errors_and_acts():
 @pytest.mark.parametrize(
     ("found", "directive", "name", "words"),
     [
-        (None, Directive.PAUSE, None, "there is no rollout"),
         (over(running()), Directive.ABORT, None, "is over"),
         (running(), Directive.PROMOTE, "ntp", "there is no group ntp"),
         (running(), Directive.PROMOTE, "ntp-node", "is not manual"),

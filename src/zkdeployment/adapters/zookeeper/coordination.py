@@ -63,6 +63,7 @@ class ZooKeeperRollouts:
         self._census = Census(session, self._wake)
         self._known: tuple[bytes, Running] | None = None
         self._granted: tuple[str, dict[str, Grant]] | None = None
+        self._acts: Check | None = None
         self._watching = False
 
     def lead(self, timeout: float) -> bool:
@@ -85,6 +86,7 @@ class ZooKeeperRollouts:
             self._session.watch(paths.HOSTS, self._changed)
             self._session.watch(paths.TARGETS, self._changed)
             self._watching = True
+        self._acts = None
         hosts, targets, above = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
         found = published(targets, None, ())
         return Situation(
@@ -111,6 +113,10 @@ class ZooKeeperRollouts:
     def world(self, situation: Situation, running: Running, *, now: float) -> World:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
         hosts = self._census.registered()
+        acts = self._session.get(
+            paths.acts_path(running.id)
+        )  # before they are read: one that comes then is not lost
+        self._acts = None if acts is None else Check(paths.acts_path(running.id), acts.version)
         stage = running.stage
         proving = stage is not None and stage.baking is not None
         return World(
@@ -152,9 +158,15 @@ class ZooKeeperRollouts:
     def record(self, running: Running, stop: Stop | None = None) -> None:
         """Replace the rollout's state; with a ``stop`` the cluster version becomes null in the same moment.
 
-        Not where it is another revision than the rollout's. Raises ``ConflictError`` if it changes just now.
+        Not where it is another revision than the rollout's. Raises ``ConflictError`` if it changes just now, and
+        if operators asked for something that ``world`` did not tell.
         """
-        self._commit("record", self._replacing(running), *(() if stop is None else self._stopping(running, stop)))
+        self._commit(
+            "record",
+            self._replacing(running),
+            *(() if self._acts is None else (self._acts,)),
+            *(() if stop is None else self._stopping(running, stop)),
+        )
 
     def grant(self, running: Running, wanted: Mapping[str, Grant]) -> None:
         """Make the grants what they should be, in batches."""

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.audit import recording
 from zkdeployment.adapters.zookeeper.nodes import encode
-from zkdeployment.adapters.zookeeper.rollouts import read_current, read_running
-from zkdeployment.adapters.zookeeper.transactions import Check, Create
+from zkdeployment.adapters.zookeeper.publishing import published
+from zkdeployment.adapters.zookeeper.rollouts import current_id, decode_running
+from zkdeployment.adapters.zookeeper.transactions import Check, Create, Set
 from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.fleet.rollouts import objection
+from zkdeployment.rollout.progress import take_acts
 from zkdeployment.rollout.running import RolloutAct
 from zkdeployment.rollout.state import act_from_json, act_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.act import Act
@@ -30,33 +32,40 @@ _DIGITS = 10
 
 
 def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> Running:
-    """Ask the coordinator for something, of the current rollout, and return that.
+    """Ask the coordinator for something, of the rollout of what is published, and return that.
 
-    Raises ``RefusedError`` where it makes no sense.
+    It is judged as if everything that was asked before had been taken; what is accepted will be, unless something
+    is published first. Raises ``RefusedError`` where it makes no sense.
     """
     for _ in range(_ATTEMPTS):
-        rollout_id = read_current(session)
-        running = None if rollout_id is None else read_running(session, rollout_id)
-        words = objection(running, directive, group)
-        if words is not None or running is None:
-            raise RefusedError(words or "there is no rollout")
-        directory = paths.acts_path(running.id)
-        session.ensure(directory)
-        current, state = session.get_many([paths.ROLLOUTS, paths.rollout_path(running.id)])
-        if current is None or state is None:
-            continue
-        number = max(map(_number, session.children(directory) or ()), default=-1)
-        one = RolloutAct(directive, act, group, max(number, running.taken) + 1)
-        try:
-            session.commit(
-                Check(paths.ROLLOUTS, current.version),
-                Create(f"{directory}/{_PREFIX}{one.number:0{_DIGITS}}", encode(act_to_json(one))),
-                recording(session, act),
-            )
-        except ConflictError:
-            continue
-        return running
+        with contextlib.suppress(ConflictError):
+            return _direct(session, directive, act, group)
     raise ConflictError("the rollout changes all the time; look at it with 'zkdeployment rollout show'")
+
+
+def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> Running:
+    targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
+    rollout_id, sequence = current_id(above), published(targets, None, ()).sequence
+    if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+        raise RefusedError("there is no rollout: none was begun for what is published")
+    directory = paths.acts_path(rollout_id)
+    state, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])
+    if state is None:
+        raise ConflictError(f"the rollout {rollout_id} is gone")
+    running, names = decode_running(state.data), session.children(directory) or ()
+    words = objection(take_acts(running, _read(session, directory, names), act.time), directive, group)
+    if words is not None:
+        raise RefusedError(words)
+    number = max([running.taken, *map(_number, names)]) + 1
+    session.commit(
+        Check(paths.TARGETS, targets.version),
+        Check(paths.rollout_path(rollout_id), state.version),
+        # A coordinator that does not know of this act cannot write any more.
+        Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
+        Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
+        recording(session, act),
+    )
+    return running
 
 
 def read_rollout_acts(
@@ -67,13 +76,21 @@ def read_rollout_acts(
     Calls ``watch`` (which must not block) once when there is more.
     """
     directory = paths.acts_path(rollout_id)
-    names = [name for name in session.children(directory, watch) or () if _number(name) > after]
+    names = session.children(directory, watch) or ()
+    return _read(session, directory, [name for name in names if _number(name) > after])
+
+
+def _read(session: Session, directory: str, names: Sequence[str]) -> tuple[RolloutAct, ...]:
     nodes = session.get_many(f"{directory}/{name}" for name in names)
     found = []
     for name, node in zip(names, nodes, strict=True):
         with contextlib.suppress(ValueError):
             found += [] if node is None else [act_from_json(node.properties, _number(name))]
     return tuple(found)
+
+
+def _act_path(directory: str, number: int) -> str:
+    return f"{directory}/{_PREFIX}{number:0{_DIGITS}}"
 
 
 def _number(name: str) -> int:
