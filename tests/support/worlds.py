@@ -30,6 +30,7 @@ class PlainWorld:
 
     present: dict[str, Facts]
     absent: dict[str, Facts] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     erring: set[str] = field(default_factory=set)
     failing: set[tuple[Phase, str]] = field(default_factory=set)
@@ -47,6 +48,7 @@ class PlainWorld:
             active=self.active,
             present=dict(self.present),
             absent=dict(self.absent),
+            left=dict(self.left),
             current=frozenset(self.current),
             failing=frozenset(self.erring),
             reports=dict(self.reports),

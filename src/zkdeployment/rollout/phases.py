@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Seconds that an agent may be away: less is a restart.
 ABSENCE = 300.0
 
+#: The same of an agent that left before the rollout began, when it had nothing to do yet.
+RESTART = 60.0
+
 #: Characters of an error that are kept: the state has to fit into a node, whatever thousands of hosts say.
 _LONGEST_ERROR = 200
 
@@ -43,7 +46,8 @@ def moments(running: Running, stage: Stage) -> Iterator[float]:
     """Return when time alone changes something, in seconds since the epoch."""
     group = running.rollout.strategy.group(stage.task.group)
     if stage.baking is not None:
-        yield stage.baking + group.pace.bake_time
+        away = running.absent.keys() & _done(stage)
+        yield max([stage.baking + group.pace.bake_time, *(running.absent[host] + ABSENCE for host in away)])
     elif running.held is None:
         yield from (moment for moment, _ in _limits(stage, group))
     waited_for = running.absent.keys() & stage.task.hosts - stage.reports.keys()
@@ -125,16 +129,25 @@ def _finish(running: Running, stage: Stage, group: Group, world: World) -> Runni
     bakes = stage.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and stage.task.hosts
     if bakes and stage.baking is None:
         return replace(running, stage=replace(stage, baking=world.now))
-    if bakes and stage.baking is not None and world.now < stage.baking + group.pace.bake_time:
-        return running if stage is running.stage else replace(running, stage=stage)
+    if bakes and stage.baking is not None:
+        restarting = [
+            host for host in _done(stage) if host not in world.present and not _is_gone(running, host, world.now)
+        ]
+        if restarting or world.now < stage.baking + group.pace.bake_time:
+            return running if stage is running.stage else replace(running, stage=stage)
     return _judge(running, stage, (_spoiled(stage, world) if bakes else {}) | _errors(stage))
+
+
+def _done(stage: Stage) -> list[str]:
+    """Return the hosts that have reported a success."""
+    return [host for host, report in stage.reports.items() if report.error is None]
 
 
 def _spoiled(stage: Stage, world: World) -> dict[str, str]:
     """Return the hosts that were done and did not stay so."""
     failing = dict.fromkeys(world.failing.intersection(stage.reports), "it showed an error after its deployment")
     return failing | {
-        host: "its agent was absent when its group was judged"
+        host: f"its agent is gone for {ABSENCE:g} s, since its deployment"
         for host in stage.reports
         if host not in world.present
     }

@@ -23,15 +23,20 @@ if TYPE_CHECKING:
 
 
 def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revision: Revision) -> Running:
-    """Return a rollout of which nothing was done yet; hosts that have the revision already are successful."""
+    """Return a rollout of which nothing was done yet; hosts that have the revision already are successful.
+
+    Nobody waits for those that are absent, but for a moment for those that have just left: that is a restart.
+    """
     hosts = {**world.absent, **world.present}
+    absent = dict.fromkeys(sorted(world.absent.keys() - world.present.keys()), 0.0)
+    left = {host: world.left[host] + phases.RESTART - phases.ABSENCE for host in absent.keys() & world.left.keys()}
     return Running(
         sequence=sequence,
         attempt=attempt,
         revision=revision,
         rollout=engine.begin(strategy, hosts, successful=world.current & world.present.keys()),
         begun=world.now,
-        absent=dict.fromkeys(sorted(world.absent.keys() - world.present.keys()), 0.0),
+        absent=absent | left,
     )
 
 

@@ -117,7 +117,7 @@ class Running:
 
     ``waiting`` says in a sentence why nothing new begins, if so; ``held`` is since when that is because of a pause
     or the cluster version. ``errors`` are those of the hosts that failed. ``absent`` are the hosts that are not
-    done and not registered, since when (0: they never were in this rollout). ``late`` are the hosts that are let
+    done and not registered, since when (0: nobody waits for them). ``late`` are the hosts that are let
     through after the end, each in the phase it is in. ``taken`` is the number of the last act that was taken;
     ``acts`` are those that were.
     """
@@ -152,13 +152,15 @@ class World:
 
     ``active`` says whether hosts may start the rollout's revision now. ``present`` are the registered hosts,
     ``current`` those of them that have the revision, ``failing`` those that show an error; ``absent`` are hosts
-    that are known but not registered. ``reports`` are by phase and host. ``now`` is in seconds since the epoch.
+    that are known but not registered, ``left`` says since when, of those that were seen before. ``reports`` are by
+    phase and host. ``now`` is in seconds since the epoch, as all times.
     """
 
     now: float
     active: bool
     present: Mapping[str, Facts] = field(default_factory=dict)
     absent: Mapping[str, Facts] = field(default_factory=dict)
+    left: Mapping[str, float] = field(default_factory=dict)
     current: frozenset[str] = frozenset()
     failing: frozenset[str] = frozenset()
     reports: Mapping[tuple[Phase, str], Report] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace
+from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
 from zkdeployment.rollout.phases import ABSENCE
 from zkdeployment.rollout.progress import supersede
@@ -141,6 +141,24 @@ class TestCourse:
                 fleet.work()
             assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostState.SUCCESS)
             assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
+
+    def test_an_agent_that_restarts_while_a_rollout_begins_is_no_failure(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.session.ensure(paths.INVENTORY)
+        fleet.session.commit(Create(f"{paths.INVENTORY}/b", encode({})))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            fleet.leave("b")
+            one.turn()
+            fleet.publish("r2", ALL_HOSTS)
+            for _ in range(4):
+                one.turn()
+                fleet.work()
+            assert fleet.running.revision == "r2"
+            assert fleet.running.ended is None
+            fleet.register(plain_hosts("b"), version="r1")
+            assert fleet.run(one.coordinator).rollout.result is Result.SUCCESS
 
     def test_without_a_strategy_it_does_nothing(self, fleet):
         fleet.register(plain_hosts("a"))
@@ -377,6 +395,23 @@ class TestLead:
             one.store.resign()
             assert fleet.run(two.coordinator).rollout.result is Result.SUCCESS
             assert read_leader(fleet.session) == "two"
+
+    def test_who_leads_again_does_not_believe_what_it_knew_of_hosts(self, fleet):
+        red, blue = Facts(tags=frozenset({"red"})), Facts(tags=frozenset({"blue"}))
+        fleet.register({"a": red, "b": Facts()})
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one, fleet.coordinator("two") as two:
+            fleet.run(one.coordinator)
+            one.store.resign()
+            fleet.leave("a")
+            fleet.silent = {"b"}
+            web = replace(group("web"), selectors=(Selector(tags=frozenset({"blue"})),))
+            fleet.publish("r2", strategy(group("x", hosts="b"), web))
+            turn(two, times=2)
+            two.store.resign()
+            fleet.register({"a": blue})
+            turn(one, times=2)
+            assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}
 
     def test_one_whose_place_was_taken_away_writes_nothing(self, fleet):
         fleet.register(plain_hosts("ab"))

@@ -10,7 +10,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector, Share, Window
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.phases import ABSENCE
+from zkdeployment.rollout.phases import ABSENCE, RESTART
 from zkdeployment.rollout.progress import (
     advance,
     grants,
@@ -184,11 +184,26 @@ class TestPace:
             fleet.erring = {"b"}
         else:
             fleet.leave("b")
+            running = fleet.step(running)
         fleet.now += 600
         over = fleet.step(running)
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
         assert verdicts(over) == {"x": FAILED}
-        assert ("error" if trouble == "error" else "absent") in over.errors["b"]
+        assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
+
+    def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
+        fleet = world("ab")
+        running = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
+        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        fleet.now += 6
+        fleet.leave("b")
+        running = fleet.step(running)
+        assert look(running, fleet) == ABSENCE
+        fleet.now += 20
+        running = fleet.step(running)
+        assert running.stage is not None
+        fleet.come("b", Facts())
+        assert fleet.step(running).rollout.result is Result.SUCCESS
 
     def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
         fleet = world("a", failing={(PREPARE, "a")})
@@ -311,6 +326,22 @@ class TestHosts:
         fleet = world("a", absent={"b": Facts()})
         fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.now < NOON + ABSENCE
+
+    def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
+        fleet = world("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
+        assert look(running, fleet) == RESTART - 10
+        fleet.now += RESTART - 11
+        running = fleet.step(running)
+        assert running.stage is not None
+        fleet.come("b", Facts())
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+    def test_one_that_is_away_for_longer_is_left_out(self):
+        fleet = world("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
+        fleet.now += RESTART - 10
+        assert fleet.step(running).rollout.courses["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
     def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
         fleet = world("ab", silent={"b"})

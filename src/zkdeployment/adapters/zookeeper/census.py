@@ -9,6 +9,7 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.model.host import Host, is_host_name
 from zkdeployment.model.strategy import Facts
+from zkdeployment.rollout.phases import RESTART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,19 +21,29 @@ class Census:
     """Who is there, through one session; ``changed`` is called when hosts come or go.
 
     A host's node is read when it comes. What it says later is only read where that is asked for: thousands of
-    hosts write to theirs all the time.
+    hosts write to theirs all the time. ``left`` is since when hosts are away that were seen before, in seconds since
+    the epoch.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
         self._session = session
         self._changed = changed
         self._hosts: dict[str, Host] = {}
+        self._stale = False
+        self.left: Mapping[str, float] = {}
 
-    def registered(self, *, anew: bool = False) -> Mapping[str, Host]:
-        """Return the registered hosts by id, all read ``anew`` if so."""
+    def expire(self) -> None:
+        """Read all hosts anew next time: much may have happened since nobody looked."""
+        self._stale = True
+
+    def registered(self, now: float) -> Mapping[str, Host]:
+        """Return the registered hosts by id, as they were when they came."""
         names = self._session.children(paths.HOSTS, self._changed) or ()
-        known = {} if anew else self._hosts
+        known = {} if self._stale else self._hosts
         new = self.read(name for name in names if name not in known)
+        self._stale = False
+        gone = (self.left.keys() | self._hosts.keys()).difference(names)
+        self.left = {name: since for name in gone if now - (since := self.left.get(name, now)) < RESTART}
         self._hosts = {name: found for name in names if (found := known.get(name) or new.get(name)) is not None}
         return self._hosts
 

@@ -73,6 +73,7 @@ class ZooKeeperRollouts:
             self._seat = self._lock.path
         if self._seat != before:
             self._granted = None  # others may have led meanwhile
+            self._census.expire()
         return self._seat is not None
 
     def resign(self) -> None:
@@ -101,18 +102,20 @@ class ZooKeeperRollouts:
 
     def first_world(self, revision: Revision, *, now: float) -> World:
         """Read all hosts anew, and those that are away, before a rollout of ``revision`` begins."""
-        hosts = self._census.registered(anew=True)
+        self._census.expire()
+        hosts = self._census.registered(now)
         return World(
             now=now,
             active=True,
             present={name: host.facts for name, host in hosts.items()},
             absent=self._census.absent(hosts.values()),
+            left=self._census.left,
             current=frozenset(name for name, host in hosts.items() if _has(revision, host)),
         )
 
     def world(self, situation: Situation, running: Running, *, now: float) -> World:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
-        hosts = self._census.registered()
+        hosts = self._census.registered(now)
         acts = self._session.get(
             paths.acts_path(running.id)
         )  # before they are read: one that comes then is not lost
