@@ -21,8 +21,8 @@ class Census:
     """Who is there, through one session; ``changed`` is called when hosts come or go.
 
     A host's node is read when it comes. What it says later is only read where that is asked for: thousands of
-    hosts write to theirs all the time. ``left`` is since when hosts are away that were seen before, in seconds since
-    the epoch.
+    hosts write to theirs all the time. ``left`` says of hosts that were seen before and are away since when, in
+    seconds since the epoch.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
