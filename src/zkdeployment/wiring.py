@@ -285,7 +285,10 @@ def _scripts(
 
 def _home() -> str:
     """Return the home of the user we run as; programs that we start need it, so it is put right here, too."""
-    home = pwd.getpwuid(os.geteuid()).pw_dir
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a container may run us as a user without a name
+        home = os.environ.get("HOME", "/")
     if os.environ.get("HOME") != home:
         get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
         os.environ["HOME"] = home

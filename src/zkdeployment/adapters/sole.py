@@ -20,11 +20,11 @@ def check_owner(directory: Path) -> None:
 
     What we leave there would be in that user's way.
     """
-    there = directory.exists()
-    place = directory if there else directory.parent
-    owner = place.stat().st_uid if place.exists() else os.geteuid()
+    # What a place above keeps closed to us is not seen; that place counts then.
+    place = next(one for one in (directory, *directory.parents) if os.access(one, os.F_OK))
+    owner = place.stat().st_uid
     # Below what is root's there may be places for all.
-    if owner != os.geteuid() and (there or owner != 0):
+    if owner != os.geteuid() and (place == directory or owner != 0):
         raise RefusedError(f"{place} belongs to {_name(owner)}: run this as that user, say with runuser -u")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -100,6 +101,9 @@ def program() -> None:
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the program; an expected error is one line on stderr and its exit code, no stack trace."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what the terminal's encoding does not have is shown by its code
+            stream.reconfigure(errors="backslashreplace")
     log.configure(quiet=True)
     try:
         status = program.main(argv, prog_name="zkdeployment", standalone_mode=False)
@@ -114,15 +118,14 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except ZkdeploymentError as error:
         click.echo(f"zkdeployment: {error}", err=True)
         status = error.exit_code
-    except BrokenPipeError:
-        # The reader of our output went away (``| head``): not an error, and nothing more to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
     except OSError as error:
-        if error.errno not in _UNWRITABLE:
-            raise
-        click.echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        log.get_logger().info("system-error", exc_info=error)  # for whoever asks where, in the log of a daemon
+        if error.filename is None and error.errno in _UNWRITABLE:
+            click.echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            place = "" if error.filename is None else f"{error.filename}: "
+            click.echo(f"zkdeployment: {place}{error.strerror or error}", err=True)
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 

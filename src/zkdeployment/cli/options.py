@@ -119,7 +119,12 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
 
 def _is_there(config: Path, *, wanted: bool) -> bool:
     """Whether there is a configuration; one that we may not read counts where it is ``wanted``, to be told."""
-    return config.exists() and (wanted or os.access(config, os.R_OK))
+    if not wanted:
+        return os.access(config, os.R_OK)
+    try:
+        return config.exists()
+    except PermissionError:  # its directory is closed to us
+        return True
 
 
 def _checked(connection: str | None, where: str) -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import signal
-import socket
 import tempfile
 import time
 from pathlib import Path
@@ -140,9 +138,8 @@ def _check_alone(notify: bool, interval: str | None, *, more: bool) -> None:
 
 def _notify(connection: Servers) -> None:
     """Tell syncers to look, and the caller whether there seems to be one."""
-    by = f"{getpass.getuser()} on {socket.gethostname()}"
     with Session(connection, call_timeout=_PATIENCE) as session:
-        last = give_notice(session, by)
+        last = give_notice(session, act("sync --notify", "").by)
     if last is None:
         click.echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
     elif (silent := time.time() - last.time) > 2 * last.interval + _PATIENCE:
