@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
-from zkdeployment.errors import ConfigurationError, RefusedError
+from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
 from zkdeployment.model.lock import LockKind
@@ -65,7 +65,7 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
 @command.command()
 @click.argument("name", metavar="PATH|ROLE")
 @reason_option(required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask, at a terminal; nobody is asked elsewhere.")
 @click.option("--force", is_flag=True, help="Also when the holder is at work under it.")
 @zookeeper_options
 def release(connection: Servers, name: str, reason: str, yes: bool, force: bool) -> None:
@@ -85,15 +85,13 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
         planned = plan_release(lock, Operations(session).snapshot().hosts, now=time.time())
         if planned.objection is not None and not force:
             raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
-        if not yes:
+        if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
         release_lock(session, planned.node, act(f"release {lock}, from {planned.whose}", reason))
     click.echo(f"released {lock}, from {planned.whose}")
 
 
 def _confirm(planned: Release) -> None:
-    if not sys.stdin.isatty():
-        raise ConfigurationError("expected somebody who confirms, at a terminal; --yes goes ahead without")
     click.echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
     if planned.objection is not None:
         click.echo(f"Mind: {planned.objection}.", err=True)

@@ -57,6 +57,7 @@ def command(
       zkdeployment status --wait --timeout 600
       zkdeployment status app1.example.com -o json
     """
+    _check_together(watch=watch, wait=wait, timeout=timeout, output=output)
     with Session(connection, session_timeout=10) as session:
         operations, changed = Operations(session), threading.Event()
 
@@ -72,6 +73,8 @@ def command(
             code = 0 if status.converged else _NOT_CONVERGED
         else:
             revision = wait if wait != _WANTED else None
+            if revision is not None and not revision.isdigit():
+                _check_revision(revision, look())
             status = _follow(look, lambda status: _is_over(status, revision, hosts), timeout)
             verdict = wait_verdict(status, revision, hosts)
             code = _EXIT[verdict]
@@ -80,6 +83,25 @@ def command(
                 click.echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
+
+
+def _check_together(*, watch: bool, wait: str | None, timeout: float | None, output: str) -> None:
+    """Raise ``UsageError`` for options that make no sense together."""
+    if watch and wait is not None:
+        raise click.UsageError("expected --watch or --wait, not both")
+    if watch and output != "table":
+        raise click.UsageError("--watch is for people: -o json and -o yaml go without it, or with --wait")
+    if timeout is not None and not watch and wait is None:
+        raise click.UsageError("--timeout is for --wait and --watch")
+
+
+def _check_revision(revision: str, status: FleetStatus) -> None:
+    """Raise ``UsageError`` for the name of a host: it would be waited for in vain."""
+    if any(revision in {host.id, host.name} for host in status.hosts):
+        raise click.UsageError(
+            f"expected a revision behind --wait, found the host {revision};"
+            f" hosts go first: status {revision} --wait"
+        )
 
 
 def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:

@@ -11,10 +11,16 @@ from zkdeployment.adapters.zookeeper.contention import read_locks
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.answer import Cause
 from zkdeployment.fleet.why import why
 
 if TYPE_CHECKING:
+    from zkdeployment.fleet.answer import Answer
     from zkdeployment.model.servers import Servers
+
+#: As of whatever else is asked for by a name that nobody has.
+_UNKNOWN = RefusedError.exit_code
 
 
 @click.command(name="why")
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 def command(connection: Servers, host: str, output: str) -> None:
     """Say why HOST (id or name) is not, or not yet, at the cluster version.
 
-    The first line is the answer; what supports it and what to do follow.
+    The first line is the answer; what supports it and what to do follow. The exit code is 3 if nobody knows HOST.
 
     \b
     Example:
@@ -35,7 +41,13 @@ def command(connection: Servers, host: str, output: str) -> None:
         answer = why(Operations(session).snapshot(), locks, host, now=time.time())
     if output != "table":
         emit(answer.to_json(), output, schema="why")
-        return
+    else:
+        _print(answer)
+    if answer.cause is Cause.UNKNOWN:
+        raise click.exceptions.Exit(_UNKNOWN)
+
+
+def _print(answer: Answer) -> None:
     click.echo(answer.sentence)
     for fact in answer.facts:
         click.echo(f"  {fact}")

@@ -108,6 +108,28 @@ def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
     assert "1 behind" in out
 
 
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("host", ["h1", "h1.example.com"])
+def test_a_host_is_not_waited_for_as_if_it_were_a_revision(run, host):
+    code, _, err = run("--wait", host)
+    assert code == 2
+    assert f"expected a revision behind --wait, found the host {host}; hosts go first: status {host} --wait" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["--watch", "--wait"], "--watch or --wait, not both"),
+        (["--watch", "-o", "json"], "--watch is for people"),
+        (["--timeout", "5"], "--timeout is for --wait and --watch"),
+    ],
+)
+def test_options_that_would_do_nothing_are_told(run, argv, problem):
+    code, _, err = run(*argv)
+    assert code == 2
+    assert problem in err
+
+
 def test_nothing_published_and_nobody_there_is_not_converged(run):
     code, out, _ = run()
     assert code == 4
