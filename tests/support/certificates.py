@@ -28,6 +28,7 @@ class Authority:
         issued = self._authority.issue_cert(name, common_name=name)
         certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
         certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        key.touch(mode=0o600)
         secret = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
         key.write_bytes(  # in the only form that Java reads
             secret.private_bytes(

@@ -80,7 +80,10 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
 def _plain_access(access: Access) -> dict[str, object]:
     files = {name: getattr(access, name) for name in ("ca", "certificate", "key", "credentials")}
     grants = [":".join(filter(None, grant)).replace("auth:", "creator:") for grant in access.acl]
-    return {f"zookeeper-{name}": _value(file) for name, file in files.items()} | {"zookeeper-acl": grants}
+    return {f"zookeeper-{name}": _value(file) for name, file in files.items()} | {
+        "zookeeper-plain-text": "yes" if access.plain_text else "no",
+        "zookeeper-acl": grants,
+    }
 
 
 def _key(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from typing import TYPE_CHECKING
@@ -14,7 +13,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.section import Section
 
-KEYS = ("zookeeper-ca", "zookeeper-certificate", "zookeeper-key", "zookeeper-credentials", "zookeeper-acl")
+_FILES = ("zookeeper-ca", "zookeeper-certificate", "zookeeper-key", "zookeeper-credentials")
+_PLAIN_TEXT = "zookeeper-plain-text"
+KEYS = (*_FILES, _PLAIN_TEXT, "zookeeper-acl")
 
 #: Whoever makes a node, if the servers know who that is.
 _CREATOR = Grant("auth", "", "cdrwa")
@@ -26,11 +27,20 @@ _LONGEST = 1024
 
 def read_access(section: Section) -> Access:
     """Read them; what is wrong is noted."""
-    ca, certificate, key, credentials = (section.file(name) for name in KEYS[:4])
+    ca, certificate, key, credentials = (section.file(name) for name in _FILES)
+    plain_text = section.checked(_PLAIN_TEXT, _answer_problem) == "yes"
     if (certificate is None) != (key is None):
         section.note("zookeeper-certificate", "expected it together with zookeeper-key, found one of them")
     if certificate is not None and ca is None:
         section.note("zookeeper-certificate", "expected it together with zookeeper-ca, found none")
+    if credentials is not None and ca is None and not plain_text:
+        section.note(
+            "zookeeper-credentials",
+            "the password would go over the network for all to read; expected zookeeper-ca, which encrypts, or"
+            f" {_PLAIN_TEXT} = yes where nobody else listens",
+        )
+    for name, file in (("zookeeper-key", key), ("zookeeper-credentials", credentials)):
+        _check_closed(section, name, file)
     known = credentials is not None or certificate is not None
     return Access(
         ca=ca,
@@ -38,17 +48,25 @@ def read_access(section: Section) -> Access:
         key=key,
         credentials=credentials,
         secret=None if credentials is None else _secret(section, credentials),
+        plain_text=plain_text,
         acl=_acl(section, known=known),
     )
 
 
+def _check_closed(section: Section, name: str, file: Path | None) -> None:
+    """Note a secret that is for everyone to read."""
+    if file is not None and (mode := stat.S_IMODE(file.stat().st_mode)) & stat.S_IRWXO:
+        section.note(name, f"{file} is open to everyone (mode {mode:03o}); chmod o-rwx {file}")
+
+
+def _answer_problem(value: str) -> str | None:
+    return None if value in {"yes", "no"} else f"expected yes or no, found {value!r}"
+
+
 def _secret(section: Section, file: Path) -> str | None:
-    """Read the one line of a file that is not for everyone to read."""
+    """Read the one line of a file."""
     with file.open("rb") as opened:
-        mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
         found = opened.read(_LONGEST).decode("utf-8", errors="replace").strip()
-    if mode & stat.S_IRWXO:
-        section.note("zookeeper-credentials", f"{file} is open to everyone (mode {mode:03o}); chmod o-rwx {file}")
     if _CREDENTIALS.fullmatch(found) is None:
         section.note("zookeeper-credentials", f"expected one line USER:PASSWORD in {file}, found something else")
         return None

@@ -57,7 +57,7 @@ def parse(text: str, known: Mapping[str, Collection[str]]) -> tuple[Values, list
             continue
         found = dict(parser[section])
         problems += [
-            f"unknown key {key} in [{section}]{_suggestion(key, known[section])}"
+            f"unknown key {key} in [{section}]{_elsewhere(key, known) or _suggestion(key, known[section])}"
             for key in found
             if key not in known[section]
         ]
@@ -86,6 +86,11 @@ def _duplicates(text: str) -> Iterator[str]:
             return
         else:
             return
+
+
+def _elsewhere(key: str, known: Mapping[str, Collection[str]]) -> str:
+    """Name the section that has a key, if there is one."""
+    return next((f"; it belongs in [{section}]" for section, keys in known.items() if key in keys), "")
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:

@@ -27,7 +27,8 @@ class Access:
 
     With ``ca``, a file of certificates, connections are encrypted, and servers have to prove by a certificate of
     one of these that they have the name in the connection string. ``certificate`` and ``key`` are the files by
-    which we prove who we are, ``secret`` (``USER:PASSWORD``) is what the file ``credentials`` holds.
+    which we prove who we are, ``secret`` (``USER:PASSWORD``) is what the file ``credentials`` holds; with
+    ``plain_text`` it may go over connections that are not encrypted.
     """
 
     ca: Path | None = None
@@ -35,6 +36,7 @@ class Access:
     key: Path | None = None
     credentials: Path | None = None
     secret: str | None = field(default=None, repr=False)
+    plain_text: bool = False
     acl: tuple[Grant, ...] = ()
 
 

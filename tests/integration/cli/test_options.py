@@ -68,7 +68,9 @@ def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
     secret.write_text("agents:secret\n")
     secret.chmod(0o600)
     named = tmp_path / "named.cfg"
-    named.write_text(f"[zkdeployment]\nzookeeper = named:1\nzookeeper-credentials = {secret}\n")
+    named.write_text(
+        f"[zkdeployment]\nzookeeper = named:1\nzookeeper-credentials = {secret}\nzookeeper-plain-text = yes\n"
+    )
     for zookeeper, connection in (("given:1", "given:1"), (None, "named:1")):
         servers = options.find_connection(zookeeper, named)
         assert (str(servers), servers.access.secret) == (connection, "agents:secret")

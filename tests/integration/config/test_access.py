@@ -22,7 +22,8 @@ def place(tmp_path: Path) -> Path:
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("PEM")
     (tmp_path / "credentials").write_text("agents:a:secret\n")
-    (tmp_path / "credentials").chmod(0o640)
+    for name in ("key.pem", "credentials"):
+        (tmp_path / name).chmod(0o640)
     return tmp_path
 
 
@@ -37,9 +38,19 @@ def test_without_any_of_it_the_servers_know_nobody(place: Path):
 
 
 def test_credentials_come_from_a_file_and_what_we_make_is_ours(place: Path):
-    found = access(place, "zookeeper-credentials = PLACE/credentials")
-    assert found == Access(credentials=place / "credentials", secret="agents:a:secret", acl=(CREATOR,))
+    found = access(place, "zookeeper-credentials = PLACE/credentials", "zookeeper-plain-text = yes")
+    assert found == Access(
+        credentials=place / "credentials", secret="agents:a:secret", plain_text=True, acl=(CREATOR,)
+    )
     assert "secret" not in repr(found).replace("secrets", "").replace(str(place), "")
+
+
+@pytest.mark.parametrize("allowed", [(), ("zookeeper-plain-text = no",)])
+def test_a_password_is_not_sent_in_plain_text_unless_that_is_allowed(place: Path, allowed: tuple[str, ...]):
+    credentials = "zookeeper-credentials = PLACE/credentials"
+    with pytest.raises(ConfigurationError, match="expected zookeeper-ca, which encrypts, or zookeeper-plain-text"):
+        access(place, credentials, *allowed)
+    assert access(place, credentials, "zookeeper-ca = PLACE/ca.pem", *allowed).secret == "agents:a:secret"
 
 
 def test_a_certificate_says_who_we_are(place: Path):
@@ -57,6 +68,7 @@ def test_a_certificate_says_who_we_are(place: Path):
 def test_who_may_do_what_is_one_a_line(place: Path):
     found = access(
         place,
+        "zookeeper-ca = PLACE/ca.pem",
         "zookeeper-credentials = PLACE/credentials",
         "zookeeper-acl = creator:cdrwa",
         "  x509:CN=the syncer,O=Example:cdrw",
@@ -86,6 +98,11 @@ def test_who_may_do_what_is_one_a_line(place: Path):
             "zookeeper-credentials: expected one line USER:PASSWORD in PLACE/ca.pem",
         ),
         ("zookeeper-credentials = PLACE/ca.pem", "PLACE/ca.pem is open to everyone (mode 644); chmod o-rwx"),
+        (
+            "zookeeper-key = PLACE/ca.pem",
+            "zookeeper-key: PLACE/ca.pem is open to everyone (mode 644); chmod o-rwx",
+        ),
+        ("zookeeper-plain-text = maybe", "zookeeper-plain-text: expected yes or no, found 'maybe'"),
         ("zookeeper-acl = everyone", "zookeeper-acl: expected lines like creator:cdrwa"),
         ("zookeeper-acl = world:everyone:r", "found 'world:everyone:r'"),
         ("zookeeper-acl = creator:cdrwx", "found 'creator:cdrwx'"),

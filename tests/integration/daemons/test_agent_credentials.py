@@ -43,7 +43,7 @@ def test_a_revision_goes_from_git_to_a_host_and_nobody_else_may_look(
     credentials = fleet.directory / "credentials"
     credentials.write_text(f"agents:{PASSWORD}\n")
     credentials.chmod(0o600)
-    host = fleet.host("h1", zookeeper_credentials=str(credentials))
+    host = fleet.host("h1", zookeeper_credentials=str(credentials), zookeeper_plain_text="yes")
     with host.config.open("a") as config:
         config.write(f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {fleet.directory}/tree\n")
     put_script(host.root, "foo")

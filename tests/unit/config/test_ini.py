@@ -39,6 +39,7 @@ def test_a_value_may_span_lines():
     [
         ("[main]\nhostid = a\n", "unknown key hostid in [main]; did you mean host-id?"),
         ("[main]\nzzz = a\n", "unknown key zzz in [main]; expected one of after, host-id, host-name"),
+        ("[main]\nurl = a\n", "unknown key url in [main]; it belongs in [sync]"),
         ("[Main]\nhost-id = a\n", "unknown section [Main]; did you mean main?"),
         ("[DEFAULT]\nhost-id = a\n", "unknown section [DEFAULT]; expected one of main, sync"),
         ("[main]\nhost-id = a\nhost-id = b\n", "line 3: host-id stands twice in [main]"),
