@@ -117,3 +117,9 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
 def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_finds_it():
     code = "import sys, zkdeployment.cli.agent; assert 'rich' not in sys.modules; import rich.table"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_terminal_without_colours_gets_none(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    (line,) = lines(lambda: log.get_logger().info("one"), terminal=True)
+    assert "\x1b" not in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,10 @@ def make_formatter(*, on_terminal: bool) -> logging.Formatter:
     """Return what makes a line of a record, structlog's or a library's."""
     # Other tracebacks would show the values of variables, which may be secrets.
     render: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        structlog.dev.ConsoleRenderer(
+            colors=not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+            exception_formatter=structlog.dev.plain_traceback,
+        )
         if on_terminal
         else structlog.processors.JSONRenderer()
     )
