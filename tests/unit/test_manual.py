@@ -4,9 +4,11 @@ import shlex
 
 import click
 import pytest
+import yaml
 
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.messages import SOURCE, is_telling, messages, parsed, refusals
+from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.cli.main import program
 
 #: What is typed on hosts of real fleets, and so cannot be tried here.
@@ -113,6 +115,13 @@ def test_each_refusal_and_each_alarm_has_a_page():
     assert without == [], "quote these on pages in etc/manual/operations"
 
 
+def test_each_alert_has_a_page_and_no_page_is_of_another():
+    content = yaml.safe_load((HERE / "etc" / "prometheus" / "zkdeployment.yml").read_text(encoding="utf-8"))
+    alerts = sorted(rule["alert"] for group in content["groups"] for rule in group["rules"])
+    quoted = (line for lines in QUOTED.values() for line in lines if line.startswith("Zkdeployment"))
+    assert sorted(quoted) == alerts
+
+
 def test_what_pages_quote_is_what_the_program_says():
     said = [piece for module in parsed().values() for pieces in messages(module) for piece in pieces]
     for page, lines in QUOTED.items():
@@ -124,3 +133,10 @@ def test_what_pages_quote_is_what_the_program_says():
 def test_each_page_of_operations_is_in_their_index():
     index = (MANUAL / "operations" / "index.rst").read_text(encoding="utf-8")
     assert [page for page in QUOTED if f"   {page.removeprefix('operations/')}\n" not in index] == []
+
+
+def test_every_node_that_we_make_is_told():
+    told = (MANUAL / "reference" / "places.rst").read_text(encoding="utf-8")
+    ours = {path for path in vars(paths).values() if isinstance(path, str) and path.startswith("/hosts")}
+    ours |= {path for name, path in vars(paths).items() if name.isupper() and str(path).startswith("/")}
+    assert {path for path in ours - {paths.OURS} if f"``{path}" not in told} == set()
