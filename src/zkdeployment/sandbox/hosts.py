@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KEYS = ("name", "role", "tags", "labels", "rack")
 
 #: ``sandbox stop`` means something else by these.
-_TAKEN = re.compile(r"syncer|zookeeper\d+")
+_TAKEN = re.compile(r"syncer|coordinator|zookeeper\d+")
 
 #: More agents than this on one machine are more likely a mistake than a wish.
 MOST = 1000
