@@ -36,7 +36,7 @@ class Drafter:
         text that was published last, or is not where that matters.
         """
         last = None if whole or prune else self._published_text(standing.published)
-        reviewed = self._review(tip)
+        reviewed = self._review(tip, again=True)
         check(reviewed.problems, tip)
         drafted = None if last is None else self._draft_over_text(reviewed, last, standing, tip)
         if drafted is None:
@@ -75,10 +75,14 @@ class Drafter:
             get_logger().warning("strategy-damaged", reason=str(error))
             return None
 
-    def _review(self, revision: Revision) -> Review:
-        """Review a revision's tree, once: the published one and the tip come back every time."""
-        if revision not in self._reviews:
-            last = next(reversed(self._reviews.values()), None)
+    def _review(self, revision: Revision, *, again: bool = False) -> Review:
+        """Review a revision's tree, once: the published one and the tip come back every time.
+
+        With ``again`` the source is asked for it in any case: a key that signed it may be allowed no more.
+        """
+        known = self._reviews.get(revision)
+        if known is None or again:
+            last = known or next(reversed(self._reviews.values()), None)
             self._reviews[revision] = review(self._source.files(revision), last)
             for old in list(self._reviews)[:-_KEPT]:
                 del self._reviews[old]

@@ -85,9 +85,9 @@ class Published:
     text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
     are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
     data version of the node that says all that: it changes when anybody publishes, or imports by hand.
-    ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``strategy`` is
-    the name of the strategy by which hosts are to take it up, if there is one, ``ordered`` the revision that this
-    came with: whoever imports by hand takes ``revision`` away, but lets no host past the strategy.
+    ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``ordered`` is
+    the revision that hosts were sent to then, ``strategy`` the name of the strategy by which they are to take it
+    up, if there is one: whoever imports by hand takes ``revision`` away, but neither of these.
     """
 
     revision: Revision | None = None

@@ -26,12 +26,12 @@ _SHOWN = 5
 def predecessor(standing: Standing) -> Revision | None:
     """Return the revision that the next one has to descend from; ``None`` if none is known to be published.
 
-    Where a publication was interrupted it is that one's, else the published one, else the cluster version.
+    Where a publication was interrupted it is that one's, else the published one, else the cluster version, else
+    the last one that was published: a fleet that was stopped, and its tree changed by hand, tells nothing else.
     """
-    cluster = standing.cluster
-    known = [standing.published.revision]
-    if cluster is not None:
-        known = [cluster.importing, *known, cluster.version or None]
+    cluster, published = standing.cluster, standing.published
+    importing, version = (None, None) if cluster is None else (cluster.importing, cluster.version or None)
+    known = [importing, published.revision, version, published.ordered]
     return next((one for one in known if isinstance(one, int) or is_commit(str(one))), None)
 
 

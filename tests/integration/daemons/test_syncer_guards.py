@@ -15,6 +15,7 @@ from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.svn import SvnSource
 from zkdeployment.adapters.systemd import Notifier
 from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.control import Control
@@ -22,7 +23,7 @@ from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import RefusedError, SourceError, ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import Permit
+from zkdeployment.model.publication import Permit, TreeChange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +97,16 @@ class TestHistory:
         published = publishing.push(tree(1))
         publishing.sync()
         publishing.put("/hosts", {"version": None})
+        publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
+        assert published in refused(publishing, force=True)
+
+    def test_nor_does_one_whose_tree_was_then_changed_by_hand(self, publishing: Publishing):
+        published = publishing.push(tree(1))
+        publishing.sync()
+        publishing.put("/hosts", {"version": None})
+        with Session(publishing.zookeeper) as session:
+            change = TreeChange(create={"/who/more": {}})
+            Operations(session).import_tree(change, roles=(), versions={})
         publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
         assert published in refused(publishing, force=True)
 
@@ -205,6 +216,26 @@ class TestSignedHistory:
             signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
             with pytest.raises(SourceError, match="not allowed"):
                 syncer.sync(force=True)
+
+    def test_a_key_that_was_taken_out_since_the_commit_was_refused_publishes_nothing(
+        self, publishing: Publishing, tmp_path: Path
+    ):
+        key = make_key(tmp_path, "key")
+        signers = tmp_path / "signers"
+        signers.write_text(f"me@example.com {public(key)}\n")
+        config = ("gpg.format=ssh", f"user.signingkey={key}.pub")
+        source = GitSource(publishing.repository.url, tmp_path / "signed" / "tree", allowed_signers=signers, gap=0)
+        first = publishing.repository.commit({"a.zk": tree(4)}, "-S", config=config)
+        with Session(publishing.zookeeper) as session:
+            syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+            syncer.sync()
+            publishing.repository.commit({"a.zk": tree(1)}, "-S", config=config)
+            with pytest.raises(RefusedError, match="service nodes"):
+                syncer.sync(force=True)
+            signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
+            with pytest.raises(SourceError, match="not allowed"):
+                syncer.sync(force=True, permit=Permit(mass_removal=True))
+            assert publishing.version == first
 
 
 class TestRequests:

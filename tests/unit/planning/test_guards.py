@@ -44,6 +44,13 @@ class TestPredecessor:
     def test_it_is_what_was_published_last_or_is_being_published(self, cluster, published, expected):
         assert predecessor(Standing(cluster, Published(revision=published))) == expected
 
+    @pytest.mark.parametrize(
+        ("cluster", "expected"),
+        [(None, A), (Cluster(None), A), (Cluster("by hand"), A), (Cluster(B), B), (Cluster(None, importing=B), B)],
+    )
+    def test_what_was_published_last_is_known_also_after_an_import_by_hand(self, cluster, expected):
+        assert predecessor(Standing(cluster, Published(ordered=A))) == expected
+
 
 class TestRewinding:
     def test_a_descendant_may_come(self):

@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
     Operation,
     Set,
     check_data,
+    check_sizes,
     size,
 )
 from zkdeployment.errors import ConflictError
@@ -67,10 +68,11 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
     sequence, strategy = targets.properties.get("sequence"), targets.properties.get("strategy")
     ordered = targets.properties.get("ordered")
     names = None if managed is None else managed.properties.get("names")
+    listed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     return Published(
         revision=version if is_revision(version) else None,
         exact=exact if isinstance(exact, str) else None,
-        managed=frozenset(f"/{name}" for name in tops if isinstance(names, list) and name in names),
+        managed=frozenset(f"/{name}" for name in listed.intersection(tops)),
         stamp=targets.version,
         sequence=sequence if is_sequence(sequence) else 0,
         strategy=strategy if isinstance(strategy, str) else None,
@@ -120,9 +122,11 @@ def transactions_for(
         *_target_operations(publication, situation),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - situation.role_locks)),
     ]
-    check_data([*work, *_strategy_operations(publication, situation)])
     hosts, targets = situation.hosts.version, situation.targets.version
-    whole = [*work, *_closing(publication, situation, hosts, targets)]
+    closing = _closing(publication, situation, hosts, targets)
+    check_data(work)
+    check_sizes(closing, acl)
+    whole = [*work, *closing]
     if _fits(whole, acl):
         yield whole
         return
@@ -193,8 +197,9 @@ def _closing(publication: Publication, situation: Situation, hosts: int, targets
     sequence = sequence_of(publication, situation)
     managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
     strategy = publication.strategy
-    ordered = {} if strategy is None else {"strategy": strategy.name, "ordered": publication.revision}
-    said = {"version": publication.revision, "sequence": sequence, **exact, **ordered}
+    by = {} if strategy is None else {"strategy": strategy.name}
+    revision = publication.revision
+    said = {"version": revision, "sequence": sequence, **exact, **by, "ordered": revision}
     return [
         *_recording(publication, situation, sequence),
         *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),

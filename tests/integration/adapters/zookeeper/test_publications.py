@@ -182,6 +182,15 @@ def test_a_node_too_large_is_refused_before_anything_is_written(store):
     assert len(store.live_tree().tree) == 0
 
 
+def test_what_does_not_fit_at_the_end_is_refused_before_anything_is_written(store, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    managed = frozenset(f"/{number:020}" for number in range(25_000))
+    with pytest.raises(TreeError, match="/zkdeployment/managed: "):
+        store.publish(publication(store, shop(4), "r1", managed=managed))
+    assert store.standing().cluster == Cluster(INITIAL)
+    assert len(store.live_tree().tree) == 0
+
+
 def test_more_than_a_transaction_holds_goes_in_chunks(store, session):
     tree = Tree({f"/n{number}": {"text": "x" * 300_000} for number in range(6)})
     made = writes(session)
