@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 60.0) -> None:
     """Return when ``condition()`` is true; fail the test naming ``what`` after ``timeout`` seconds."""
     start = time.monotonic()
     while not condition():

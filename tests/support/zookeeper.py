@@ -9,6 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from support.proxy import Proxy
+from support.waiting import wait_until
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
 
 if TYPE_CHECKING:
@@ -94,6 +95,13 @@ def through(proxy: Proxy, connection: str) -> str:
     """Return ``connection`` led through ``proxy``, its chroot kept."""
     _, slash, chroot = connection.partition("/")
     return f"{proxy.address}{slash}{chroot}"
+
+
+def renew_session(session: Session) -> None:
+    """Make the server expire a session, and wait for the one that comes in its place."""
+    before = session.id
+    expire_session(session.connection, session._client.client_id)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
 
 
 def expire_session(connection: str, session: tuple[int, bytes]) -> None:

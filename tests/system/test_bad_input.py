@@ -123,4 +123,4 @@ def test_without_zookeeper_every_command_says_so_and_the_fleet_comes_back(box):
             assert "Traceback" not in done.stderr
     finally:
         box.sandbox("start", "zookeeper1")
-    wait_until(lambda: box.zkdeployment("status").returncode == 0, "the agents are back", timeout=30)
+    wait_until(lambda: box.zkdeployment("status").returncode == 0, "the agents are back")

@@ -98,6 +98,18 @@ def test_no_line_shows_a_secret(terminal):
     assert "hunter2" not in text
 
 
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_lines_on_a_terminal_are_coloured_unless_that_is_not_wanted(monkeypatch, environment, coloured):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    (line,) = lines(lambda: log.get_logger().info("step"), terminal=True)
+    assert "step" in line
+    assert ("\x1b" in line) == coloured
+
+
 def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.time", lambda: now[0])
@@ -117,9 +129,3 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
 def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_finds_it():
     code = "import sys, zkdeployment.cli.agent; assert 'rich' not in sys.modules; import rich.table"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_a_terminal_without_colours_gets_none(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    (line,) = lines(lambda: log.get_logger().info("one"), terminal=True)
-    assert "\x1b" not in line

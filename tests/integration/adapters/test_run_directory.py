@@ -69,6 +69,15 @@ def test_the_status_is_never_half_written(run):
     assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
 
 
+def test_everybody_may_read_the_status_whatever_the_agents_umask(run):
+    umask = os.umask(0o077)
+    try:
+        run.write_status("r1", "done")
+    finally:
+        os.umask(umask)
+    assert (run.path / "status").stat().st_mode & 0o777 == 0o644
+
+
 @pytest.mark.parametrize("revision", ["abc", "", 17, "1" * 40])
 def test_the_version_reads_back(run, revision):
     run.write_version(revision)

@@ -102,7 +102,7 @@ def test_a_script_left_by_a_killed_agent_is_ended_with_its_scope(tmp_path, make)
     make(timeout=0.1).wait_for_predecessor()
     daemon = int((tmp_path / "daemon").read_text())
     wait_until(lambda: not psutil.pid_exists(daemon), "all of it is gone")
-    assert left.wait(30) == -signal.SIGTERM
+    assert left.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("machine")

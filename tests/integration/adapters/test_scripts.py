@@ -51,6 +51,11 @@ def test_a_script_gets_its_environment_and_nothing_else(tmp_path, make):
     assert the_log(tmp_path).name.endswith("Z-a-b-c-0.log")
 
 
+def test_what_a_script_prints_is_not_for_everybody(tmp_path, make):
+    make().run([script(tmp_path, "#!/bin/sh\necho x\n")], name="x", revision="r")
+    assert [path.stat().st_mode & 0o007 for path in (the_log(tmp_path), tmp_path / "log")] == [0, 0]
+
+
 def test_a_script_may_be_given_a_working_directory(tmp_path, make):
     (tmp_path / "there").mkdir()
     make().run([script(tmp_path, "#!/bin/sh\npwd\n")], name="x", revision="r", directory=str(tmp_path / "there"))
@@ -164,7 +169,7 @@ def test_a_script_left_by_a_killed_agent_has_its_time_limit_too(tmp_path, make):
     ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), left.pid)
     make(timeout=0.1).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
-    assert left.wait(30) == -signal.SIGTERM
+    assert left.wait(60) == -signal.SIGTERM
 
 
 #: An agent that is killed right after it has started its script: DIRECTORY ARGV….

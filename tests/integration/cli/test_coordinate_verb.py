@@ -63,7 +63,7 @@ def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_ask
         return False
 
     wait_until(is_over, "the rollout is over", 90)
-    assert first.wait(30) == -signal.SIGKILL
+    assert first.wait(60) == -signal.SIGKILL
     assert fleet.running.rollout.result is Result.SUCCESS
     assert len(fleet.done) == len(set(fleet.done)) == 4
     second.send_signal(signal.SIGTERM)

@@ -60,8 +60,8 @@ def test_the_syncer_answers(run, zookeeper, client, error, code):
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found, out, err = run("--latest", "--reason", "fixed", "--timeout", "20")
-    serving.join(20)
+    found, out, err = run("--latest", "--reason", "fixed", "--timeout", "60")
+    serving.join(60)
     assert reasons == ["fixed"]
     assert found == code
     assert "resumed at r2" in out if error is None else error in err

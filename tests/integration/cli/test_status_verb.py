@@ -8,7 +8,10 @@ import threading
 import pytest
 import yaml
 
+from support.waiting import wait_until
+from zkdeployment.cli import status
 from zkdeployment.cli.main import main
+from zkdeployment.fleet.status import Verdict, wait_verdict
 
 
 @pytest.fixture
@@ -87,21 +90,26 @@ def test_a_stopped_fleet_says_where_and_why(run, fleet):
     assert run("--wait", "r2")[0] == 3
 
 
-def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet):
+def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet, monkeypatch):
+    verdicts = []
+    monkeypatch.setattr(
+        status, "wait_verdict", lambda *words: verdicts.append(wait_verdict(*words)) or verdicts[-1]
+    )
     fleet.set("/hosts", b'{"version": "r2"}')
     fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')
     ends = []
-    waiting = threading.Thread(target=lambda: ends.append(run("--wait", "--timeout", "30")))
+    waiting = threading.Thread(target=lambda: ends.append(run("--wait", "--timeout", "60")))
     waiting.start()
+    wait_until(lambda: verdicts == [Verdict.WAITING], "it waits")
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r2"}')
-    waiting.join(30)
+    waiting.join(60)
     assert [code for code, _, _ in ends] == [0]
 
 
 def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
     fleet.set("/hosts", b'{"version": "r2"}')
     fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')
-    assert run("h1", "--wait", "r2", "--timeout", "30")[0] == 0
+    assert run("h1", "--wait", "r2", "--timeout", "60")[0] == 0
     code, out, err = run("--wait", "r2", "--timeout", "0")
     assert err == "timed out: r2 was not reached in 0 s\n"
     assert code == 5

@@ -220,7 +220,7 @@ def test_a_daemon_looks_at_once_at_sighup_and_ends_when_asked(
     daemon.send_signal(signal.SIGHUP)
     wait_until(lambda: publishing.version == second, "the second revision is published")
     daemon.send_signal(number)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(60) == 0
     assert sync()[0] == 0
 
 

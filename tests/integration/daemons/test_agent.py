@@ -5,10 +5,12 @@ import json
 from contextlib import ExitStack
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet
 from support.smtp import MailServer
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.errors import ConfigurationError, RefusedError, RestartError
 
 
@@ -97,14 +99,13 @@ def test_what_is_wanted_no_more_is_undeployed_and_its_software_removed(fleet, ho
     assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {}
 
 
-def test_every_wanted_deployment_is_run_again_on_each_version(fleet, host):
+def test_every_wanted_deployment_is_run_again_on_each_version_whether_it_grows_or_not(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
-        fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
-    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"] * 2
+        for version in ("r2", 7, 3, "r1"):
+            fleet.set_version(version)
+            wait_until(lambda version=version: host.at(version), f"{version}")
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"] * 4
 
 
 def test_a_restarted_agent_does_nothing_unless_the_cluster_version_differs(fleet, host):
@@ -131,16 +132,35 @@ def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host
     assert not (host.run / "host_version").exists()
 
 
-@pytest.mark.parametrize("version", [None, False])
-def test_nothing_starts_while_the_cluster_is_stopped_or_held(fleet, host, version):
+def test_the_version_of_a_persistent_node_goes_before_the_one_on_disk(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    fleet.set_version(version)
+    fleet.set_version("r2")
+    host.run.mkdir()
+    (host.run / "host_version").write_text('"r1"')
+    fleet.client.create("/hosts/h1", b'{"version": "r2"}')
     with host.agent():
-        wait_until(lambda: host.node, "registered")
-        fleet.set_version("r1", importing="r2")
-        fleet.set_version(version)
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "state"),
+    [
+        ({"version": None}, "stopped"),
+        ({"version": False}, "held"),
+        ({"version": "r1", "importing": "r2"}, "importing"),
+    ],
+)
+def test_nothing_starts_while_the_cluster_is_stopped_held_or_importing(fleet, host, hosts, state):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version(**hosts)
+    with capture_logs() as logs, host.agent():
+        wait_until(lambda: "nothing-starts" in [line["event"] for line in list(logs)], "it has looked")
+        assert fleet.calls() == []
+        assert host.packages.installed() == {}
         fleet.set_version("r3")
         wait_until(lambda: host.at("r3"), "r3")
+    assert [line["cluster"] for line in logs if line["event"] == "nothing-starts"] == [state]
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
@@ -181,6 +201,20 @@ def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host)
         wait_until(lambda: host.at("r1"), "r1")
         assert "error" not in host.node
     assert fleet.calls().count("h1 start /who/myfoo 0") == 2
+
+
+def test_back_at_the_version_that_a_host_has_its_error_is_history(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        host.fail("/who/myfoo 0")
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.version is None and host.status == "error", "the failure")
+        calls = fleet.calls()
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1") and "error" not in host.node, "all is well again")
+    assert fleet.calls() == calls
 
 
 def test_a_missing_package_stops_the_fleet_before_anything_is_changed(fleet, host):
@@ -262,6 +296,24 @@ def test_a_newer_version_is_noticed_between_steps_and_bursts_collapse(fleet, hos
         block.unlink()
         wait_until(lambda: host.at("r4"), "r4")
     assert len([call for call in fleet.calls() if "start" in call]) == 3
+
+
+def test_the_after_hook_runs_after_a_deployment_and_neither_after_a_failure_nor_when_nothing_was_done(fleet):
+    host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version(None)
+    with capture_logs() as logs, host.agent():
+        wait_until(lambda: "nothing-starts" in [line["event"] for line in list(logs)], "it has looked")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+        assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0", "hook"]
+        (host.run / "status").unlink()
+        fleet.set_version("r1", touched=True)
+        wait_until(lambda: host.at("r1"), "it has looked again")
+        host.fail("/who/myfoo 0")
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.version is None, "the failure")
+    assert fleet.calls()[3:] == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 
 
 def test_the_version_is_recorded_only_after_the_hook_succeeded(fleet):
@@ -378,12 +430,21 @@ def test_an_unwritable_run_directory_says_what_to_do(fleet):
     assert "set another run-directory" in str(agent.error)
 
 
+def test_a_change_of_which_no_watch_told_is_found_by_the_next_regular_look(fleet, host, monkeypatch):
+    monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
+    monkeypatch.setattr("zkdeployment.daemons.agent.LOOK", 0.2)
+    with host.agent():
+        wait_until(lambda: host.at("initial"), "initial")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1")
+
+
 def test_progress_is_shown_in_zookeeper_while_a_script_runs(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     block = host.block()
     with host.agent():
-        wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the step", timeout=10)
+        wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the step")
         assert (host.node["deploying"], host.node["steps"], host.status) == ("r1", [1, 3], "deploy /who/myfoo 0")
         block.unlink()
         wait_until(lambda: host.at("r1"), "r1")
@@ -449,7 +510,7 @@ def test_an_idle_agent_whose_client_died_goes_on_with_a_new_one_and_the_second_t
         wait_until(lambda: host.at("initial"), "initial")
         kill_client(agent)
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1, by the new client", timeout=10)
+        wait_until(lambda: host.at("r1"), "r1, by the new client")
         kill_client(agent)
         wait_until(lambda: agent.ended, "it ends")
     assert isinstance(agent.error, RestartError)

@@ -33,7 +33,7 @@ def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_a
         (host.root / "block").unlink()
         wait_until(lambda: host.at("r2"), "r2")
         agent.terminate()
-        assert agent.wait(30) == 0
+        assert agent.wait(60) == 0
     found = lines(host)
     assert {line.get("host") for line in found} == {"h1.example.com (h1)"}
     begins = [place for place, line in enumerate(found) if line["event"] == "deployment-begins"]

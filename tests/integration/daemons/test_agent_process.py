@@ -2,9 +2,11 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +46,7 @@ def test_sigterm_lets_the_step_end_and_starts_no_other(fleet, host):
         agent.send_signal(signal.SIGTERM)
         wait_until(lambda: agent.poll() is None and fleet.get("/hosts/h1"), "still there")
         block.unlink()
-        assert agent.wait(20) == 0
+        assert agent.wait(60) == 0
     assert fleet.calls() == FOO_0
     assert host.markers == ["who:myfoo.0.deployed"]
     assert fleet.get("/hosts/h1") == {}
@@ -74,9 +76,10 @@ def test_a_killed_agents_node_is_taken_over_at_once_by_its_successor(fleet, host
         wait_until(lambda: host.at("r1"), "r1")
         agent.kill()
         agent.wait()
-        assert fleet.get("/hosts/h1"), "the session lives on"
+        owner = fleet.client.exists("/hosts/h1").ephemeralOwner
+        assert json.loads((host.run / "session").read_text())["id"] == owner, "its successor knows whose it is"
     with host.process() as agent:
-        wait_until(lambda: fleet.get("/hosts/h1").get("pid") == agent.pid, "taken over", timeout=5)
+        wait_until(lambda: fleet.get("/hosts/h1").get("pid") == agent.pid, "taken over")
 
 
 @pytest.fixture
@@ -101,10 +104,10 @@ def test_a_host_waits_out_the_lock_delay_of_one_that_was_killed_at_work_and_neve
         agent.wait()
     with second.process():
         waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session is over (lock delay: "
-        wait_until(lambda: waiting in second.status, "h2 waits for h1", timeout=20)
+        wait_until(lambda: waiting in second.status, "h2 waits for h1")
         assert "lock-delay" in second.log.read_text()
         assert fleet.calls() == FOO_0[:1]
-        wait_until(lambda: second.at("r1"), "h2 goes on", timeout=20)
+        wait_until(lambda: second.at("r1"), "h2 goes on")
         assert fleet.calls()[1:] == ["h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
         block.unlink()
         with first.process():
@@ -126,7 +129,7 @@ def test_a_host_goes_on_as_soon_as_the_killed_one_is_back_and_its_script_has_end
             wait_until(lambda: "waiting-for-script-of-killed-agent" in first.log.read_text(), "h1 waits, too")
             assert fleet.calls() == FOO_0[:1]
             block.unlink()
-            wait_until(lambda: first.at("r1") and second.at("r1"), "both have had their turn", timeout=20)
+            wait_until(lambda: first.at("r1") and second.at("r1"), "both have had their turn")
     calls = [call.split()[:2] for call in fleet.calls()]
     assert calls[:2] == [["h1", "start"], ["h1", "end"]]
     for start, end in zip(calls[::2], calls[1::2], strict=True):
@@ -140,12 +143,12 @@ def test_a_frozen_host_loses_its_lock_but_no_other_runs_into_its_script(fleet, p
         wait_until(fleet.calls, "the script of h1")
         agent.send_signal(signal.SIGSTOP)
         with second.process():
-            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1", timeout=20)
+            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1")
             block.unlink()
             wait_until(lambda: len(fleet.calls()) == 2, "the script ends")
             assert fleet.calls() == FOO_0
             agent.send_signal(signal.SIGCONT)
-            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1", timeout=20)
+            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1")
     assert fleet.calls() == [*FOO_0, "h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
@@ -162,13 +165,13 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
         wait_until(fleet.calls, "the script of h1")
         proxy.freeze()
         with second.process():
-            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1", timeout=20)
-            wait_until(lambda: second.at("r1"), "h2 is done after the delay", timeout=20)
+            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1")
+            wait_until(lambda: second.at("r1"), "h2 is done after the delay")
             block.unlink()
             wait_until(lambda: first.markers == ["who:myfoo.0.deployed"], "the step of h1 ends")
             assert len(fleet.calls()) == 4
             proxy.heal()
-            wait_until(lambda: first.at("r1"), "h1 comes back", timeout=30)
+            wait_until(lambda: first.at("r1"), "h1 comes back")
     assert fleet.calls().count("h1 start /who/myfoo 0") == 1
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
@@ -204,7 +207,7 @@ def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host
     (host.root / "etc" / "old" / "who,was.0.deployed").touch()
     (host.root / "etc" / "old" / "who,was.0.script").write_text("/opt/old/bin/zookeeper-deploy\n")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(30) == -signal.SIGKILL
+        assert agent.wait(60) == -signal.SIGKILL
         version = host.run / "host_version"
         assert not version.exists() or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     with host.process():
@@ -249,7 +252,7 @@ def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_bac
         wait_until(lambda: not fleet.get("/hosts/h1"), "the session is over")
         assert fleet.calls() == FOO_0
         proxy.heal()
-        wait_until(lambda: host.at("r1"), "r1", timeout=30)
+        wait_until(lambda: host.at("r1"), "r1")
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
@@ -264,7 +267,7 @@ def test_a_failure_without_zookeeper_is_reported_when_it_is_back_and_nothing_sta
         wait_until(lambda: host.status == "error", "the failure is known here")
         assert fleet.version == "r1"
         proxy.heal()
-        wait_until(lambda: fleet.version is None, "the fleet is stopped", timeout=30)
+        wait_until(lambda: fleet.version is None, "the fleet is stopped")
         wait_until(lambda: host.node.get("error"), "the error")
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 
@@ -282,7 +285,7 @@ def test_sighup_reads_the_configuration_again_after_the_deployment_under_way(fle
         fleet.set_version("r2")
         wait_until(lambda: host.at("r2"), "r2")
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(20) == 0
+        assert agent.wait(60) == 0
     assert fleet.get("/hosts/h1") == {}
     assert fleet.calls()[:4] == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
@@ -351,7 +354,7 @@ def test_an_agent_waiting_for_zookeeper_ends_when_asked(fleet):
     with host.process() as agent:
         wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(20) == 0
+        assert agent.wait(60) == 0
 
 
 def test_run_once_brings_the_host_to_the_version_and_ends_with_0(fleet, host):
@@ -360,6 +363,38 @@ def test_run_once_brings_the_host_to_the_version_and_ends_with_0(fleet, host):
     assert host.status == "done"
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     assert fleet.get("/hosts/h1") == {}
+
+
+#: Fails unless its directory in /etc is there, and shows what it is given.
+CURIOUS = """\
+#!/bin/sh
+[ -d "$ZKDEPLOYMENT_ROOT/etc/foo" ] && cat /proc/$$/environ > "$ZKDEPLOYMENT_ROOT/environment"
+"""
+
+
+def test_a_script_finds_its_directory_and_the_environment_that_is_promised_and_no_other(fleet, monkeypatch):
+    host = fleet.host("h1", role="web")
+    put_script(host.root, "foo", CURIOUS)
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    for name, value in {"HOME": "/nowhere", "LANG": "", "TOKEN": "hunter2"}.items():
+        monkeypatch.setenv(name, value)
+    done = host.command("--run-once")
+    assert done.returncode == 0, done.stderr
+    assert "home-corrected" in done.stderr
+    entries = (host.root / "environment").read_text().rstrip("\0").split("\0")
+    assert dict(entry.split("=", 1) for entry in entries) == {
+        "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "ZC_ZK_CONNECTION_STRING": fleet.connection,
+        "ZKDEPLOYMENT_ROOT": str(host.root),
+        "ZKDEPLOYMENT_HOST_ID": "h1",
+        "ZKDEPLOYMENT_HOST_NAME": "h1.example.com",
+        "ZKDEPLOYMENT_ROLE": "web",
+        "ZKDEPLOYMENT_VERSION": "r1",
+        "ZKDEPLOYMENT_CONFIG": str(host.config),
+    }
 
 
 @pytest.mark.parametrize("version", [None, False])

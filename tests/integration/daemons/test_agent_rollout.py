@@ -376,7 +376,7 @@ def test_an_agent_that_waits_takes_a_new_configuration_and_ends_when_asked_to(fl
         agent.send_signal(signal.SIGHUP)
         wait_until(lambda: host.node.get("tags") == ["ssd"] and shows(host, "waits to prepare"), "new", timeout=60)
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(30) == 0
+        assert agent.wait(60) == 0
     assert fleet.get("/hosts/h1") == {}
     assert fleet.calls() == []
 

@@ -242,7 +242,7 @@ def test_an_agent_killed_while_it_changes_a_checkout_leaves_what_its_successor_f
     assert host.command("--run-once").returncode == 0
     want(fleet, f"git:{repository.url}#2", "r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(30) == -signal.SIGKILL
+        assert agent.wait(60) == -signal.SIGKILL
         assert (host.root / "opt/foo/bin/zookeeper-deploy").exists()
     with host.process():
         wait_until(lambda: host.at("r2"), "r2")
@@ -261,7 +261,7 @@ def test_an_agent_killed_while_it_removes_a_checkout_leaves_what_its_successor_f
     fleet.remove("/who")
     fleet.set_version("r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(30) == -signal.SIGKILL
+        assert agent.wait(60) == -signal.SIGKILL
     with host.process():
         wait_until(lambda: host.at("r2"), "r2")
     assert opt(host) == []

@@ -212,7 +212,7 @@ def test_an_agent_killed_while_it_changes_the_controller_leaves_what_its_success
     assert host.command("--run-once").returncode == 0
     want(fleet, "ctl", f"git:{repository.url}#main", "r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(30) == -signal.SIGKILL
+        assert agent.wait(60) == -signal.SIGKILL
         assert (host.root / "opt/ctl/bin/starting-deployments").exists()
     with host.process():
         wait_until(lambda: host.at("r2"), "r2")

@@ -473,7 +473,7 @@ class TestLead:
                 wait_until(is_over, "the rollout is over", 60)
             finally:
                 one.control.stop()
-                thread.join(30)
+                thread.join(60)
             assert not thread.is_alive()
             assert read_leader(fleet.session) is None
             assert fleet.running.rollout.result is Result.SUCCESS

@@ -80,18 +80,18 @@ def test_a_disk_that_cannot_be_written_stops_the_fleet_and_leaves_files_whole(
     with ExitStack() as stack:
         disk = stack.enter_context(disk_at(host.root.parent / place))
         stack.enter_context(host.agent())
-        wait_until(lambda: host.at("r1"), "r1", timeout=40)
+        wait_until(lambda: host.at("r1"), "r1")
         kept = {file: file.read_bytes() for file in disk.place.iterdir() if file.suffix in {"", ".deployed"}}
         break_disk(disk)
         fleet.set_version("r2")
-        wait_until(lambda: error in host.node.get("error", ""), "the error", timeout=40)
+        wait_until(lambda: error in host.node.get("error", ""), "the error")
         assert fleet.version is None
         assert host.node["version"] == "r1"
         assert fleet.calls() == CALLS * (1 + runs)
         assert {file: file.read_bytes() for file in kept} == kept
         disk.mend()
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2", timeout=40)
+        wait_until(lambda: host.at("r2"), "r2")
         assert json.loads((host.run / "host_version").read_text()) == "r2"
         assert host.markers == ["who:myfoo.0.deployed"]
 
@@ -101,7 +101,7 @@ def test_output_for_which_there_is_no_room_is_lost_and_nothing_else(fleet, host)
         disk = stack.enter_context(disk_at(host.root / "var/log/zkdeployment"))
         disk.fill()
         stack.enter_context(host.agent())
-        wait_until(lambda: host.at("r1"), "r1", timeout=40)
+        wait_until(lambda: host.at("r1"), "r1")
     assert fleet.calls() == CALLS
 
 

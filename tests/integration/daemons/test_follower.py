@@ -65,7 +65,7 @@ def published(publishing: Publishing, revision: str) -> None:
 
 def ask(publishing: Publishing, reason: str = "a fix") -> str:
     with Session(publishing.zookeeper) as session:
-        return str(Interventions(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=20))
+        return str(Interventions(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=60))
 
 
 def test_every_push_is_published(publishing: Publishing):

@@ -211,7 +211,7 @@ def test_an_agent_killed_anywhere_is_followed_by_one_that_adopts_its_request(fle
     put_script(host.root, "foo")
     put_controller(host.root, "ctl")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(30) == -signal.SIGKILL
+        assert agent.wait(60) == -signal.SIGKILL
     closed = point not in {"before:change-role-controller", "before:clear-controller", "before:record"}
     assert fleet.requests("web") == ([REQUEST] if closed else [])
     with host.process():

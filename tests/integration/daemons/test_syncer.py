@@ -133,9 +133,9 @@ class TestPublishing:
         assert publishing.get("/x") == {}
 
     def test_roles_get_a_lock_node(self, publishing: Publishing):
-        publishing.push(TREE + "/role-locks\n  /db\n")
+        publishing.push(TREE + "/role-locks\n  /db\n/roles\n  /web : ctl\n    version = '1'\n")
         publishing.sync()
-        assert publishing.client.get_children("/role-locks") == ["db"]
+        assert sorted(publishing.client.get_children("/role-locks")) == ["db", "web"]
 
     def test_a_commit_that_changes_no_tree_file_is_a_new_version(self, publishing: Publishing):
         publishing.push(TREE)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.fleet_table import render
+from zkdeployment.cli.fleet_table import console_for, render
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster
@@ -23,6 +23,22 @@ def shown(width, *hosts):
 
 HOST = Host(Identity("h1", NAME), version="r1")
 ROLE = Host(Identity("h2", "application2.example.com", "web-server"), version="r1")
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_a_terminal_has_colours_unless_they_are_not_wanted(monkeypatch, environment, coloured):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdout", terminal)
+    status = fleet_status(Snapshot(cluster=Cluster("r1"), published="r1", hosts=(HOST,)))
+    console_for(stderr=False).print(render(status))
+    assert "converged" in terminal.getvalue()
+    assert ("\x1b[32m" in terminal.getvalue()) == coloured
 
 
 def test_a_wide_terminal_has_all_columns():

@@ -1,10 +1,14 @@
+import contextlib
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
+from zkdeployment.config.settings import Settings
 from zkdeployment.daemons import failpoints
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.wiring import build_coordinator
 
 
 @pytest.fixture
@@ -29,6 +33,15 @@ def test_an_armed_point_acts_when_it_is_reached_as_often_as_it_says(killed):
     failpoints.reach("before:deploy")
     failpoints.reach("after:x")
     assert killed == [signal.SIGKILL, signal.SIGSTOP]
+
+
+@pytest.mark.parametrize(("root", "armed"), [("/", False), ("/scratch", True)])
+def test_nothing_is_ever_armed_on_a_real_host(monkeypatch, root, armed):
+    monkeypatch.setenv(failpoints.VARIABLE, "nonsense")
+    settings = Settings(source=Path("x.cfg"), root=Path(root))
+    refusal = pytest.raises(ConfigurationError) if armed else contextlib.nullcontext()
+    with refusal, build_coordinator(settings):
+        pass
 
 
 @pytest.mark.parametrize("text", ["x", "x=explode", "x@0=kill", "=kill"])

@@ -91,6 +91,16 @@ def test_what_is_kept_is_its_owners_alone(host):
     assert state(host).stat().st_mode & 0o077 == 0
 
 
+def test_what_was_published_a_moment_ago_is_found(host):
+    newer = next(host.repository.directory.glob("foo-1.1-1.*")).read_bytes()
+    host.withdraw("foo", "1.1")
+    make(host, {"foo": "1.0"})
+    (host.root.parent / "foo-1.1-1.noarch.rpm").write_bytes(newer)
+    host.repository.add([host.root.parent / "foo-1.1-1.noarch.rpm"])
+    make(host, {"foo": "1.1"})
+    assert host.installed == {"foo-1.1-1.noarch"}
+
+
 def test_a_refused_file_does_not_stay(host):
     with pytest.raises(PackageError, match=r"unsigned-1\.0-1\.noarch\.rpm is not signed"):
         host.manager.prepare(change({"unsigned": "1.0"}))

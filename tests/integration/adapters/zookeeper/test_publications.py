@@ -473,8 +473,8 @@ def test_a_request_for_the_latest_is_carried_out(session, other):
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found = Interventions(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=20)
-    serving.join(20)
+    found = Interventions(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=60)
+    serving.join(60)
     assert found == "r7"
     assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
     assert syncer.request() is None
@@ -497,8 +497,8 @@ def test_a_syncer_that_cannot_publish_says_why(session, other):
     serving = threading.Thread(target=serve)
     serving.start()
     with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
-        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=20)
-    serving.join(20)
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+    serving.join(60)
     assert session.get("/zkdeployment/request") is None
 
 
@@ -563,4 +563,4 @@ def test_a_request_that_is_overtaken_says_so(session, client, standing, message)
     client.create("/zkdeployment")
     send, session.commit = session.commit, overtake
     with pytest.raises(ConflictError, match=message):
-        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=20)
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)

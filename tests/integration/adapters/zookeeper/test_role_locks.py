@@ -65,11 +65,11 @@ def test_a_waiting_host_goes_on_as_soon_as_it_may(session, other):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     got = threading.Event()
-    waiting = threading.Thread(target=lambda: second.acquire(30) and got.set())
+    waiting = threading.Thread(target=lambda: second.acquire(60) and got.set())
     waiting.start()
     wait_until(lambda: len(session.children(PLACE)) == 2, "the second request")
     first.release()
-    waiting.join(10)
+    waiting.join(60)
     assert got.is_set()
 
 
@@ -173,7 +173,7 @@ def test_many_hosts_never_hold_it_at_the_same_time(zookeeper):
     def contend(number: int, session: Session) -> None:
         for _ in range(25):
             mine = lock(session, number)
-            while not mine.acquire(5):
+            while not mine.acquire(60):
                 pass
             inside.append(number)
             most.append(len(inside))

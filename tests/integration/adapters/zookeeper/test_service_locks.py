@@ -9,7 +9,7 @@ import time
 import pytest
 
 from support.waiting import wait_until
-from support.zookeeper import expire_session, through
+from support.zookeeper import expire_session, renew_session, through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
 from zkdeployment.adapters.zookeeper.session import Session
@@ -34,18 +34,12 @@ def lock(session, identity=ONE, *, delay: float | LockDelay = 60.0):
     return ServiceLock(session, NAME, identity, delay if isinstance(delay, LockDelay) else LockDelay(delay))
 
 
-def expire(session):
-    before = session.id
-    expire_session(session.connection, session._client.client_id)
-    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
-
-
 def lose_at_work(session, identity=ONE):
     """Begin a step and lose the session."""
     held = lock(session, identity)
     assert held.try_acquire()
     held.begin("deploy /web/shop 0")
-    expire(session)
+    renew_session(session)
     return held
 
 
@@ -89,7 +83,7 @@ def test_nothing_begins_under_a_lock_that_was_lost_or_never_taken(session, clien
         mine.begin("deploy")
     expired = lock(session)
     assert expired.try_acquire()
-    expire(session)
+    renew_session(session)
     with pytest.raises(LockLostError):
         expired.begin("deploy")
     assert not client.exists(RECORD)
@@ -118,7 +112,7 @@ def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_
     assert theirs.holder() == "one.example.com (1) at deploy /web/shop 0 whose session is over (lock delay: 1 s)"
     assert not theirs.acquire(0.1)
     assert len(client.get_children(LOCK)) == 1
-    assert theirs.acquire(20)
+    assert theirs.acquire(60)
     assert time.monotonic() - started >= 1.0
     theirs.begin("deploy /web/shop 0")
     assert json.loads(client.get(RECORD)[0])["host"] == "2"
@@ -134,9 +128,9 @@ def test_the_lock_delay_does_not_run_while_the_holder_is_at_work(session, other)
     theirs = lock(other, TWO, delay=delay)
     assert not theirs.acquire(1.1)
     assert theirs.holder() == "one.example.com (1)"
-    expire(session)
+    renew_session(session)
     asked = time.monotonic()
-    assert theirs.acquire(10)
+    assert theirs.acquire(60)
     assert time.monotonic() - asked >= 0.9
     theirs.release()
 
@@ -145,7 +139,7 @@ def test_the_lock_delay_runs_on_from_one_attempt_to_the_next(session, other):
     lose_at_work(session)
     delay = LockDelay(0.5)
     assert not lock(other, TWO, delay=delay).try_acquire()
-    wait_until(lambda: lock(other, TWO, delay=delay).try_acquire(), "the end of the delay", timeout=5)
+    wait_until(lambda: lock(other, TWO, delay=delay).try_acquire(), "the end of the delay")
 
 
 def test_without_a_lock_delay_the_lock_is_free_at_once(session, other):
@@ -165,11 +159,11 @@ def test_who_ends_late_lets_the_waiting_host_go_on_at_once(session, other, clien
     lost = lose_at_work(session)
     theirs = lock(other, TWO)
     got = []
-    waiting = threading.Thread(target=lambda: got.append(theirs.acquire(30)))
+    waiting = threading.Thread(target=lambda: got.append(theirs.acquire(60)))
     waiting.start()
     wait_until(lambda: len(client.get_children(LOCK)) == 1, "the other one waits in its place")
     lost.release()
-    waiting.join(10)
+    waiting.join(60)
     assert got == [True]
     theirs.begin("deploy")
 
@@ -177,7 +171,7 @@ def test_who_ends_late_lets_the_waiting_host_go_on_at_once(session, other, clien
 def test_giving_back_late_leaves_the_next_holders_record_alone(session, other, client):
     lost = lose_at_work(session)
     theirs = lock(other, TWO, delay=0)
-    assert theirs.acquire(5)
+    assert theirs.acquire(60)
     theirs.begin("deploy")
     lost.release()
     assert json.loads(client.get(RECORD)[0])["host"] == "2"
@@ -247,11 +241,10 @@ def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_i
     fleet.register(Host(ONE))
     fleet.clear_remains()
     assert client.get_children("/zkdeployment/busy") == ["b"]
-    assert theirs.acquire(5)
+    assert theirs.acquire(60)
     theirs.release()
 
 
-@pytest.mark.timeout(60)
 def test_two_hosts_racing_a_thousand_times_never_act_together(zookeeper, client):
     acting: list[str] = []
     overlaps: list[list[str]] = []
@@ -284,7 +277,7 @@ def test_two_hosts_racing_a_thousand_times_never_act_together(zookeeper, client)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(50)
+        thread.join(100)
     assert overlaps == []
     assert len(turns) >= 1000
     assert set(turns) == {"1", "2"}
