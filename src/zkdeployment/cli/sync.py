@@ -12,6 +12,7 @@ import click
 
 from zkdeployment import log
 from zkdeployment.adapters.sole import check_owner, sole_process
+from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.notices import give_notice
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, permit_options, reason_option
@@ -120,7 +121,7 @@ def command(
         if not alone:
             click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
         elif interval is None:
-            with build_syncer(settings) as syncer:
+            with unfinished(directory), build_syncer(settings) as syncer:
                 click.echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
         else:
             _follow(settings)

@@ -193,6 +193,26 @@ def test_a_configuration_without_a_repository_is_an_error(sync, config: Path):
     assert (code, err) == (2, f"zkdeployment: {config}: url and tree-directory not specified in [sync]\n")
 
 
+def test_what_does_not_come_to_its_end_leaves_a_mark_that_says_why(sync, publishing: Publishing, tmp_path: Path):
+    mark = tmp_path / "var" / ".tree.unfinished"
+    publishing.push("/who\n  x = y\n")
+    assert sync()[0] == 1
+    assert f"process {os.getpid()}: the tree of revision" in mark.read_text()
+    assert "a.zk:2:7: /who: expected a number" in mark.read_text()
+    publishing.push(TREE)
+    assert sync()[0] == 0
+    assert not mark.exists()
+
+
+def test_a_run_that_is_killed_leaves_a_mark(config: Path, publishing: Publishing, tmp_path: Path):
+    publishing.push(TREE)
+    config.write_text(config.read_text().replace("[sync]", f"root = {tmp_path}\n[sync]"))
+    environment = os.environ | {"ZKDEPLOYMENT_FAILPOINTS": "before:commit=kill"}
+    argv = [sys.executable, "-m", "zkdeployment", "sync", str(config)]
+    assert subprocess.run(argv, env=environment, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "var" / ".tree.unfinished").read_text().endswith(": under way, or killed\n")
+
+
 def test_no_zookeeper_is_an_error(sync, config: Path, publishing: Publishing):
     config.write_text(config.read_text().replace(publishing.zookeeper, "127.0.0.1:1"))
     code, _, err = sync()
