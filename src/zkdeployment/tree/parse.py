@@ -210,7 +210,7 @@ class _Parser:
 
     def _first_level(self) -> _Level:
         lines = (self._known[text] for text in self._lines)
-        return next((line.indent for line in lines if line.kind is not Kind.BLANK), 0), "", None
+        return next((line.indent for line in lines if line.indent != UNKNOWN), 0), "", None
 
     def _change_level(self, number: int, indent: int, level: _Level, last: str | None) -> _Level:
         outer = self._outer

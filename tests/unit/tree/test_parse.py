@@ -82,6 +82,40 @@ def test_text_means_what_it_always_meant(text, expected):
     assert nodes(text) == expected
 
 
+# What zc.zk 2.1.0 makes of a line below /a, and what is made of it here: the manual's list, in its order.
+NOT_AS_ZC_ZK = [
+    ("x='a=>b'", {"/a": {"x='a =>": "b'"}}, {"/a": {"x": "a=>b"}}),
+    ("x=1=2", {"/a": {"x=1": 2}}, "invalid syntax"),
+    ("x->y = 1", {"/a": {"x->y": 1}}, "expected the path of a node after ->"),
+    ("/a=1", {"/a": {"/a": 1}}, {"/a": {}, "/a/a=1": {}}),
+    ("/a = 1", {"/a": {"/a": 1}}, "expected /NODE"),
+    ("/a -> /b", {"/a": {"/a ->": "/b"}}, "expected /NODE"),
+    ("x => /a y /z", {"/a": {"x =>": "/a y"}}, "expected the path of a node and, if it is another, a property"),
+    ("x = 7/2", {"/a": {"x": 3}}, {"/a": {"x": 3.5}}),
+    (r"x = '\u00e9'", {"/a": {"x": r"\u00e9"}}, {"/a": {"x": "é"}}),
+    ("x = 010", {"/a": {"x": 8}}, "leading zeros"),
+    ("x = 10L", {"/a": {"x": 10}}, "invalid decimal literal"),
+    ("x = `1`", {"/a": {"x": "1"}}, "invalid syntax"),
+    ("x = 1e999", {"/a": {"x": float("inf")}}, "a number is too large"),
+    ("x = {'a': 1, 'a': 2}", {"/a": {"x": {"a": 2}}}, "the key 'a' is there twice"),
+    ("/b\n\t\t/c", {"/a": {}, "/a/b": {}, "/a/c": {}}, "tabs and spaces are mixed"),
+    ("/b\n  x = 1\n    /c", {"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}}, "only nodes can have indented lines"),
+    ("\f\n  x = 1", {"/a": {"x": 1}}, "the character U+000C is not allowed"),
+    ("/b,c", {"/a": {}, "/a/b,c": {}}, "'b,c' is not a node name"),
+]
+
+
+@pytest.mark.parametrize(("line", "there", "here"), NOT_AS_ZC_ZK)
+def test_what_means_something_else_is_known(line, there, here):
+    parsed = parse("a.zk", f"/a\n  {line}\n")
+    if isinstance(here, str):
+        (problem,) = parsed.problems
+        assert here in problem.message
+    else:
+        assert (parsed.problems, dict(parsed.tree.nodes)) == ((), here)
+    assert here != there
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -179,6 +213,11 @@ def test_error_has_its_place_and_no_consequences(text, expected):
     found = complaints(text)
     assert [place[:2] for place in found] == [place[:2] for place in expected]
     assert all(wanted[2] in got[2] for got, wanted in zip(found, expected, strict=True)), found
+
+
+@pytest.mark.parametrize("first", ["\t /a", "\u00a0/a"])
+def test_a_first_line_that_is_wrong_makes_no_other_wrong(first):
+    assert [line for line, _, _ in complaints(f"{first}\n\n# words\n/b\n")] == [1]
 
 
 def test_all_errors_of_a_file_are_reported():
