@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.files import names_file, read_files
-from zkdeployment.errors import ConfigurationError, SourceError
+from zkdeployment.cli.files import read_trees
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
 
@@ -47,9 +46,7 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
         raise click.UsageError("give a PATH to be checked" if not hook else "--hook takes no PATH")
     if branch is not None and not hook:
         raise click.UsageError("--branch is for --hook")
-    good = (
-        _check_hook(branch, strict=strict) if hook else _check([f for path in paths for f in _read(path)], strict)
-    )
+    good = _check_hook(branch, strict=strict) if hook else _check(read_trees(paths), strict)
     if not good:
         raise click.exceptions.Exit(1)
 
@@ -81,20 +78,6 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
             click.echo(f"branch {push.branch} at {push.commit}:", err=True)
             good = _check(revision_files(Path.cwd(), push.commit), strict) and good
     return good
-
-
-def _read(name: str) -> Sequence[SourceFile]:
-    """Read a file, a directory or, where there is neither of that name, a git revision."""
-    if Path(name).exists() or names_file(name):
-        return read_files([name])
-    from zkdeployment.adapters.git import revision_files  # noqa: PLC0415  slow to import, seldom needed
-
-    try:
-        return revision_files(Path.cwd(), name)
-    except SourceError as error:
-        raise ConfigurationError(
-            f"{name} is neither a file nor a directory, and as a git revision: {error}"
-        ) from error
 
 
 def _summary(found: Review, files: int) -> str:

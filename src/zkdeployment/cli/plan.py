@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.files import is_whole_tree, read_files
+from zkdeployment.cli.files import is_whole_tree, read_trees
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.model.cluster import short as shortened
@@ -67,14 +67,16 @@ def command(
 ) -> None:
     """Show what hosts would do if a tree were published: their steps, with packages, scripts, locks and reasons.
 
-    The tree is that of PATH (files, or a directory with *.zk and *.zkx files), of REV, or of the tip of the
-    configured branch; with a strategy, the order of its groups is shown. Hosts themselves have told what they
-    have; one that did not is unknown. Nothing is changed. Exits with 0 if nothing would change, 4 if something
-    would, 1 if the tree has errors or a host would fail.
+    The tree is that of PATH (files, a directory with *.zk and *.zkx files, or a revision of the git repository
+    around the current directory, pushed or not), of REV, or of the tip of the configured branch; with a strategy,
+    the order of its groups is shown. Hosts themselves have told what they have; one that did not is unknown.
+    Nothing is changed. Exits with 0 if nothing would change, 4 if something would, 1 if the tree has errors or a
+    host would fail.
 
     \b
     Example:
       zkdeployment plan tree/
+      zkdeployment plan HEAD
       zkdeployment plan --revision my-branch --short
       zkdeployment plan --host app1.example.com -o json
     """
@@ -108,7 +110,7 @@ def command(
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
     if paths:
-        return None, read_files(paths)
+        return None, read_trees(paths)
     config: Path | None = click.get_current_context().params["config"]
     return configured_revision(config, name)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from support.repository import Repository
 from support.waiting import wait_until
 from zkdeployment.daemons import supervision
 from zkdeployment.planning.planner import plan
@@ -173,6 +174,16 @@ def test_live_nodes_of_others_and_layers_count_as_they_do_for_a_publication(run,
     found = json.loads(out)
     assert found["tree"] == {"create": ["/mine"], "update": ["/foreign/service"], "delete": []}
     assert [(host["id"], host["outlook"]) for host in found["hosts"]] == [("h9", "unknown")]
+
+
+def test_a_revision_that_was_not_pushed_is_planned(run, tmp_path, monkeypatch):
+    clone = Repository(tmp_path / "clone")
+    clone.commit({"a.zk": "/mine\n"})
+    clone.write({"a.zk": "/not/committed\n"})
+    monkeypatch.chdir(clone.directory)
+    code, out, _ = run("HEAD", "-o", "json")
+    assert code == 4
+    assert json.loads(out)["tree"] == {"create": ["/mine"], "update": [], "delete": []}
 
 
 def test_a_path_and_a_revision_at_once_are_refused(run, tmp_path):

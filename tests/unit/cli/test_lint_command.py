@@ -26,6 +26,12 @@ def test_good_directory(tmp_path):
     assert result.stderr == "2 files, 4 nodes, 0 errors, 0 warnings\n"
 
 
+def test_what_has_no_end_is_not_read(tmp_path):
+    (tmp_path / "a.zk").symlink_to("/dev/zero")
+    with pytest.raises(ConfigurationError, match=r"a\.zk is not a plain file"):
+        CliRunner().invoke(command, [str(tmp_path)], catch_exceptions=False)
+
+
 def test_every_problem_is_a_line_and_errors_fail(tmp_path):
     (tmp_path / "a.zk").write_text("/a\n  x = oops\n  y z\n")
     (tmp_path / "b.zk").write_text("/b\n  /c : d\n    /deploy\n      /h\n")
