@@ -6,7 +6,7 @@ blobs, parsing, checking, compiling the targets, comparing, writing.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,14 @@ class Side:
     def operations(self) -> list[int]:
         """Publish a change of one property; return the sizes of the transactions that write the tree."""
         written: list[int] = []
-        commit = self.session.commit
+        begin = self.session.begin
 
-        def counted(*operations: Any) -> None:
+        def counted(*operations: Any) -> Callable[[], None]:
             if any(operation.path == "/hosts" for operation in operations):
                 written.append(len(operations))
-            commit(*operations)
+            return begin(*operations)
 
-        with mock.patch.object(self.session, "commit", counted):
+        with mock.patch.object(self.session, "begin", counted):
             self.change(self.syncer)
         return written
 

@@ -25,6 +25,8 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.publication import Permit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.publishing import Publishing
 
 TREE = """\
@@ -447,16 +449,16 @@ class TestLargeTrees:
         publishing.sync()
         revision = publishing.push(large(1000))
         with monkeypatch.context() as patch:
-            commit, done = Session.commit, []
+            begin, done = Session.begin, []
 
-            def limited(session: Session, *operations: object) -> None:
+            def limited(session: Session, *operations: object) -> Callable[[], None]:
                 if len(operations) > 1:
                     if len(done) == transactions:
                         raise Killed
                     done.append(len(operations))
-                commit(session, *operations)  # type: ignore[arg-type]
+                return begin(session, *operations)  # type: ignore[arg-type]
 
-            patch.setattr(Session, "commit", limited)
+            patch.setattr(Session, "begin", limited)
             with pytest.raises(Killed):
                 publishing.sync()
         assert publishing.get("/hosts") == {"version": first, "importing": revision}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
@@ -26,9 +27,10 @@ from zkdeployment.model.host import Host
 from zkdeployment.planning.publishing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.transactions import Operation
     from zkdeployment.model.publication import (
         LiveNode,
         LiveTree,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     )
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.running import Running
+
+
+#: Chunks of a publication that are under way at once.
+_FLYING = 2
 
 
 class ZooKeeperPublications:
@@ -106,11 +112,27 @@ class ZooKeeperPublications:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
         if publication.published is not None and publication.published.stamp != situation.targets.version:
             raise ConflictError("somebody else published, or imported by hand, in the meantime")
-        for operations in transactions_for(publication, situation, self._session.acl_size):
-            self._reach("before:commit")
-            self._session.commit(*operations)
-            self._reach("after:commit")
+        first, *others = transactions_for(publication, situation, self._session.acl_size)
+        self._commit([first])
+        if others:
+            self._commit(others[:-1])
+            self._commit(others[-1:])
         tidy(self._session, situation.recorded, limit=self._history)
+
+    def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
+        """Commit one after the other, each sent while ZooKeeper works on the one before."""
+        flying: deque[Callable[[], None]] = deque()
+        for operations in transactions:
+            if len(flying) == _FLYING:
+                self._land(flying)
+            self._reach("before:commit")
+            flying.append(self._session.begin(*operations))
+        while flying:
+            self._land(flying)
+
+    def _land(self, flying: deque[Callable[[], None]]) -> None:
+        flying.popleft()()
+        self._reach("after:commit")
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""

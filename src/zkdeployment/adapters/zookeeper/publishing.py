@@ -110,7 +110,7 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
 def transactions_for(
     publication: Publication, situation: Situation, acl: int = 0
 ) -> Iterator[Sequence[Operation]]:
-    """Return the transactions that publish it, in order; each is to be committed before the next.
+    """Return the transactions that publish it, in order; the first and the last are to be committed alone.
 
     One if it fits. Otherwise the first takes the targets' version away and sets the mark ``importing``, which only
     the last removes, with the new version: what a crash leaves between them deploys nowhere. Each depends on

@@ -165,7 +165,15 @@ class Session(Connection):
         Raises ``TransactionError`` (a ``ConflictError``) if a node is not as expected. After ``UnreachableError``
         they may have been done: read again.
         """
-        check_failures(operations, self._once(lambda: send(self._client, operations)))
+        self.begin(*operations)()
+
+    def begin(self, *operations: Operation) -> Callable[[], None]:
+        """Send a transaction; return what waits until it is done, and raises what ``commit`` does.
+
+        What is sent later comes after it, whatever becomes of it.
+        """
+        wait = self._write(lambda: send(self._client, operations))
+        return lambda: check_failures(operations, wait())
 
     def ensure(self, path: str, data: bytes = b"") -> None:
         """Make a node, and bare ones above it, unless they are there."""
@@ -184,10 +192,10 @@ class Session(Connection):
         """
         check_path(path)
         try:
-            made: str = self._once(
+            made: str = self._write(
                 lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True),
                 f"create {path}",
-            )
+            )()
         except exceptions.NoNodeError as error:
             raise TransactionError(
                 f"cannot create {path}: the node it is to be under does not exist", path
@@ -247,11 +255,24 @@ class Session(Connection):
             raise UnreachableError(f"ZooKeeper at {self.connection} went away ({what})") from error
         return found
 
-    def _once(self, send: Callable[[], Any], doing: str = "write") -> Any:
-        """Write: if the connection drops meanwhile nobody knows whether it was done, so it is not repeated."""
-        deadline = time.monotonic() + self.call_timeout
+    def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
+        """Send something; return what waits for the answer.
+
+        If the connection drops meanwhile nobody knows whether it was done, so it is not repeated.
+        """
+
+        def wait() -> Any:
+            with self._losing():
+                return self._answer(sent, time.monotonic() + self.call_timeout, doing)
+
+        with self._losing():
+            self._get_ready(time.monotonic() + self.call_timeout)
+            sent = send()
+        return wait
+
+    @contextlib.contextmanager
+    def _losing(self) -> Iterator[None]:
         try:
-            self._get_ready(deadline)
-            return self._answer(send(), deadline, doing)
+            yield
         except exceptions.ConnectionLoss as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away during a write") from error

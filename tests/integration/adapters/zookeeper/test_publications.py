@@ -74,13 +74,13 @@ def store(session):
 
 def writes(session):
     """Let a session count its transactions."""
-    send, made = session.commit, []
+    send, made = session.begin, []
 
     def count(*operations: Operation):
         made.append(operations)
-        send(*operations)
+        return send(*operations)
 
-    session.commit = count
+    session.begin = count
     return made
 
 
@@ -205,17 +205,17 @@ class Killed(BaseException):
 
 
 def kill_at(session, number, *, after):
-    send, left = session.commit, [number]
+    send, left = session.begin, [number]
 
-    def commit(*operations: Operation):
+    def begin(*operations: Operation):
         if not left[0]:
             if after:
-                send(*operations)
+                send(*operations)()
             raise Killed
         left[0] -= 1
-        send(*operations)
+        return send(*operations)
 
-    session.commit = commit
+    session.begin = begin
 
 
 def test_every_publication_has_a_higher_sequence_than_the_one_before(store, client):
@@ -376,33 +376,46 @@ def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "r1"))
     prepared = publication(store, shop(6), "r2")
-    send, left = session.commit, [3]
+    send, left = session.begin, [3]
 
-    def commit(*operations: Operation):
+    def begin(*operations: Operation):
         left[0] -= 1
         if not left[0]:
             node = session.get("/hosts")
-            send(Set("/hosts", json.dumps(node.properties | {"version": None}).encode()))
-        send(*operations)
+            send(Set("/hosts", json.dumps(node.properties | {"version": None}).encode()))()
+        return send(*operations)
 
-    session.commit = commit
+    session.begin = begin
     with pytest.raises(ConflictError):
         store.publish(prepared)
     assert store.standing().cluster == Cluster(None, importing="r2")
-    session.commit = send
+    session.begin = send
     store.publish(publication(store, shop(6), "r3"))
     assert store.standing().cluster == Cluster("r3")
     assert store.live_tree().tree == shop(6)
 
 
+def test_chunks_are_sent_ahead_but_nothing_before_the_mark_is_set_or_after_the_last_until_all_are_done(
+    session, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    places = []
+    store = ZooKeeperPublications(session, reach=lambda place: places.append(place.partition(":")[0]))
+    store.publish(publication(store, shop(6), "r1"))
+    between = places[2:-2]
+    assert places[:2] == places[-2:] == ["before", "after"]
+    assert between[:3] == ["before", "before", "after"]
+    assert between[-2:] == ["after", "after"]
+
+
 def test_an_unanswered_publication_is_no_success(store, session):
-    def commit(*_operations: Operation):
+    def begin(*_operations: Operation):
         raise UnreachableError("gone")
 
     prepared = publication(store, shop(1), "r1")
     store.publish(prepared)
     prepared = publication(store, shop(2), "r2")
-    session.commit = commit
+    session.begin = begin
     with pytest.raises(UnreachableError):
         store.publish(prepared)
 
