@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: A property's value: what JSON can hold.
 Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
@@ -30,15 +30,15 @@ class Tree:
     """An immutable tree: ``nodes`` maps each path (``/a/b``) to its properties.
 
     The root is not among the nodes. Every node's parent is. Two trees are equal when their nodes and
-    properties are; order does not count.
+    properties are; order does not count. ``tops`` are the paths of the top-level nodes, from whoever knows them.
     """
 
     __slots__ = ("_children", "_tops", "nodes")
 
-    def __init__(self, nodes: Mapping[str, Properties]) -> None:
+    def __init__(self, nodes: Mapping[str, Properties], tops: Iterable[str] | None = None) -> None:
         self.nodes = nodes
         self._children: dict[str, list[str]] | None = None
-        self._tops: tuple[str, ...] | None = None
+        self._tops = None if tops is None else tuple(tops)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Tree) and self.nodes == other.nodes)

@@ -44,6 +44,7 @@ def merge(files: Sequence[ParsedFile]) -> Merged:
     links: dict[tuple[str, str], FilePlace] = {}
     problems: list[Problem] = []
     base: dict[str, Properties] = {}
+    tops: list[str] = []
     layer = Tree({})
     for file in sorted(files, key=lambda file: file.is_layer):
         if file.is_layer:
@@ -54,11 +55,12 @@ def merge(files: Sequence[ParsedFile]) -> Merged:
             problems += twice
             kept = _without(file.tree.nodes, {problem.path or "" for problem in twice})
             base.update(kept)
+            tops += [top for top in file.tree.tops if top in kept]
         parts.append(_Part(file, kept))
         for link, (line, column) in file.links.items():
             if link[0] in kept:
                 links[link] = (file.name, line, column)
-    under = Tree(base)
+    under = Tree(base, tops)
     tree = overlay(under, layer)
     links = {(path, name): place for (path, name), place in links.items() if name in tree.nodes[path]}
     return Merged(under, layer, tree, positions, links, tuple(problems))

@@ -95,7 +95,7 @@ def _parse_sections(name: str, text: str, limits: Limits, last: ParsedFile | Non
         passed += section.count("\n") + 1
     if count != len(nodes) or count > limits.nodes:  # a node is there twice, or there are too many
         return None
-    return ParsedFile(name, Tree(nodes), _Moved(places), links, (), sections, reader.blank)
+    return ParsedFile(name, Tree(nodes, places), _Moved(places), links, (), sections, reader.blank)
 
 
 class _Positions(Mapping[str, Place]):
