@@ -81,6 +81,8 @@ def _checked(entry: _Entry, revision: str) -> _Entry:
     raw_name = entry.name.encode("utf-8", "surrogateescape")
     if raw_name.decode("utf-8", "replace") != entry.name:
         raise SourceError(f"revision {revision}: the name of {raw_name!r} is not UTF-8")
+    if not entry.name.isprintable():
+        raise SourceError(f"revision {revision}: the name of {entry.name!a} has characters that cannot be printed")
     if entry.mode in _NO_FILE:
         words = (
             f"{entry.name} of revision {revision} is {_NO_FILE[entry.mode]}; a tree file has to be a plain file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError
+from zkdeployment.model.act import clean
 from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES
 
 if TYPE_CHECKING:
@@ -50,5 +51,6 @@ def check_limits(sizes: Mapping[str, int], revision: str) -> None:
 
 
 def shorten(text: str) -> str:
-    """Return somebody's name or subject line, without what is more of it than anybody reads."""
+    """Return somebody's name or subject line fit for terminals, without what is more of it than anybody reads."""
+    text = clean(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -41,6 +41,6 @@ class Act:
 
 
 def clean(text: str) -> str:
-    """Return what an operator typed fit for terminals, logs and mail: one line, no control characters."""
+    """Return what somebody typed fit for terminals, logs and mail: one line, no control characters."""
     shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(text.split()))
     return shown[:LONGEST_REASON]

@@ -201,7 +201,7 @@ def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
 
 
 def _target_problem(target: str) -> str:
-    for name in target.removeprefix("/").split("/"):
+    for name in target.removeprefix("/").removesuffix("/").split("/"):
         if name not in {".", ".."} and not is_name(Name.NODE, name):
             return f"{target[:60]!a} is not a path: {name_problem(Name.NODE, name)}"
     return ""

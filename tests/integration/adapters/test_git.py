@@ -150,6 +150,11 @@ class TestCommits:
         assert git.origin(second).subject == "a change"
         assert git.descends(second, first)
 
+    def test_subjects_write_nothing_on_terminals(self, repository: Repository, mirror: Path):
+        repository.commit({"a.zk": "/a\n"}, message="a \x1b[2J change \u202e of")
+        git = source(repository, mirror)
+        assert git.origin(git.fetch()).subject == r"a \x1b[2J change \u202e of"
+
     def test_the_commits_of_a_merged_branch_are_ancestors_of_the_merge(self, repository: Repository, mirror: Path):
         first = repository.commit({"a.zk": "/a\n"})
         repository.git("checkout", "-q", "-b", "side")
@@ -414,6 +419,11 @@ class TestFiles:
         repository.commit({os.fsdecode(b"\xff.zk"): "/b\n"})
         git = source(repository, mirror)
         assert "is not UTF-8" in refused(git.files, git.fetch())
+
+    def test_a_name_that_would_write_on_the_terminal_is_refused(self, repository: Repository, mirror: Path):
+        repository.commit({"\x1b[2J.zk": "/b\n"})
+        git = source(repository, mirror)
+        assert r"the name of '\x1b[2J.zk' has characters that cannot be printed" in refused(git.files, git.fetch())
 
     def test_what_is_damaged_matters_where_it_is_to_be_read(self, repository: Repository):
         repository.commit({"a.zk": "/a\n", "README.rst": "read me", "strategy.yaml": EXAMPLE_FILE.read_bytes()})

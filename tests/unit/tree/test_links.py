@@ -48,6 +48,7 @@ RELATIVE = """
   /b
     l -> c
     l2 -> ../c
+    l4 -> /a/c/
     l3 -> ./../c/.
     up -> ..
     out -> ../..
@@ -72,6 +73,7 @@ RELATIVE = """
         (RELATIVE, "/a/b/l/d", "/a/b/c/d"),
         (RELATIVE, "/a/b/l2", "/a/c"),
         (RELATIVE, "/a/b/l3", "/a/c"),
+        (RELATIVE, "/a/b/l4", "/a/c"),
         (RELATIVE, "/a/b/up/b/up/c", "/a/c"),
         (RELATIVE, "/a/b/out/a/c", "/a/c"),
         (RELATIVE, "/a/b/l2/../c", "/a/b/c"),  # dots are taken out of a path before links are followed
