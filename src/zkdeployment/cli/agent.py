@@ -79,7 +79,7 @@ def check_address(expected: str) -> None:
         found = {str(info[4][0]) for info in socket.getaddrinfo("zookeeper", None)}
     except OSError as error:
         raise RefusedError(
-            f"expected the name zookeeper to resolve to {expected}, but it does not: {error}"
+            f"expected the name zookeeper to resolve to {expected}, but it does not: {error.strerror}"
         ) from error
     if found != {expected}:
         raise RefusedError(

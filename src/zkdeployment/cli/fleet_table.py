@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, Group
-from rich.measure import Measurement
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
+from zkdeployment.cli.fitting import Fitting
 from zkdeployment.fleet.status import HostState
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import ConsoleOptions, RenderableType, RenderResult
+    from rich.console import RenderableType
 
     from zkdeployment.fleet.status import FleetStatus, HostStatus
 
@@ -32,7 +29,7 @@ COLOURS = {
 }
 
 _COLUMNS = ("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE")
-_WHOLE = frozenset({"HOST", "STATE"})
+_WHOLE = ("HOST", "STATE")
 _ENDLESS = 10_000
 _DISPENSABLE = ("ROLE", "WANTED", "STEP")
 
@@ -52,33 +49,14 @@ def render(status: FleetStatus) -> RenderableType:
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     lines = (Text(line, style="red") for line in (*stops, *errors))
     rollout = [] if status.rollout is None else [Text(status.rollout)]
-    return Group(_Hosts(status.hosts), *lines, *rollout, Text(status.summary))
+    columns = [Column(name, no_wrap=name in _WHOLE) for name in _COLUMNS]
+    hosts = Fitting(columns, map(_cells, status.hosts), dispensable=_DISPENSABLE)
+    return Group(hosts, *lines, *rollout, Text(status.summary))
 
 
-class _Hosts:
-    """The table of the hosts. On a narrow terminal a column is left out in which all of them are alike."""
-
-    def __init__(self, hosts: Iterable[HostStatus]) -> None:
-        self._rows = [_cells(host) for host in hosts]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole = self._table(_COLUMNS)
-        if Measurement.get(console, options.update(max_width=_ENDLESS), whole).maximum <= options.max_width:
-            yield whole
-            return
-        alike = {name for name in _DISPENSABLE if len({str(row[name]) for row in self._rows}) <= 1}
-        yield self._table(name for name in _COLUMNS if name not in alike)
-
-    def _table(self, names: Iterable[str]) -> Table:
-        table = Table(*(Column(name, no_wrap=name in _WHOLE) for name in names), box=box.SIMPLE_HEAD)
-        for row in self._rows:
-            table.add_row(*(row[str(column.header)] for column in table.columns))
-        return table
-
-
-def _cells(host: HostStatus) -> dict[str, Text]:
+def _cells(host: HostStatus) -> tuple[Text, ...]:
     steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
-    cells = (
+    return (
         Text(host.name),
         Text(host.id),
         Text(host.role or "-"),
@@ -88,7 +66,6 @@ def _cells(host: HostStatus) -> dict[str, Text]:
         Text(steps + (host.step or "")),
         Text(_since(host.since)),
     )
-    return dict(zip(_COLUMNS, cells, strict=True))
 
 
 def _version(version: str | int | None) -> str:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 from rich import box
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.audit import read_acts
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.rollouts import read_attempts
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.fitting import Fitting
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.fleet.ages import age
@@ -65,7 +66,7 @@ def command(context: click.Context, connection: Servers, last: int, output: str)
     if output != "table":
         emit({"publications": [record.summary() for record in records]}, output, schema="history")
     elif records:
-        console_for(stderr=False).print(_list(records), soft_wrap=True)
+        console_for(stderr=False).print(render(records), soft_wrap=True)
     else:
         click.echo("nothing was published yet", err=True)
 
@@ -98,27 +99,29 @@ def show(connection: Servers, what: str, output: str) -> None:
     console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
 
 
-def _list(records: Sequence[Record]) -> RenderableType:
-    table = Table("REVISION", "PUBLISHED", "TOOK", box=box.SIMPLE_HEAD)
-    for heading in ("DONE", "FAILED", "OF"):
-        table.add_column(heading, justify="right")
-    for heading in ("AUTHOR", "SUBJECT", "FORCED BY"):
-        table.add_column(heading)
-    for record in records:
-        author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
-        cells = [
-            short(record.revision),
-            _when(record.time),
-            _took(record),
-            str(record.done),
-            Text(str(record.failed), style="red" if record.failed else ""),
-            str(record.hosts),
-            author.partition(" <")[0],
-            subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
-            "" if record.forced is None else record.forced.by,
-        ]
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
-    return table
+def render(records: Sequence[Record]) -> RenderableType:
+    """Return a table of publications."""
+    columns = (
+        *(Column(heading, no_wrap=True) for heading in ("REVISION", "PUBLISHED", "TOOK")),
+        *(Column(heading, justify="right") for heading in ("DONE", "FAILED", "OF")),
+        *(Column(heading) for heading in ("AUTHOR", "SUBJECT", "FORCED BY")),
+    )
+    return Fitting(columns, map(_cells, records), dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"))
+
+
+def _cells(record: Record) -> tuple[Text, ...]:
+    author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
+    return (
+        Text(short(record.revision)),
+        Text(_when(record.time)),
+        Text(_took(record)),
+        Text(str(record.done)),
+        Text(str(record.failed), style="red" if record.failed else ""),
+        Text(str(record.hosts)),
+        Text(author.partition(" <")[0]),
+        Text(subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}..."),
+        Text("" if record.forced is None else record.forced.by),
+    )
 
 
 def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:

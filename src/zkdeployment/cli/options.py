@@ -13,7 +13,7 @@ import click
 
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.errors import ConfigurationError, UnreachableError
 from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:
@@ -49,7 +49,13 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
         above = click.get_current_context().parent
         if zookeeper is None and above is not None:
             zookeeper = above.params.get("zookeeper")
-        return function(*args, connection=find_connection(zookeeper, config), **options)
+        connection = find_connection(zookeeper, config)
+        try:
+            return function(*args, connection=connection, **options)
+        except UnreachableError as error:
+            if connection != Servers(_DEFAULT_CONNECTION):
+                raise
+            raise UnreachableError(f"{error}; nobody said where it is: see -z and --config") from error
 
     return wrapped
 

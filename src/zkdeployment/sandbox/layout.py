@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 
 def default_directory() -> Path:
-    """Return the place of a sandbox that was given none."""
-    return Path(platformdirs.user_state_dir("zkdeployment", appauthor=False)) / "sandbox"
+    """Return the place of a sandbox that was given none; raises ``ConfigurationError`` if we have no home."""
+    try:
+        return Path(platformdirs.user_state_dir("zkdeployment", appauthor=False)) / "sandbox"
+    except RuntimeError as error:
+        raise ConfigurationError("this user has no home for a sandbox; say where it is with -d DIR") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,9 @@ class Description:
             raise ConfigurationError(
                 f"there is no sandbox in {file.parent}; start one with: zkdeployment sandbox up -d {file.parent}"
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(
                 f"{file} is damaged; end the sandbox with: zkdeployment sandbox down -d {file.parent}"
             ) from error

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from support.certificates import Authority
+from support.commands import invoke
 from zkdeployment.cli import options
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
@@ -93,6 +94,13 @@ def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
 def test_a_place_that_cannot_be_used_is_an_error(arguments: list[str], environment: dict[str, str], problem: str):
     with pytest.raises(ConfigurationError, match=problem):
         CliRunner().invoke(verb, arguments, env=environment, catch_exceptions=False)
+
+
+def test_whoever_says_nowhere_where_zookeeper_is_is_told_how(monkeypatch):
+    monkeypatch.setattr(options, "_DEFAULT_CONNECTION", "127.0.0.1:1")
+    told = {words: invoke("status", *words).stderr for words in ((), ("-z", "127.0.0.1:2"))}
+    assert told[()].endswith("127.0.0.1:1: Connection refused; nobody said where it is: see -z and --config\n")
+    assert told["-z", "127.0.0.1:2"].endswith("127.0.0.1:2: Connection refused\n")
 
 
 def test_output_is_plain_data():

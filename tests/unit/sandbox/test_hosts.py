@@ -61,6 +61,7 @@ def test_a_file_may_be_json(hosts_file):
         ("a: {name: 'x y'}", "'x y' is not a host name"),
         ("a: {role: 'x/y'}", "'x/y' is not a role"),
         ("syncer: {}", "syncer is the name of another part of the sandbox"),
+        ("coordinator: {}", "coordinator is the name of another part of the sandbox"),
         ("zookeeper2: {}", "zookeeper2 is the name of another part of the sandbox"),
         ("{a: {name: x}, b: {name: x}}", "a and b have one name, x"),
         ("[a, b]", "expected a mapping of host ids"),

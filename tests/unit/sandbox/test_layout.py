@@ -74,6 +74,11 @@ def test_a_damaged_description_says_how_to_end_the_sandbox(tmp_path, content):
         Description.load(file)
 
 
+def test_a_description_that_cannot_be_read_is_not_taken_for_damaged(tmp_path):
+    with pytest.raises(ConfigurationError, match=f"cannot read {tmp_path}: Is a directory"):
+        Description.load(tmp_path)
+
+
 def test_a_missing_sandbox_says_how_to_start_one(tmp_path):
     with pytest.raises(ConfigurationError, match=f"no sandbox in {tmp_path}.*sandbox up -d"):
         Description.load(tmp_path / "sandbox.json")
@@ -82,6 +87,15 @@ def test_a_missing_sandbox_says_how_to_start_one(tmp_path):
 def test_the_default_place_is_under_the_users_state_directory(monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert str(default_directory()) == "/state/zkdeployment/sandbox"
+
+
+def test_who_has_no_home_has_to_say_where(monkeypatch):
+    def homeless(*_: object, **__: object) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr("platformdirs.user_state_dir", homeless)
+    with pytest.raises(ConfigurationError, match="no home for a sandbox; say where it is with -d DIR"):
+        default_directory()
 
 
 def test_a_log_ends_with_its_last_words(tmp_path):

@@ -1,0 +1,40 @@
+"""The list of publications, on terminals of several widths."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from zkdeployment.cli.history import render
+from zkdeployment.model.history import HostResult, Record
+from zkdeployment.model.origin import Origin
+
+REVISION = "4f2a9c0d1e" * 4
+HEADS = ["REVISION", "PUBLISHED", "TOOK", "DONE", "SUBJECT"]
+SUBJECT = "web 1.4, which has a subject of many words"
+
+
+def shown(width, *records):
+    printed = io.StringIO()
+    Console(file=printed, width=width).print(render(records), soft_wrap=True)
+    return printed.getvalue()
+
+
+def record(*, failed=0, author="Ann"):
+    results = {str(number): HostResult(str(number), "h", 2.0, 1.0, error="broken") for number in range(failed)}
+    origin = Origin(author=f"{author} <x@example.com>", subject=SUBJECT, time=1.0)
+    return Record(REVISION, 1.0, origin=origin, hosts=3, results=results)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("records", [[record()], [record(failed=2), record(author="Bob the Builder")]])
+def test_revisions_and_times_are_whole(width, records):
+    text = shown(width, *records)
+    assert REVISION[:12] in text
+    assert "1970-01-01 " in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_narrow_terminal_has_no_columns_in_which_all_publications_are_alike():
+    assert shown(80, record(), record()).splitlines()[1].split() == HEADS
+    assert "FAILED" in shown(80, record(), record(failed=1))
