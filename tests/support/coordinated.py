@@ -156,6 +156,13 @@ class CoordinatedFleet:
             )
             yield CoordinatorAtHand(coordinator, store, control)
 
+    def wait(self, coordinator: Coordinator, seconds: float) -> None:
+        """Let time pass, with a coordinator that looks now and then; agents do nothing meanwhile."""
+        end = self.clock.time + seconds
+        while self.clock.time < end:
+            self.clock.time = min(end, self.clock.time + 15)
+            coordinator.turn()
+
     def run(self, coordinator: Coordinator, turns: int = 60) -> Running:
         """Let coordinator and agents take turns until the rollout is over; return it."""
         for _ in range(turns):

@@ -73,6 +73,14 @@ class PlainWorld:
         self.absent.pop(host, None)
         self.present[host] = facts
 
+    def wait(self, running: Running, seconds: float) -> Running:
+        """Let time pass, with a coordinator that looks now and then; hosts do nothing meanwhile."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + 15)
+            running = advance(running, self.seen())
+        return running
+
     def work(self, granted: Mapping[str, Grant]) -> None:
         """Let the hosts that are there do what they were granted and have not done."""
         for host, grant in granted.items():

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.engine import Task
     from zkdeployment.rollout.running import RolloutAct, Situation, World
 
+#: Seconds between two notes that somebody coordinates.
+_BEAT = 30.0
+
+#: Seconds without such a note that show that nobody did.
+_UNLED = 60.0
+
 
 def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revision: Revision) -> Running:
     """Return a rollout of which nothing was done yet; hosts that have the revision already are successful.
@@ -72,7 +78,7 @@ def supersede(running: Running, now: float) -> Running:
 
 def advance(running: Running, world: World) -> Running:
     """Return the rollout after all that can be done now; again with the same world it changes nothing more."""
-    running = take_acts(running, world.acts, world.now)
+    running = take_acts(_note_look(running, world.now), world.acts, world.now)
     if running.ended is None:
         running = _note_absence(_note_halt(running, world), world)
     if running.ended is None or late.is_open(running):
@@ -141,6 +147,20 @@ def _end(running: Running, ending: Ending, now: float) -> Running:
     return replace(running, ended=now, ending=ending, stage=None, waiting="", held=None, absent={})
 
 
+def _note_look(running: Running, now: float) -> Running:
+    """Note now and then that somebody coordinates; no limit counts when nobody did, nor how clocks differ."""
+    stage = running.stage
+    gap = 0.0 if stage is None or stage.looked is None else now - stage.looked
+    if stage is None or (stage.looked is not None and abs(gap) < _BEAT):
+        return running
+    absent = running.absent
+    if abs(gap) > _UNLED:
+        absent = {host: since and since + gap for host, since in absent.items()}
+        if running.held is None:  # else that time will not count either
+            stage = replace(stage, begun=stage.begun + gap, moved=stage.moved + gap)
+    return replace(running, stage=replace(stage, looked=now), absent=absent)
+
+
 def _note_halt(running: Running, world: World) -> Running:
     """Note since when nothing new may begin; that time counts for no limit."""
     halted = running.paused is not None or not world.active
@@ -190,7 +210,7 @@ def _open(running: Running, world: World) -> Running:
     for task in engine.ready_tasks(running.rollout):
         obstacle = _halt(running) or _obstacle(running, task, world.now)
         if not obstacle:
-            return replace(running, stage=Stage(task, world.now, world.now), waiting="")
+            return replace(running, stage=Stage(task, world.now, world.now, looked=world.now), waiting="")
         obstacles.append(obstacle)
     if not obstacles:
         return _end(running, Ending.COMPLETED, world.now)

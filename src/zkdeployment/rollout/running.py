@@ -100,7 +100,7 @@ class Stage:
 
     ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs. ``moved`` is when anything
     last happened. ``baking`` is when the last host was done, where the group is given time to prove itself.
-    Times are in seconds since the epoch.
+    ``looked`` is when a coordinator last looked, to half a minute. Times are in seconds since the epoch.
     """
 
     task: Task
@@ -109,6 +109,7 @@ class Stage:
     granted: Mapping[str, float] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
     baking: float | None = None
+    looked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

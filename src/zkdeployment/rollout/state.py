@@ -1,4 +1,8 @@
-"""A rollout that is under way as JSON, small enough for one node: hosts are listed once, all else counts them."""
+"""A rollout that is under way as JSON, small enough for one node: hosts are listed once, all else counts them.
+
+Coordinators are upgraded while rollouts are under way. What a newer one adds is ignored; what is added has to have
+a default, for states from before.
+"""
 
 from __future__ import annotations
 
@@ -137,6 +141,7 @@ def _stage_to_json(stage: Stage, several: Callable[[Iterable[str]], str]) -> dic
         "begun": stage.begun,
         "moved": stage.moved,
         "baking": stage.baking,
+        "looked": stage.looked,
         "granted": [[when, several(hosts)] for when, hosts in _by_value(stage.granted)],
         "reports": [[one.time, one.error, several(hosts)] for one, hosts in _by_value(stage.reports)],
     }
@@ -148,6 +153,7 @@ def _stage(value: Any, several: Callable[[str], list[str]]) -> Stage:
         begun=float(value["begun"]),
         moved=float(value["moved"]),
         baking=_number(value["baking"]),
+        looked=_number(value.get("looked")),
         granted={host: float(when) for when, hosts in value["granted"] for host in several(hosts)},
         reports={
             host: Report(float(when), None if error is None else _text(error))

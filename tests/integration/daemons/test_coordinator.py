@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector
+from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector, Share
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
 from zkdeployment.rollout.phases import ABSENCE
 from zkdeployment.rollout.progress import supersede
@@ -92,6 +92,17 @@ class TestCourse:
         assert over.rollout.courses["x"].verdict is Verdict.FAILED
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
 
+    def test_a_phase_does_not_run_out_of_time_while_nobody_coordinates(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        pace = Pace(max_parallel=Share(1), prepare_timeout=60, progress_deadline=60)
+        fleet.publish("r1", strategy(replace(group("x"), pace=pace)))
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+        fleet.work()
+        fleet.clock.time += 3600
+        with fleet.coordinator("two") as two:
+            assert fleet.run(two.coordinator).rollout.result is Result.SUCCESS
+
     def test_an_agent_that_stays_away_failed(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.silent = {"b"}
@@ -100,7 +111,7 @@ class TestCourse:
             turn(one)
             fleet.leave("b")
             turn(one)
-            fleet.clock.time += ABSENCE
+            fleet.wait(one.coordinator, ABSENCE)
             over = fleet.run(one.coordinator)
         assert over.errors == {"b": "its agent is gone for 300 s"}
 

@@ -137,7 +137,7 @@ class TestPace:
         running = advance(running, fleet.seen())
         assert look(running, fleet) == 60
         fleet.now += 59
-        assert advance(running, fleet.seen()) == running
+        assert verdicts(advance(running, fleet.seen()))["x"] is None
         fleet.now += 1
         running = advance(running, fleet.seen())
         assert verdicts(running)["x"] is FAILED
@@ -165,6 +165,24 @@ class TestPace:
         over = fleet.step(running)
         assert over.rollout.courses["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
 
+    @pytest.mark.parametrize("hours", [2, -2])
+    def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
+        fleet = world("abc", silent=set("bc"))
+        running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
+        running = fleet.step(running)
+        fleet.leave("c")
+        running = fleet.wait(running, 30)
+        fleet.now += hours * 3600
+        running = fleet.step(running)
+        assert verdicts(running) == {"x": None}
+        assert look(running, fleet) == 30
+        fleet.silent = set()
+        running = fleet.run(fleet.step(running))
+        assert running.stage is not None
+        assert running.stage.reports.keys() == {"a", "b"}
+        fleet.come("c", Facts())
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
     def test_a_group_proves_itself_before_it_is_judged(self):
         fleet = world("ab")
         running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
@@ -185,8 +203,7 @@ class TestPace:
         else:
             fleet.leave("b")
             running = fleet.step(running)
-        fleet.now += 600
-        over = fleet.step(running)
+        over = fleet.wait(running, 600)
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
         assert verdicts(over) == {"x": FAILED}
         assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
@@ -366,7 +383,7 @@ class TestHosts:
         fleet.come("i-1", Facts(name="b"))
         running = fleet.step(running)
         assert running.rollout.members["x"] == {"a", "b", "i-1"}
-        fleet.now += ABSENCE
+        running = fleet.wait(running, ABSENCE)
         fleet.silent = set()
         assert fleet.run(running).errors == {"b": "its agent is gone for 300 s"}
 
@@ -374,9 +391,7 @@ class TestHosts:
         fleet = world("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
         fleet.leave("b")
-        running = fleet.step(running)
-        fleet.now += ABSENCE - 1
-        running = fleet.step(running)
+        running = fleet.wait(fleet.step(running), ABSENCE - 1)
         fleet.come("b", Facts())
         fleet.silent = set()
         assert fleet.run(running).rollout.result is Result.SUCCESS
@@ -387,8 +402,7 @@ class TestHosts:
         fleet.leave("b")
         running = fleet.step(running)
         assert look(running, fleet) == ABSENCE
-        fleet.now += ABSENCE
-        over = fleet.run(running)
+        over = fleet.run(fleet.wait(running, ABSENCE))
         assert over.errors == {"b": "its agent is gone for 300 s"}
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
 
@@ -396,8 +410,7 @@ class TestHosts:
         fleet = world("ab", silent={"a"})
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.leave("b")
-        running = fleet.step(running)
-        fleet.now += ABSENCE
+        running = fleet.wait(fleet.step(running), ABSENCE)
         fleet.silent = set()
         over = fleet.run(running)
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
@@ -406,8 +419,7 @@ class TestHosts:
         fleet = world("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("a")
-        fleet.now += ABSENCE
-        running = fleet.step(running)
+        running = fleet.wait(running, ABSENCE)
         assert running.stage is not None
         assert running.stage.reports["a"].error is None
 

@@ -39,6 +39,7 @@ def fully_equipped():
         running(),
         fully_equipped(),
         at_work(running(), granted=["mon1"], baking=5.0),
+        replace(running(), stage=replace(at_work(running()).stage, looked=9.5)),
         replace(over(through(running())), late={"one1": Phase.DEPLOY}),
         running(revision=4711),
     ],
@@ -47,6 +48,15 @@ def test_nothing_is_lost(found):
     value = json.loads(json.dumps(running_to_json(found)))
     assert running_from_json(value) == found
     assert running_to_json(running_from_json(value)) == value
+
+
+def test_states_of_older_and_newer_coordinators_are_read():
+    found = at_work(running(), granted=["mon1"])
+    value = running_to_json(found)
+    value["stage"].pop("looked")
+    assert running_from_json(value) == found
+    value["stage"]["mood"] = value["mood"] = value["courses"]["ntp-node"]["mood"] = "good"
+    assert running_from_json(value) == found
 
 
 @pytest.mark.parametrize(

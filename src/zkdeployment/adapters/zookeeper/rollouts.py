@@ -106,7 +106,8 @@ def decode_running(data: bytes) -> Running:
         return running_from_json(unpack(data))
     except ValueError as error:
         raise ZkdeploymentError(
-            f"{paths.ROLLOUTS} has a rollout that cannot be read: {error}; the next publication begins another"
+            f"{paths.ROLLOUTS} has a rollout that cannot be read: {error}; the next publication begins another:"
+            " 'zkdeployment resume --latest'"
         ) from error
 
 
