@@ -177,7 +177,9 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
     try:
         control = Control(SystemClock())
         store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
-        yield Coordinator(store, SystemClock(), control, connect=session.open, notifier=Notifier()), control
+        probe = _probe(settings.coordinate.metrics, session)
+        clock, notifier = SystemClock(), Notifier()
+        yield Coordinator(store, clock, control, connect=session.open, notifier=notifier, probe=probe), control
     finally:
         session.close()
 

@@ -8,8 +8,17 @@ import promql_parser
 import pytest
 import yaml
 
-from zkdeployment.daemons.follower import EVENTS
-from zkdeployment.fleet.metrics import AgentFacts, Process, SyncerFacts, agent_metrics, syncer_metrics
+from support.rollouts import running
+from zkdeployment.daemons import coordinator, follower
+from zkdeployment.fleet.metrics import (
+    AgentFacts,
+    CoordinatorFacts,
+    Process,
+    SyncerFacts,
+    agent_metrics,
+    coordinator_metrics,
+    syncer_metrics,
+)
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.link import Link
@@ -19,7 +28,8 @@ RULES = ETC / "prometheus" / "zkdeployment.yml"
 DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
 PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=Link())
-LOOKS = {event: 0 for _, _, event in EVENTS}
+LOOKS = {event: 0 for _, _, event in follower.EVENTS}
+TURNS = {event: 0 for _, _, event, _ in coordinator.EVENTS}
 EXPORTED = {
     metric.name: metric
     for metric in (
@@ -27,6 +37,7 @@ EXPORTED = {
             AgentFacts(process=PROCESS, host=Host(Identity("h1", "app1")), cluster=Cluster("r1"), looked=1.0)
         ),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
+        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, running=running())),
     )
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from support.metrics import probe_of
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import Notifier
 from zkdeployment.adapters.zookeeper import paths
@@ -152,7 +153,12 @@ class CoordinatedFleet:
             control = Control(clock)
             store = ZooKeeperRollouts(session, control.wake, identity=name, reach=reach)
             coordinator = Coordinator(
-                store, clock, control, connect=connect or session.open, notifier=Notifier({})
+                store,
+                clock,
+                control,
+                connect=connect or session.open,
+                notifier=Notifier({}),
+                probe=probe_of(session),
             )
             yield CoordinatorAtHand(coordinator, store, control)
 

@@ -64,16 +64,15 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     for field in fields(settings):
         if field.name == "access":
             main |= _plain_access(settings.access)
-        elif field.name not in ("source", "identity", "sync"):
+        elif field.name not in ("source", "identity", "sync", "coordinate"):
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:
         main["checkout-sources"] = ["any" if settings.checkout_sources is None else "none"]
     understood = {"zkdeployment": main}
-    if settings.sync is not None:
-        understood["sync"] = {
-            _key(field.name): _value(getattr(settings.sync, field.name)) for field in fields(settings.sync)
-        }
+    for section, part in (("sync", settings.sync), ("coordinate", settings.coordinate)):
+        if part is not None:
+            understood[section] = {_key(one.name): _value(getattr(part, one.name)) for one in fields(part)}
     return understood
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.config import access, ini
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
-from zkdeployment.config.settings import Settings, SyncSettings
+from zkdeployment.config.settings import CoordinateSettings, Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.names import Kind, name_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 KEYS = {
     "zkdeployment": (
@@ -42,6 +42,7 @@ KEYS = {
         "metrics",
     ),
     "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history", "metrics"),
+    "coordinate": ("metrics",),
 }
 
 _PACKAGES = ("dnf", "none")
@@ -80,11 +81,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         checkout_sources=_checkout_sources(main),
         metrics=_metrics(main),
         sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
+        coordinate=CoordinateSettings(
+            metrics=_metrics(Section("coordinate", values.get("coordinate", {}), problems))
+        ),
     )
-    if settings.sync is not None and settings.metrics is not None and settings.metrics == settings.sync.metrics:
-        problems.append(
-            f"metrics: expected a file for the agent and another for the syncer, found {settings.metrics}"
-        )
+    problems += _shared_metrics(settings)
     if problems:
         raise ConfigurationError(
             "\n  ".join([f"{path}:", *problems]) if problems[1:] else f"{path}: {problems[0]}"
@@ -130,6 +131,13 @@ def _metrics(section: Section) -> Path | None:
             "metrics", f"expected a path that ends in .prom (others are not collected), found {str(path)!r}"
         )
     return path
+
+
+def _shared_metrics(settings: Settings) -> Iterator[str]:
+    """Name each file that several daemons would write."""
+    files = [settings.metrics, settings.sync and settings.sync.metrics, settings.coordinate.metrics]
+    for file in {file for file in files if file is not None and files.count(file) > 1}:
+        yield f"metrics: expected a file each for the agent, the syncer and the coordinator, found {file} twice"
 
 
 def _sync(section: Section) -> SyncSettings | None:

@@ -32,6 +32,13 @@ class SyncSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateSettings:
+    """What a coordinator alone needs: ``metrics`` is the file for its own."""
+
+    metrics: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """One file's settings; what only some verbs need may be missing until they ask for it.
 
@@ -60,6 +67,7 @@ class Settings:
     checkout_sources: tuple[str, ...] | None = None
     metrics: Path | None = None
     sync: SyncSettings | None = None
+    coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)
 
     @property
     def servers(self) -> Servers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.chronicle import tell
+from zkdeployment.daemons.telemetry import CoordinatorTelemetry
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.rollouts import report
 from zkdeployment.log import get_logger
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.telemetry import Probe
     from zkdeployment.ports import Clock, RolloutStore
     from zkdeployment.rollout.running import Running, Situation
 
@@ -42,7 +44,7 @@ _SELDOM = 15.0
 _OFTEN = 0.2
 
 #: Which event each error is, the first that fits, how loudly it is said, and in how many seconds to look again.
-_EVENTS: tuple[tuple[type[ZkdeploymentError], str, str, float], ...] = (
+EVENTS: tuple[tuple[type[ZkdeploymentError], str, str, float], ...] = (
     (LockLostError, "warning", "lead-lost", 0.0),
     (ConflictError, "info", "somebody-was-faster", 0.0),
     (UnreachableError, "warning", "zookeeper-unreachable", 2.0),
@@ -61,12 +63,14 @@ class Coordinator:
         *,
         connect: Callable[[], None],
         notifier: Notifier,
+        probe: Probe,
     ) -> None:
         self._store = store
         self._clock = clock
         self._control = control
         self._connect = connect
         self._notifier = notifier
+        self._telemetry = CoordinatorTelemetry(probe, failures=[event for _, _, event, _ in EVENTS])
         self._leads = False
         self._tidied = False
         self._said = ""
@@ -78,6 +82,7 @@ class Coordinator:
             while not self._control.stopping:
                 begun = self._clock.monotonic()
                 pause = self.turn()
+                self._telemetry.beat()
                 self._notifier.watchdog()
                 self._control.wait(pause)
                 while (rest := begun + _OFTEN - self._clock.monotonic()) > 0 and not self._control.stopping:
@@ -85,12 +90,14 @@ class Coordinator:
         finally:
             self._notifier.stopping()
             self._store.resign()
+            self._telemetry.write(up=False)
 
     def turn(self) -> float:
         """Look once, if we lead; return in how many seconds to look again."""
         try:
             self._connect()
             if not self._lead():
+                self._telemetry.queue()
                 return 0.0
             pause = self._look()
         except RestartError:
@@ -114,6 +121,7 @@ class Coordinator:
         """Read the world, decide, write; return in how many seconds time alone brings more."""
         situation = self._store.situation()
         running, now = situation.running, round(self._clock.now(), 1)
+        self._telemetry.lead(running)
         if running is not None and is_superseded(situation):
             self._write(running, supersede(running, now))
             return 0.0
@@ -165,7 +173,8 @@ class Coordinator:
         self._notifier.status(words.partition("\n")[0])
         if isinstance(error, LockLostError):
             self._leads = False
-        _, level, event, pause = next(found for found in _EVENTS if isinstance(error, found[0]))
+        _, level, event, pause = next(found for found in EVENTS if isinstance(error, found[0]))
+        self._telemetry.fail(event, leads=self._leads)
         if words != self._said:
             getattr(get_logger(), level)(event, reason=words)
         self._said = words

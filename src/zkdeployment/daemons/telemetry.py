@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.metrics import (
     AgentFacts,
+    CoordinatorFacts,
     Ended,
     Process,
     Publishing,
     Result,
     SyncerFacts,
     agent_metrics,
+    coordinator_metrics,
     is_current,
     syncer_metrics,
 )
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.link import Link
     from zkdeployment.ports import Clock
+    from zkdeployment.rollout.running import Running
 
 #: What a look at the repository comes to unless it fails.
 _PUBLISHED, _UNCHANGED = "published", "unchanged"
+
+#: What a coordinator's look comes to unless it fails.
+_LED, _QUEUED = "led", "queued"
 
 _PACE = 10.0  # seconds between two signs of life while something goes on
 
@@ -152,3 +158,44 @@ class SyncerTelemetry:
             last=self._last,
         )
         self._probe.file.write(syncer_metrics(facts))
+
+
+class CoordinatorTelemetry:
+    """What a coordinator's metrics are about; ``failures`` is what a look may come to."""
+
+    def __init__(self, probe: Probe, failures: Iterable[str]) -> None:
+        self._probe = probe
+        self._looks = dict.fromkeys((_LED, _QUEUED, *failures), 0)
+        self._leads = False
+        self._running: Running | None = None
+        self._due = 0.0
+
+    def lead(self, running: Running | None) -> None:
+        """Note a look of the one that leads, and the newest rollout, if there is one to lead."""
+        self._leads, self._running = True, running
+        self._looks[_LED] += 1
+
+    def queue(self) -> None:
+        """Note that another coordinator leads."""
+        self._leads, self._running = False, None
+        self._looks[_QUEUED] += 1
+
+    def fail(self, failure: str, *, leads: bool) -> None:
+        """Note a look that came to nothing, and whether the lead is kept all the same."""
+        self._leads = leads
+        self._running = self._running if leads else None
+        self._looks[failure] += 1
+
+    def beat(self) -> None:
+        """Write, unless that was done a moment ago."""
+        if self._probe.clock.monotonic() >= self._due:
+            self.write()
+
+    def write(self, *, up: bool = True) -> None:
+        """Write all metrics; ``up`` says whether the coordinator goes on."""
+        self._due = self._probe.clock.monotonic() + _PACE
+        process = self._probe.process(up=up)
+        facts = CoordinatorFacts(
+            process=process, leads=self._leads and up, looks=self._looks, running=self._running if up else None
+        )
+        self._probe.file.write(coordinator_metrics(facts))

@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.fleet.rollouts import GroupState, RolloutState, group_state, last_movement, rollout_state
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.rollout.engine import HostState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.link import Link
+    from zkdeployment.rollout.running import Running
 
 
 class Kind(Enum):
@@ -111,6 +114,20 @@ class SyncerFacts:
     published: Revision | None = None
     waiting: float | None = None
     last: Publishing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorFacts:
+    """What a coordinator knows of itself.
+
+    ``leads``: of several it is the one that leads. ``looks`` counts what its looks came to. ``running`` is the
+    newest rollout, if it leads that.
+    """
+
+    process: Process
+    leads: bool
+    looks: Mapping[str, int]
+    running: Running | None = None
 
 
 def is_current(host: Host, cluster: Cluster | None) -> bool | None:
@@ -214,6 +231,46 @@ def syncer_metrics(facts: SyncerFacts) -> tuple[Metric, ...]:
         ),
         _one("syncer_last_publication_nodes", "How many nodes of the tree that changed.", nodes),
     )
+
+
+def coordinator_metrics(facts: CoordinatorFacts) -> tuple[Metric, ...]:
+    """Return a coordinator's metrics, ``zkdeployment_coordinator_…``."""
+    return (
+        *_process_metrics("coordinator", facts.process),
+        _one("coordinator_leads", "1 if it leads: of several one does.", facts.leads),
+        _by(
+            "coordinator_looks_total",
+            "Looks at the fleet or at the queue for the lead, since this process began, by what became of them.",
+            ("result", facts.looks),
+            Kind.COUNTER,
+        ),
+        *_rollout_metrics(facts.running),
+    )
+
+
+def _rollout_metrics(running: Running | None) -> Iterator[Metric]:
+    """Give those of the newest rollout; other coordinators than the one that leads say nothing of it."""
+    begun, moved, waits = None, None, None
+    who: dict[tuple[str, ...], float] = {}
+    state: dict[str, float] = {}
+    groups: dict[str, float] = {}
+    hosts: dict[str, float] = {}
+    if running is not None:
+        strategy, states = running.rollout.strategy, list(running.rollout.hosts.values())
+        at = [group_state(running, group.name) for group in strategy.groups]
+        who = {(str(running.revision), running.id, strategy.name): 1.0}
+        begun, moved, waits = running.begun, last_movement(running), bool(running.waiting)
+        state = {each.value: float(each is rollout_state(running)) for each in RolloutState}
+        groups = {each.value: at.count(each) for each in GroupState}
+        hosts = {each.value: states.count(each) for each in HostState}
+    labels = ("revision", "rollout", "strategy")
+    yield Metric("zkdeployment_coordinator_rollout_info", "The newest rollout, as labels.", who, labels)
+    yield _by("coordinator_rollout_state", "1 for how far it is.", ("state", state))
+    yield _one("coordinator_rollout_begun_timestamp_seconds", "When it began.", begun)
+    yield _one("coordinator_rollout_moved_timestamp_seconds", "When anything last happened in it.", moved)
+    yield _one("coordinator_rollout_waiting", "1 while it waits: for a promotion, a window, a resume.", waits)
+    yield _by("coordinator_rollout_groups", "Its groups, by how far they are.", ("state", groups))
+    yield _by("coordinator_rollout_hosts", "Its hosts, by how far they are.", ("state", hosts))
 
 
 def _process_metrics(daemon: str, process: Process) -> tuple[Metric, ...]:

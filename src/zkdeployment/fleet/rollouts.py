@@ -186,7 +186,7 @@ def rollout_words(running: Running, *, led: bool) -> str:
     parts = [running.waiting, ready] if running.waiting else [ready]
     if running.stage is not None:
         group = running.stage.task.group
-        parts.insert(0, f"{group} is {_group_state(running, group).value}")
+        parts.insert(0, f"{group} is {group_state(running, group).value}")
     return "; ".join(parts)
 
 
@@ -271,7 +271,7 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
         yield GroupStatus(
             name=group.name,
             critical=group.critical,
-            state=_group_state(running, group.name),
+            state=group_state(running, group.name),
             depends_on=group.depends_on,
             depth=depths[group.name],
             hosts={host: words.get(host, HostState.NOT_STARTED.value) for host in hosts},
@@ -279,7 +279,8 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
         )
 
 
-def _group_state(running: Running, name: str) -> GroupState:
+def group_state(running: Running, name: str) -> GroupState:
+    """Say how far a group is."""
     verdict = running.rollout.courses[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is Verdict.SUCCESS else GroupState.FAILED

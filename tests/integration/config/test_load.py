@@ -77,12 +77,20 @@ def test_a_metrics_file_has_to_be_one_that_is_collected(file: Path):
         )
 
 
-def test_agent_and_syncer_have_a_metrics_file_each(file: Path):
-    text = "metrics = /m/a.prom\n[sync]\nurl = x\ntree-directory = /t\nmetrics = /m/"
-    said = refused(file, text + "a.prom")
-    assert said == "metrics: expected a file for the agent and another for the syncer, found /m/a.prom"
-    settings = loaded(file, text + "s.prom")
+@pytest.mark.parametrize(("syncer", "coordinator"), [("a", "c"), ("s", "a"), ("s", "s")])
+def test_each_daemon_has_a_metrics_file_of_its_own(file: Path, syncer: str, coordinator: str):
+    text = (
+        "metrics = /m/a.prom\n[sync]\nurl = x\ntree-directory = /t\nmetrics = /m/{}.prom\n"
+        "[coordinate]\nmetrics = /m/{}.prom"
+    )
+    said = refused(file, text.format(syncer, coordinator))
+    twice = "s" if syncer == coordinator else "a"
+    assert said == (
+        f"metrics: expected a file each for the agent, the syncer and the coordinator, found /m/{twice}.prom twice"
+    )
+    settings = loaded(file, text.format("s", "c"))
     assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
+    assert settings.coordinate.metrics == Path("/m/c.prom")
 
 
 def test_everything_is_read(file: Path):

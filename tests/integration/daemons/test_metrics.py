@@ -1,4 +1,4 @@
-"""The metrics of agents and syncers, read where a node exporter reads them."""
+"""The metrics of agents, syncers and coordinators, read where a node exporter reads them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from support.coordinated import CoordinatedFleet
 from support.metrics import read_metrics
+from support.strategies import plain_hosts
 from support.waiting import wait_until
 from support.zookeeper import through
+from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.load import load
 from zkdeployment.daemons import telemetry
-from zkdeployment.wiring import build_follower
+from zkdeployment.model.strategy import ALL_HOSTS
+from zkdeployment.wiring import build_coordinator, build_follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,3 +192,53 @@ def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publis
         )
         assert "syncer_unpublished_since_timestamp_seconds" not in read_metrics(file.read_text())
     assert told(file, syncer_up=0)()
+
+
+@contextmanager
+def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
+    config = file.with_suffix(".cfg")
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[coordinate]\nmetrics = {file}\n")
+    with build_coordinator(load(config, host=False)) as (coordinator, control):
+        thread = threading.Thread(target=coordinator.run)
+        thread.start()
+        try:
+            yield
+        finally:
+            control.stop()
+            thread.join()
+
+
+def test_a_coordinator_tells_of_the_rollout_that_it_leads(
+    zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(telemetry, "_PACE", 0.0)
+    one, two = tmp_path / "one.prom", tmp_path / "two.prom"
+    with Session(zookeeper) as session, coordinating(zookeeper, one):
+        fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
+        wait_until(told(one, coordinator_up=1, coordinator_leads=1), "the first one leads", timeout=60)
+        assert "coordinator_rollout_info" not in read_metrics(one.read_text())
+        with coordinating(zookeeper, two):
+            wait_until(told(two, coordinator_up=1, coordinator_leads=0), "the second one waits", timeout=60)
+            fleet.register(plain_hosts("ab"))
+            fleet.publish("r1", ALL_HOSTS)
+            wait_until(
+                lambda: "coordinator_rollout_info" in read_metrics(one.read_text()),
+                "it leads a rollout",
+                timeout=60,
+            )
+            wait_until(lambda: len(fleet.grants()) == 2, "both hosts are let in", timeout=60)
+            fleet.work()
+            found = read_metrics(one.read_text())
+            assert found["coordinator_rollout_info"] == {("r1", "1-1", "all-hosts"): 1}
+            assert found["coordinator_rollout_state"][("under way",)] == 1
+            assert "coordinator_rollout_info" not in read_metrics(two.read_text())
+
+            def is_over() -> bool:
+                fleet.silent.clear()
+                fleet.work()
+                states = read_metrics(one.read_text()).get("coordinator_rollout_state", {})
+                return states.get(("success",)) == 1
+
+            wait_until(is_over, "the metrics tell the end", timeout=60)
+            assert read_metrics(one.read_text())["coordinator_rollout_hosts"][("success",)] == 2
+    assert told(one, coordinator_up=0, coordinator_leads=0)()

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from support.rollouts import BEGUN, at_work, over, running, through
 from zkdeployment.fleet.metrics import (
     AgentFacts,
+    CoordinatorFacts,
     Ended,
     Kind,
     Process,
@@ -13,6 +15,7 @@ from zkdeployment.fleet.metrics import (
     Result,
     SyncerFacts,
     agent_metrics,
+    coordinator_metrics,
     is_current,
     syncer_metrics,
 )
@@ -26,6 +29,8 @@ PROCESS = Process(
 HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
 AGENT = AgentFacts(process=PROCESS, host=HOST, cluster=Cluster("r1"), looked=1990.0, since=1500.0)
 SYNCER = SyncerFacts(process=PROCESS, interval=60, looks={"published": 2, "unchanged": 0})
+COORDINATOR = CoordinatorFacts(process=PROCESS, leads=True, looks={"led": 5, "queued": 1})
+ALL = [agent_metrics(AGENT), syncer_metrics(SYNCER), coordinator_metrics(COORDINATOR)]
 
 
 def samples(metrics):
@@ -40,8 +45,8 @@ def samples(metrics):
     }
 
 
-@pytest.mark.parametrize("metrics", [agent_metrics(AGENT), syncer_metrics(SYNCER)])
-def test_both_tell_of_their_process_and_its_connection(metrics):
+@pytest.mark.parametrize("metrics", ALL)
+def test_all_tell_of_their_process_and_its_connection(metrics):
     found = samples(metrics)
     assert found["up"] == 1
     assert found["build_info"] == {("1.2.3",): 1}
@@ -52,9 +57,9 @@ def test_both_tell_of_their_process_and_its_connection(metrics):
     assert found["zookeeper_sessions_total"] == 2
 
 
-def test_the_names_of_one_daemon_are_no_names_of_the_other():
-    agent, syncer = ({metric.name for metric in of} for of in (agent_metrics(AGENT), syncer_metrics(SYNCER)))
-    assert not agent & syncer  # their files are collected together
+def test_the_names_of_one_daemon_are_no_names_of_another():
+    names = [metric.name for metrics in ALL for metric in metrics]
+    assert len(names) == len({*names})  # their files are collected together
 
 
 def test_a_host_at_the_cluster_version():
@@ -141,3 +146,33 @@ def test_a_syncer_that_may_not_publish():
     assert found["unpublished_since_timestamp_seconds"] == 1200
     for unknown in ("revision_info", "last_publication_timestamp_seconds", "last_publication_nodes"):
         assert found[unknown] == {}
+
+
+def test_a_coordinator_that_does_not_lead_says_nothing_of_rollouts():
+    found = samples(coordinator_metrics(replace(COORDINATOR, leads=False)))
+    assert (found["leads"], found["looks_total"]) == (0, {("led",): 5, ("queued",): 1})
+    assert [found[name] for name in found if name.startswith("rollout_")] == [{}] * 7
+
+
+def test_a_coordinator_that_leads_a_rollout():
+    at = at_work(through(running(), until="control-nodes"), done=["ctl1"])
+    found = samples(coordinator_metrics(replace(COORDINATOR, running=at)))
+    assert found["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
+    assert [key for key, value in found["rollout_state"].items() if value] == [("under way",)]
+    assert (found["rollout_begun_timestamp_seconds"], found["rollout_moved_timestamp_seconds"]) == (
+        BEGUN,
+        BEGUN + 50,
+    )
+    assert found["rollout_waiting"] == 0
+    groups = {key: value for (key,), value in found["rollout_groups"].items() if value}
+    assert groups == {"success": 2, "preparing": 1, "waiting": 2}
+    hosts = {key: value for (key,), value in found["rollout_hosts"].items() if value}
+    assert hosts == {"success": 2, "not started": 6}
+
+
+def test_a_rollout_that_waits_and_one_that_is_over():
+    found = samples(coordinator_metrics(replace(COORDINATOR, running=running(waiting="web waits for its window"))))
+    assert found["rollout_waiting"] == 1
+    found = samples(coordinator_metrics(replace(COORDINATOR, running=over(through(running(), "two1")))))
+    assert found["rollout_state"][("success with failures",)] == 1
+    assert found["rollout_hosts"][("failure",)] == 1
