@@ -11,6 +11,7 @@ import click
 
 from zkdeployment.adapters.zookeeper.access import encryption
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import Access
 
 
-@click.group(name="config")
+@click.group(name="config", cls=VerbGroup)
 def command() -> None:
     """Check a configuration file.
 

@@ -18,6 +18,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.fitting import Fitting
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
 from zkdeployment.fleet.rollouts import report, rollout_status
@@ -38,7 +39,7 @@ _LAST = 20
 _SUBJECT = 50
 
 
-@click.group(name="history", invoke_without_command=True)
+@click.group(name="history", cls=VerbGroup, invoke_without_command=True)
 @click.option(
     "-n",
     "--last",

@@ -17,6 +17,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
@@ -35,7 +36,7 @@ _SESSION = 10.0
 _NAMED = 3
 
 
-@click.group(name="locks", invoke_without_command=True)
+@click.group(name="locks", cls=VerbGroup, invoke_without_command=True)
 @output_option
 @zookeeper_options
 @click.pass_context

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from zkdeployment import log
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import ZkdeploymentError
 
 #: Verb → the module of this package whose ``command`` it is, and its line in ``--help``.
@@ -45,7 +46,7 @@ VERBS = {
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
-class Verbs(click.Group):
+class Verbs(VerbGroup):
     """A group whose verbs are imported when they are called, so that each starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -59,18 +60,6 @@ class Verbs(click.Group):
         module = importlib.import_module(f"zkdeployment.cli.{VERBS[cmd_name][0]}")
         command: click.Command = module.command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb that was given, or say which one is like it."""
-        if args[0] not in VERBS:
-            import difflib  # noqa: PLC0415  verbs start faster without it
-
-            near = difflib.get_close_matches(args[0], VERBS, n=1)
-            if near:
-                ctx.fail(f"there is no verb {args[0]!r}; did you mean {near[0]!r}?")
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer verbs without importing them, and options."""

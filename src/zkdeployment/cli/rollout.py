@@ -14,6 +14,7 @@ from rich.text import Text
 
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import SourceFile
 from zkdeployment.rollout.documents import Documents, read_strategies
@@ -41,7 +42,7 @@ _VERBS = {
 }
 
 
-class _Verbs(click.Group):
+class _Verbs(VerbGroup):
     """Verbs of which most are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

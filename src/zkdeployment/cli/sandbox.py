@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from zkdeployment.adapters import process
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.sandbox.belongings import VARIABLE
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import read_hosts
@@ -37,7 +38,7 @@ directory_option = click.option(
 )
 
 
-@click.group(name="sandbox")
+@click.group(name="sandbox", cls=VerbGroup)
 def command() -> None:
     """Run a throw-away fleet on this machine: real ZooKeeper, real git, real RPMs, an agent for each host.
 

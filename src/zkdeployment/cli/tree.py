@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.files import is_whole_tree, names_file, read_files
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree
@@ -40,7 +41,7 @@ _DIFFERENT = 4
 _dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print what would change and change nothing.")
 
 
-@click.group(name="tree")
+@click.group(name="tree", cls=VerbGroup)
 def command() -> None:
     """Show, read, compare and change the tree.
 

@@ -31,11 +31,28 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(words, command, con
     assert any(program in examples for program in programs)
 
 
-def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys):
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["staus"], "there is no verb 'staus'; did you mean 'status'?"),
+        (["xyzzy"], "there is no verb 'xyzzy'; expected one of: agent, "),
+        (["rollout", "promot"], "there is no verb 'promot'; did you mean 'promote'?"),
+        (
+            ["rollout", "bogus"],
+            "there is no verb 'bogus'; expected one of: abort, pause, promote, resume, show, simulate",
+        ),
+        (["tree", "gett"], "did you mean 'get'?"),
+        (["sandbox", "dwon"], "did you mean 'down'?"),
+        (["config", "chek"], "did you mean 'check'?"),
+        (["locks", "relaese"], "did you mean 'release'?"),
+        (["history", "shwo"], "did you mean 'show'?"),
+    ],
+)
+def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys, argv, words):
     with pytest.raises(SystemExit) as end:
-        main(["staus"])
+        main(argv)
     assert end.value.code == 2
-    assert "there is no verb 'staus'; did you mean 'status'?" in capsys.readouterr().err
+    assert words in capsys.readouterr().err
 
 
 def test_output_that_cannot_be_written_is_one_line_without_a_stack_trace():
