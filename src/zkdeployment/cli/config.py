@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import stat
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,11 @@ def check(config: Path, output: str) -> None:
     """
     settings = load(config)
     encryption(settings.access)
+    url = "" if settings.sync is None else settings.sync.url
+    if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
+        click.echo(
+            f"warning: url holds a secret, and {config} is open to everyone; chmod o-rwx {config}", err=True
+        )
     understood = _plain(settings)
     if output != "table":
         emit(understood, output, schema="config")

@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         click.echo(f"zkdeployment: {error}", err=True)
         status = error.exit_code
     except OSError as error:
-        log.get_logger().info("system-error", exc_info=error)  # for whoever asks where, in the log of a daemon
+        log.get_logger().debug("system-error", exc_info=error)  # for whoever asks where, with --verbose
         if error.filename is None and error.errno in _UNWRITABLE:
             click.echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -153,6 +153,18 @@ def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp
             assert {key for key in keys if understood[section][key] in (None, "", [], {})} <= {"role"}
 
 
+@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o640, False)])
+def test_config_check_warns_of_a_password_that_everyone_may_read(tmp_path: Path, mode: int, told: bool):
+    file = tmp_path / "x.cfg"
+    file.write_text("[sync]\nurl = https://me:secret@git.example.com/tree\ntree-directory = /t\n")
+    file.chmod(mode)
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0
+    warning = f"warning: url holds a secret, and {file} is open to everyone; chmod o-rwx {file}\n"
+    assert result.stderr == (warning if told else "")
+    assert "me:secret" not in result.output
+
+
 def test_config_check_prints_data_for_programs(tmp_path: Path):
     file = tmp_path / "x.cfg"
     file.write_text("[zkdeployment]\ntags = x, y\n")
