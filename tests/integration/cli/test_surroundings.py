@@ -13,6 +13,7 @@ import pytest
 
 from support.commands import invoke
 from support.users import as_nobody
+from zkdeployment import wiring
 from zkdeployment.adapters.sole import check_owner
 from zkdeployment.cli import options
 from zkdeployment.errors import ConfigurationError, RefusedError
@@ -53,6 +54,14 @@ def test_a_configuration_in_a_closed_directory_is_told_and_not_missed_where_it_i
 def test_a_mirror_in_a_closed_directory_is_the_business_of_whose_that_is(closed):
     with as_nobody(), pytest.raises(RefusedError, match=f"{closed} belongs to the user 54321: run this as"):
         check_owner(closed / "tree")
+
+
+def test_a_user_without_a_name_has_the_home_that_is_said(monkeypatch):
+    monkeypatch.setenv("HOME", "/said")
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert wiring._home() == "/said"
+    monkeypatch.delenv("HOME")
+    assert wiring._home() == "/"
 
 
 def test_what_the_system_refuses_is_told_in_one_line():
