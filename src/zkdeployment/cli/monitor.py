@@ -12,7 +12,7 @@ import nagiosplugin
 
 from zkdeployment.adapters.zookeeper.one_host import read_host
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.options import find_connection, named_configuration
+from zkdeployment.cli.options import checked_connection, find_connection, named_configuration
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, host_health, one_line
@@ -183,7 +183,8 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: Limits, time
     settings = load(Path() if config is None else config)
     identity = settings.require_identity()
     status = _read_status(settings.require_run_directory() / "status")
-    with _session(replace(settings.servers, connection=zookeeper or settings.zookeeper), timeout) as session:
+    connection = checked_connection(zookeeper, "--zookeeper") or settings.zookeeper
+    with _session(replace(settings.servers, connection=connection), timeout) as session:
         snapshot, host = read_host(session, identity.id)
     return host_health(status, host, snapshot, now=time.time(), limits=limits)
 

@@ -68,11 +68,20 @@ def find_connection(zookeeper: str | None, config: Path | None) -> Servers:
     in any case: the named one, else the system's. Raises ``ConfigurationError``.
     """
     inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
-    given = _checked(zookeeper, "--zookeeper") if zookeeper else _checked(inherited, "ZC_ZK_CONNECTION_STRING")
+    named = checked_connection(zookeeper, "--zookeeper")
+    given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
     if (config is None or given) and not _is_there(config or SYSTEM_CONFIGURATION, wanted=not given):
         return Servers(given or _DEFAULT_CONNECTION)
     configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
     return replace(configured, connection=given) if given else configured
+
+
+def checked_connection(connection: str | None, where: str) -> str | None:
+    """Return a connection string as it was given; raises ``ConfigurationError`` for what cannot be one."""
+    problem = connection_problem(connection) if connection else None
+    if problem is not None:
+        raise ConfigurationError(f"{where}: {problem}")
+    return connection
 
 
 def named_configuration() -> Path | None:
@@ -131,10 +140,3 @@ def _is_there(config: Path, *, wanted: bool) -> bool:
         return config.exists()
     except PermissionError:  # its directory is closed to us
         return True
-
-
-def _checked(connection: str | None, where: str) -> str | None:
-    problem = connection_problem(connection) if connection else None
-    if problem is not None:
-        raise ConfigurationError(f"{where}: {problem}")
-    return connection

@@ -101,6 +101,15 @@ def test_wrong_usage_is_unknown(argv):
     assert line.startswith("ZKDEPLOYMENT UNKNOWN")
 
 
+@pytest.mark.parametrize("fleet", [True, False])
+def test_a_place_that_cannot_be_is_unknown_not_unreachable(config, fleet):
+    argv = ["--cluster"] if fleet else [config]
+    assert check(*argv, "-z", "a b") == (
+        3,
+        "ZKDEPLOYMENT UNKNOWN - --zookeeper: expected HOST:PORT[,HOST:PORT…][/CHROOT], found 'a b'",
+    )
+
+
 def test_a_held_or_stopped_cluster_names_who_did_it(config, client, tmp_path):
     register(client, False)
     write_status(tmp_path, "r1 done")
