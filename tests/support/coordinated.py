@@ -29,6 +29,7 @@ from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Runni
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from zkdeployment.model.strategy import Facts, Strategy
 
@@ -146,6 +147,7 @@ class CoordinatedFleet:
         *,
         live: bool = False,
         connect: Callable[[], None] | None = None,
+        metrics: Path | None = None,
     ) -> Iterator[CoordinatorAtHand]:
         """Give a coordinator with a session of its own; its time stands still unless it is ``live``."""
         clock = SystemClock() if live else self.clock
@@ -158,7 +160,7 @@ class CoordinatedFleet:
                 control,
                 connect=connect or session.open,
                 notifier=Notifier({}),
-                probe=probe_of(session),
+                probe=probe_of(session, metrics),
             )
             yield CoordinatorAtHand(coordinator, store, control)
 

@@ -163,6 +163,7 @@ class Coordinator:
         if after != before:
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
+            self._telemetry.show(after)
             tell(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
@@ -174,7 +175,7 @@ class Coordinator:
         if isinstance(error, LockLostError):
             self._leads = False
         _, level, event, pause = next(found for found in EVENTS if isinstance(error, found[0]))
-        self._telemetry.fail(event, leads=self._leads)
+        self._telemetry.fail(event, leads=self._leads and not isinstance(error, UnreachableError))
         if words != self._said:
             getattr(get_logger(), level)(event, reason=words)
         self._said = words

@@ -175,6 +175,10 @@ class CoordinatorTelemetry:
         self._leads, self._running = True, running
         self._looks[_LED] += 1
 
+    def show(self, running: Running) -> None:
+        """Note what became of the newest rollout."""
+        self._running = running
+
     def queue(self) -> None:
         """Note that another coordinator leads."""
         self._leads, self._running = False, None

@@ -17,6 +17,7 @@ from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.load import load
 from zkdeployment.daemons import telemetry
+from zkdeployment.errors import UnreachableError
 from zkdeployment.model.strategy import ALL_HOSTS
 from zkdeployment.wiring import build_coordinator, build_follower
 
@@ -242,3 +243,28 @@ def test_a_coordinator_tells_of_the_rollout_that_it_leads(
             wait_until(is_over, "the metrics tell the end", timeout=60)
             assert read_metrics(one.read_text())["coordinator_rollout_hosts"][("success",)] == 2
     assert told(one, coordinator_up=0, coordinator_leads=0)()
+
+
+def test_a_coordinator_that_does_not_reach_zookeeper_does_not_say_that_it_leads(
+    zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(telemetry, "_PACE", 0.0)
+    file, cut = tmp_path / "coordinator.prom", threading.Event()
+
+    def connect() -> None:
+        if cut.is_set():
+            raise UnreachableError("nobody answers")
+
+    with Session(zookeeper) as session:
+        fleet = CoordinatedFleet(zookeeper, session)
+        with fleet.coordinator(live=True, connect=connect, metrics=file) as one:
+            thread = threading.Thread(target=one.coordinator.run)
+            thread.start()
+            try:
+                wait_until(told(file, coordinator_leads=1), "it leads", timeout=60)
+                cut.set()
+                wait_until(told(file, coordinator_leads=0), "it does not know any more", timeout=60)
+                assert read_metrics(file.read_text())["coordinator_looks_total"][("zookeeper-unreachable",)] > 0
+            finally:
+                one.control.stop()
+                thread.join()
