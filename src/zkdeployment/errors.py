@@ -150,9 +150,13 @@ _WEB_USER = re.compile(r"(https?://)[^/@\s]+@")
 _URL_PASSWORD = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")
 _HIDDEN = r"(?:password|passwd|passphrase|token|secret|credential|api[_-]?key|\bpass\b|\bauthorization\b)"
 _SECRET_NAME = re.compile(_HIDDEN, re.IGNORECASE)
+# Each word is looked at once, from its beginning to its end: scripts may print words of any length.
 _SECRET = re.compile(
     rf"""(
-        (?:[\w-]*{_HIDDEN}[\w-]*["']?\s*[=:] | --?[\w-]*{_HIDDEN}[\w-]*\s)  # NAME=, "NAME":, --NAME
+        (?<![\w-]) (?:
+            (?=[\w-]*?{_HIDDEN}) [\w-]++["']?\s*[=:]  # NAME=, "NAME":
+            | (?=\w*+-[\w-]*?{_HIDDEN}) [\w-]++\s  # --NAME
+        )
         \s* (?:(?:bearer|basic)\s+)?
     )
     (?:"[^"]*" | '[^']*' | [^\s"',;&]+)""",
