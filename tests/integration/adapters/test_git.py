@@ -285,16 +285,17 @@ class TestRemotesThatCannotBeRead:
         assert problem.startswith("cannot reach the repository https://***@127.0.0.1:1/tree.git: ")
         assert "secret" not in problem
 
-    def test_an_unreachable_remote_is_tried_four_times(
-        self, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_an_unreachable_remote_is_tried_four_times_three_seconds_apart(
+        self, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naps: list[float]
     ):
         ssh = tmp_path / "ssh"
         ssh.write_text(f"#!/bin/sh\necho tried >> {tmp_path}/tries\necho 'ssh: no route to host' >&2\nexit 255\n")
         ssh.chmod(0o755)
         monkeypatch.setenv("GIT_SSH", str(ssh))
         monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
-        assert "ssh: no route to host" in refused(GitSource("ssh://git@git.example/tree", mirror, gap=0).fetch)
+        assert "ssh: no route to host" in refused(GitSource("ssh://git@git.example/tree", mirror).fetch)
         assert (tmp_path / "tries").read_text().count("tried") == 4
+        assert naps == [3, 3, 3]
 
     def test_a_remote_that_comes_back_is_read(self, repository: Repository, mirror: Path):
         revision = repository.commit({"a.zk": "/a\n"})

@@ -90,14 +90,17 @@ def test_properties_of_files_do_not_change_them(subversion: Subversion):
     assert (file.name, file.content) == ("a.zk", b"/a\n  x = '$Revision$'\n")
 
 
-def test_an_unreachable_server_is_tried_four_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unreachable_server_is_tried_four_times_three_seconds_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naps: list[float]
+):
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\necho tried >> {tmp_path}/tries\nexit 255\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("SVN_SSH", str(ssh))
     with pytest.raises(SourceError, match=r"cannot read svn\+ssh://svn\.example/tree: svn info failed: "):
-        SvnSource("svn+ssh://svn.example/tree", gap=0).fetch()
+        SvnSource("svn+ssh://svn.example/tree").fetch()
     assert (tmp_path / "tries").read_text().count("tried") == 4
+    assert naps == [3, 3, 3]
 
 
 def test_a_server_that_comes_back_is_read(subversion: Subversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
