@@ -128,7 +128,8 @@ def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
 
     Top-level nodes of *.zk files become what the files say; *.zkx files only add and change. Hosts deploy nothing
     because of it; and what is live is then not what was published, so a plain resume is refused until the next
-    publication. For daily work push to the tree's repository instead.
+    publication. For daily work push to the tree's repository instead. A large import holds the fleet while it is
+    under way; if it is killed, until the next publication.
 
     \b
     Example:

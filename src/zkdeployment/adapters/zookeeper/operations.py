@@ -123,9 +123,8 @@ class Operations:
 
         Raises ``ConflictError`` if one of the nodes was changed since it was read at ``versions``.
         """
-        for operations in import_transactions(
-            change, versions, self._session.get(paths.TARGETS), self._session.acl_size
-        ):
+        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        for operations in import_transactions(change, versions, hosts, targets, self._session.acl_size):
             self._session.commit(*operations)
         for role in sorted(roles):
             self._session.ensure(f"{paths.ROLE_LOCKS}/{role}")

@@ -147,18 +147,28 @@ def sequence_of(publication: Publication, situation: Situation) -> int:
 
 
 def import_transactions(
-    change: TreeChange, versions: Mapping[str, int], targets: Node | None, acl: int = 0
-) -> Iterator[Sequence[Operation]]:
+    change: TreeChange, versions: Mapping[str, int], hosts: Node | None, targets: Node | None, acl: int = 0
+) -> Sequence[Sequence[Operation]]:
     """Return the transactions that change the tree without publishing it; one if it fits.
 
     The targets lose their version with the first: they are not those of this tree any more, so agents that are
-    sent to a version read the tree itself.
+    sent to a version read the tree itself. Of several the first sets the mark ``importing`` to the version that
+    hosts are at, and the last removes it, unless something keeps hosts from reading half a tree already. What a
+    crash leaves between them only a publication ends.
     """
     work = list(_tree_operations(change, versions))
     check_data(work)
-    if targets is not None:
-        work.insert(0, _invalidation(targets))
-    return _chunks(work, acl)
+    first = [] if targets is None else [_invalidation(targets)]
+    chunks = list(_chunks([*first, *work], acl))
+    version = None if hosts is None else hosts.properties.get("version")
+    if len(chunks) < 2 or hosts is None or not is_revision(version) or "importing" in hosts.properties:
+        return chunks
+    marked = hosts.properties | {"importing": version}
+    return [
+        [Set(paths.HOSTS, encode(marked), hosts.version), *first],
+        *([Check(paths.HOSTS, hosts.version + 1), *chunk] for chunk in _chunks(work, acl)),
+        [Set(paths.HOSTS, encode(hosts.properties), hosts.version + 1)],
+    ]
 
 
 def _invalidation(targets: Node) -> Operation:

@@ -342,6 +342,48 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
     assert number >= 6
 
 
+def import_by_hand(session, tree):
+    live = Operations(session).live_tree()
+    Operations(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
+
+
+def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_publication(
+    zookeeper, session, store, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    one, two = shop(4), shop(9, version="2.0")
+    identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
+    number, finished = 0, False
+    while not finished:
+        store.publish(publication(store, one, "one"))
+        with Session(zookeeper) as doomed:
+            kill_at(doomed, number, after=True)
+            try:
+                import_by_hand(doomed, two)
+                finished = True
+            except Killed:
+                number += 1
+        if store.live_tree().tree != two or store.standing().cluster != Cluster("one"):
+            assert store.standing().cluster == Cluster("one", importing="one")
+            with pytest.raises(ConflictError):
+                agent.wanted(identity, "one")
+            import_by_hand(session, two)
+            assert store.standing().cluster == Cluster("one", importing="one")
+        else:
+            assert agent.wanted(identity, "one").assignments == compile_targets(two)[0]["1"]
+    assert number >= 6
+
+
+def test_a_large_import_by_hand_does_not_end_what_holds_the_fleet(session, store, client, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one"))
+    for held in ({"version": None}, {"version": False}, {"version": "one", "importing": "two"}):
+        client.set("/hosts", json.dumps(held).encode())
+        import_by_hand(session, shop(9))
+        assert json.loads(client.get("/hosts")[0]) == held
+        import_by_hand(session, shop(1))
+
+
 @pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
 def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_nothing(
     zookeeper, session, store, monkeypatch, limit
