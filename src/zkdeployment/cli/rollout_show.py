@@ -74,10 +74,13 @@ def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) 
             snapshot = operations.snapshot()
             identities = [one.identity for one in snapshot.hosts] + [one.identity for one in snapshot.absent]
             names.update({one.id: one.name for one in identities})
-            running = snapshot.rollout if rollout_id is None else read_running(session, rollout_id)
-            if running is None:
+            led = snapshot.coordinator is not None
+            if rollout_id is None and snapshot.rollout is not None:
+                return rollout_status(snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed)
+            running = read_running(session, rollout_id)  # without an id: if it cannot be read, that is said
+            if running is None or rollout_id is None:
                 raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
-            return rollout_status(running, led=snapshot.coordinator is not None, now=time.time())
+            return rollout_status(running, led=led, now=time.time())
 
         status = _watch(look, names) if watch else look()
     if not watch:

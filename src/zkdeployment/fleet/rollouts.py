@@ -95,6 +95,7 @@ class RolloutStatus:
     """One rollout; ``words`` say in a sentence how it stands, ``errors`` are by host id.
 
     Times are in seconds since the epoch; ``moved`` is when anything last happened. ``led``: somebody coordinates.
+    ``due``: it failed, somebody resumed, and another attempt is to begin.
     """
 
     id: str
@@ -106,6 +107,7 @@ class RolloutStatus:
     begun: float
     moved: float
     led: bool = True
+    due: bool = False
     ended: float | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
@@ -113,7 +115,7 @@ class RolloutStatus:
     @property
     def is_over(self) -> bool:
         """Whether nothing follows any more."""
-        return self.ended is not None
+        return self.ended is not None and not self.due
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it."""
@@ -133,18 +135,24 @@ class RolloutStatus:
         }
 
 
-def rollout_status(running: Running, *, led: bool, now: float) -> RolloutStatus:
-    """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch."""
+def rollout_status(running: Running, *, led: bool, now: float, governed: bool = False) -> RolloutStatus:
+    """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch.
+
+    ``governed``: hosts take up its revision by the strategy, now.
+    """
+    due = governed and is_due(running)
+    waits = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""
     return RolloutStatus(
         id=running.id,
         revision=running.revision,
         strategy=running.rollout.strategy.name,
         state=rollout_state(running),
-        words=rollout_words(running, led=led),
+        words=rollout_words(running, led=led) + waits,
         groups=tuple(_groups(running, now)),
         begun=running.begun,
         moved=last_movement(running),
         led=led,
+        due=due,
         ended=running.ended,
         errors=running.errors,
         acts=tuple(str(one.act) for one in running.acts),

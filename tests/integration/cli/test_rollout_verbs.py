@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import replace
 
@@ -95,6 +96,30 @@ def test_watching_a_pipe_gets_lines_and_ends_with_the_rollout(run, fleet):
     put(fleet, over(through(running(strategy(group("db", hosts="x")), plain_hosts("x")))))
     code, out, _ = run("rollout", "show", "--watch")
     assert (code, out) == (0, "db: success\nrollout 7-1: success: 1 of 1 groups succeeded\n")
+
+
+def test_after_a_resume_another_attempt_is_waited_for(run, fleet):
+    group_of_x = strategy(group("db", hosts="x", critical=True, minimum_successful=1))
+    failed = over(through(running(group_of_x, plain_hosts("x")), "x"))
+    put(fleet, failed)
+    assert run("rollout", "show")[1].rstrip().endswith("another attempt has not begun")
+
+    def begin():
+        second = over(through(replace(running(group_of_x, plain_hosts("x")), attempt=2)))
+        fleet.create("/zkdeployment/rollouts/7-2", encode_running(second))
+        fleet.set("/zkdeployment/rollouts", b'{"current": "7-2"}')
+
+    timer = threading.Timer(1.0, begin)
+    timer.start()
+    code, out, _ = run("rollout", "show", "--watch")
+    timer.join()
+    assert (code, out.splitlines()[-1]) == (0, "rollout 7-2: success: 1 of 1 groups succeeded")
+    fleet.delete(LEADER)
+    put(fleet, failed)
+    fleet.set("/zkdeployment/rollouts", b'{"current": "7-1"}')
+    assert "another attempt has not begun: no coordinator runs" in run("rollout", "show")[1]
+    fleet.set("/hosts", b'{"version": null}')
+    assert "another attempt" not in run("rollout", "show")[1]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +224,11 @@ def test_a_rollout_that_makes_no_sense_hides_no_fleet(run, fleet):
     fleet.set(STATE, b"nonsense")
     code, out, _ = run("status")
     assert (code, "x.example.com" in out) == (4, True)
-    code, _, err = run("rollout", "pause", "--reason", "what is this")
-    assert code == 1
-    assert "has a rollout that cannot be read" in err
+    for argv in (("pause", "--reason", "what is this"), ("show",)):
+        code, _, err = run("rollout", *argv)
+        assert code == 1
+        assert "has a rollout that cannot be read" in err
+        assert "'zkdeployment resume --latest'" in err
 
 
 @pytest.mark.usefixtures("fleet")
