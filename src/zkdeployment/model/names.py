@@ -12,6 +12,9 @@ from enum import Enum
 _ANY_NODE = r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+:@~=-]{0,254}"
 
 
+#: The package that brings the agent.
+OURSELVES = "zkdeployment"
+
 #: Top-level nodes that no tree file may write (but for the bare nodes ``/role-locks/ROLE``).
 RESERVED = frozenset({"hosts", "hosts-lock", "agent-locks", "role-locks", "zookeeper", "zkdeployment"})
 

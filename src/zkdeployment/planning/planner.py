@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.checkout import is_checkout
+from zkdeployment.model.names import OURSELVES
 from zkdeployment.model.plan import (
     ChangePackages,
     CheckOut,
@@ -50,7 +51,7 @@ def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignm
     ``wanted`` is free of conflicts (``planning.targets`` sees to that). Old deployments go first, then one package
     transaction, then every checkout anew, then every wanted deployment, then software that nothing needs any more.
     Of packages only those are touched that are wanted, registered as managed, or have a deploy script under their
-    name that is no checkout's.
+    name that is no checkout's. Our own may be wanted, but is never removed: nothing would bring it back.
 
     ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
     the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or deployments in
@@ -93,7 +94,7 @@ class _Planner:
         self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
         # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
         packaged = (inventory.scripts.keys() & inventory.packages.keys()) - inventory.checkouts.keys()
-        self.replaceable = inventory.managed.keys() | packaged | changed
+        self.replaceable = (inventory.managed.keys() | packaged | changed) - {OURSELVES}
         self.ours = self.replaceable - changed - self.controllers_place
         self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())

@@ -47,6 +47,14 @@ def kinds(found: Plan):
     return [type(step) for step in found.steps]
 
 
+def test_the_agents_own_package_is_never_removed():
+    ours = Package("zkdeployment", 0, "1", "1", "noarch")
+    found = Inventory(
+        packages={ours.name: (ours,)}, managed={ours.name: ours.name}, controllers=frozenset([ours.name])
+    )
+    assert kinds(plan([], found)) == []
+
+
 def test_the_controller_comes_first_and_its_scripts_bracket_all_but_old_deployments():
     host = have([foo("/old", "bar")])
     found = plan([foo()], host.inventory(), controller())

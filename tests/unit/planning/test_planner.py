@@ -231,6 +231,18 @@ def test_a_patch_listed_no_more_goes_in_the_same_transaction():
     assert rest.applications == ("bar",)
 
 
+def test_the_agents_own_package_may_change_but_is_never_removed():
+    ours = {"foo": "foo", "zkdeployment": "foo"}
+    have = inventory(package("foo"), package("zkdeployment"), scripts=["foo"], managed=ours, markers=[marker()])
+    upgraded = [assignment(patches={"zkdeployment": "2"})]
+    assert steps(upgraded, have, ChangePackages)[0].change.want == {"zkdeployment": "2"}
+    assert steps([assignment()], have, ChangePackages) == []
+    (removal,) = steps([], have, RemoveSoftware)
+    assert (removal.packages, removal.change.remove) == (("foo",), {"foo"})
+    copy = [assignment(path="/zk", package="zkdeployment", version="git://host/repo#1")]
+    assert not steps(copy, have, CheckOut)[0].replaces
+
+
 def test_software_that_runs_is_no_patch():
     have = inventory(package("foo-1"), markers=[marker(package="foo-1")], managed={"foo-1": "foo"})
     step = change([assignment(package="foo-2", version=None)], have)
