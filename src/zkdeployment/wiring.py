@@ -81,13 +81,12 @@ def build_agent(
     try:
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
-        scripts = _scripts(
-            settings,
-            run,
-            verbose=verbose,
-            tick=lambda: presence.tick(),  # noqa: PLW0108  it is made of these doors, below
-        )
-        doors = _doors(settings, session, run, scripts, packages)
+
+        def tick() -> None:
+            presence.tick()  # it is made of these doors, below
+
+        scripts = _scripts(settings, run, verbose=verbose, tick=tick)
+        doors = _doors(settings, session, run, scripts, packages or _package_manager(settings, tick))
         host = Host(
             identity,
             version=run.read_version(),
@@ -140,7 +139,7 @@ def preview_plan(settings: Settings, *, packages: PackageManager | None = None) 
     """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
-        doors = _doors(settings, session, run, _scripts(settings, run), packages)
+        doors = _doors(settings, session, run, _scripts(settings, run), packages or _package_manager(settings))
         return preview(doors, settings.require_identity())
 
 
@@ -232,7 +231,7 @@ def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
 
 
 def _doors(
-    settings: Settings, session: Session, run: RunDirectory, scripts: ScriptRunner, packages: PackageManager | None
+    settings: Settings, session: Session, run: RunDirectory, scripts: ScriptRunner, packages: PackageManager
 ) -> Doors:
     fleet = ZooKeeperFleet(
         session,
@@ -246,7 +245,7 @@ def _doors(
         session=lambda: session.id,
         fleet=fleet,
         files=Filesystem(settings.root, run),
-        packages=packages or _package_manager(settings),
+        packages=packages,
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
         clock=SystemClock(),
@@ -255,10 +254,10 @@ def _doors(
     )
 
 
-def _package_manager(settings: Settings) -> PackageManager:
+def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None) -> PackageManager:
     if settings.packages == "none":
         return NoPackages(settings.root)
-    return Dnf(settings.root, settings.repositories)
+    return Dnf(settings.root, settings.repositories, tick=tick)
 
 
 def _scripts(

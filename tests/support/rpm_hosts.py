@@ -106,8 +106,8 @@ class RpmHost:
         self.manager: PackageManager = self.new_manager()
 
     def new_manager(self) -> Dnf:
-        """Return a package manager as a new agent has it; it does not wait for locks for long."""
-        return Dnf(self.root, self.repositories, patience=0.5)
+        """Return a package manager as a new agent has it; it does not wait for locks and servers for long."""
+        return Dnf(self.root, self.repositories, patience=0.5, gap=0)
 
     @property
     def installed(self) -> set[str]:
@@ -142,6 +142,11 @@ class RpmHost:
             self.repository.definitions,
             dirs_exist_ok=True,
         )
+
+    def find_repository(self) -> None:
+        """Have the repository's server come up again."""
+        shutil.rmtree(self.repository.directory)
+        self.repository.directory.with_name("gone").rename(self.repository.directory)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -5,17 +5,22 @@ Scripts of packages, whose output is streamed and capped, are run by ``adapters.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+_LOOK = 0.2  # seconds between two looks at a running program
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +46,13 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    apart: bool = False,
+    tick: Callable[[], None] = lambda: None,
 ) -> Completed:
-    """Run a program to its end and return what it printed, whatever its exit status.
+    """Run a program to its end, in a session of its own, and return what it printed, whatever its exit status.
 
     ``env`` replaces the environment. Raises ``ProgramError`` if it cannot be started or runs over ``timeout``
-    seconds: it is killed then, and, if it runs ``apart`` (in a session of its own), all that it started with it.
+    seconds. It is killed then, and all that it started with it; so it is when ``tick`` raises something, which is
+    called a few times a second. Signals meant for us (a terminal's, say) do not reach it.
     """
     try:
         with subprocess.Popen(
@@ -58,13 +64,12 @@ def run(
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            start_new_session=apart,
+            start_new_session=True,
         ) as child:
             try:
-                stdout, stderr = child.communicate(timeout=timeout)
+                stdout, stderr = _communicate(child, timeout, tick)
             except BaseException:
-                child.kill()
-                if apart:
+                with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 raise
     except FileNotFoundError as error:
@@ -75,6 +80,18 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"{' '.join(argv)} did not end within {timeout:g} s and was killed") from error
     return Completed(tuple(argv), child.returncode, stdout, stderr)
+
+
+def _communicate(child: subprocess.Popen[str], timeout: float | None, tick: Callable[[], None]) -> tuple[str, str]:
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        left = max(0.0, end - time.monotonic())
+        try:
+            return child.communicate(timeout=min(left, _LOOK))
+        except subprocess.TimeoutExpired:
+            if left < _LOOK:
+                raise
+        tick()
 
 
 def start(

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def persist(act: Callable[[], T], *, attempts: int, gap: float) -> T:
-    """Return what ``act`` returns; where a retry helps with its error, try again ``gap`` seconds later.
+def persist(
+    act: Callable[[], T], *, attempts: int, gap: float, kind: type[ZkdeploymentError] = ZkdeploymentError
+) -> T:
+    """Return what ``act`` returns; where a retry helps with an error of this kind, try again in ``gap`` seconds.
 
     At most ``attempts`` times in all; then the last error is raised.
     """
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),
         wait=tenacity.wait_fixed(gap),
-        retry=tenacity.retry_if_exception(
-            lambda error: isinstance(error, ZkdeploymentError) and error.retry_helps
-        ),
+        retry=tenacity.retry_if_exception(lambda error: isinstance(error, kind) and error.retry_helps),
         reraise=True,
     )
     return retrying(act)

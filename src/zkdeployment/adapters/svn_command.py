@@ -33,9 +33,7 @@ class Svn:
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment = {**inherited, "LANG": "C.UTF-8", "SVN_SSH": os.environ.get("SVN_SSH", _SSH)}
         try:
-            done = process.run(
-                ["svn", verb, "--non-interactive", *words], env=environment, timeout=self.timeout, apart=True
-            )
+            done = process.run(["svn", verb, "--non-interactive", *words], env=environment, timeout=self.timeout)
         except ProgramError as error:
             raise SvnError(without_passwords(str(error))) from error
         if done.status:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.packages import failures
+from zkdeployment.adapters.packages.failures import OfflineError
+from zkdeployment.adapters.retrying import persist
 from zkdeployment.adapters.scopes import new_scope
 from zkdeployment.errors import PackageError, ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.adapters.packages.repositories import Repositories
 
@@ -37,35 +39,44 @@ _OPTIONS = (
 #: Seconds for a call that changes nothing: dnf gives up on a dead server long before.
 _TIMEOUT = 3600.0
 
+_ATTEMPTS = 3
+
 
 class DnfCommand:
     """dnf for ``root``.
 
     For ``/`` it is the system's dnf as it is configured. For any other root nothing of this machine's
-    configuration counts; ``home`` holds what has to be in files then.
+    configuration counts; ``home`` holds what has to be in files then. ``gap`` is in how many seconds to try again;
+    ``tick`` is called a few times a second while dnf changes nothing; when it raises something dnf is ended.
     """
 
-    def __init__(self, root: Path, repositories: Repositories, *, home: Path) -> None:
+    def __init__(
+        self, root: Path, repositories: Repositories, *, home: Path, gap: float, tick: Callable[[], None]
+    ) -> None:
         self._root = root
         self._repositories = repositories
         self._home = home
+        self._gap = gap
+        self._tick = tick
 
     @cached_property
     def env(self) -> Mapping[str, str]:
         """The environment for dnf and rpm, in a language that ``failures`` understands."""
-        env = {**os.environ, "LC_ALL": "C.UTF-8"}
         if self._is_system:
-            return env
+            return _environment()
         self._make_home()
-        return {**env, "HOME": str(self._home)}
+        return {**_environment(), "HOME": str(self._home)}
 
     def run(self, *words: str) -> str:
         """Call dnf for something that changes no package and return its standard output.
 
-        Raises ``PackageError`` as ``failures.explain`` has it.
+        Where a repository is out of reach, try twice more. Raises ``PackageError`` as ``failures.explain`` has it.
         """
+        return persist(lambda: self._run(words), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
+
+    def _run(self, words: Sequence[str]) -> str:
         try:
-            done = process.run(self._argv("-q", *words), env=self.env, timeout=_TIMEOUT)
+            done = process.run(self._argv("-q", *words), env=self.env, timeout=_TIMEOUT, tick=self._tick)
         except ProgramError as error:
             raise PackageError(f"{error}", retry_helps=True) from error
         if done.status:
@@ -158,10 +169,16 @@ class DnfCommand:
 def _version(program: str, changed: int) -> str:  # noqa: ARG001  ask again when the file has changed
     """Return the first line of what dnf says of itself: ``4.14.0``, ``dnf5 version 5.2.6``."""
     try:
-        said = process.run([program, "--version"], timeout=_TIMEOUT).stdout
+        said = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
     except ProgramError as error:
         raise PackageError(f"{error}") from error
     return next(iter(said.splitlines()), "").strip()
+
+
+def _environment() -> dict[str, str]:
+    """Return ours but for what Python is told: dnf's is the system's, and so is that of packages' scriptlets."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**inherited, "LC_ALL": "C.UTF-8"}
 
 
 def _release() -> str:

@@ -68,17 +68,28 @@ class Dnf:
     """Implements ``ports.PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
 
     ``repositories`` are words as in the configuration (see ``Repositories``). ``patience`` is for how many
-    seconds to try again while another program holds dnf's lock. Everything kept on disk is under
-    ``ROOT/var/lib/zkdeployment/packages``.
+    seconds to try again while another program holds dnf's lock, ``gap`` in how many seconds when a repository is
+    out of reach. ``tick`` is called a few times a second while dnf prepares something, and may end that by raising
+    something. Everything kept on disk is under ``ROOT/var/lib/zkdeployment/packages``.
     """
 
-    def __init__(self, root: Path, repositories: tuple[str, ...] = (), *, patience: float = 300.0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        repositories: tuple[str, ...] = (),
+        *,
+        patience: float = 300.0,
+        gap: float = 2.0,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self._root = root.absolute()
         self._state = self._root / "var/lib/zkdeployment/packages"
         self._dnf = DnfCommand(
             self._root,
             Repositories(self._root, repositories),
             home=self._state / "home",
+            gap=gap,
+            tick=tick,
         )
         self._patience = patience
         self._journal = Journal(self._state / "journal.json")

@@ -20,6 +20,10 @@ class LockedError(PackageError):
     """Another program is changing packages right now; nothing was changed."""
 
 
+class OfflineError(PackageError):
+    """A repository is out of reach, perhaps only for a moment; nothing was changed."""
+
+
 class NotAvailableError(PackageError):
     """No repository has what was asked for; nothing was changed."""
 
@@ -72,6 +76,7 @@ _RULES = (
         r".*(Failed to download metadata|Error downloading packages|Cannot download"
         r"|Cannot prepare internal mirrorlist|Curl error).*(\n\s+.*)?",
         "a repository cannot be reached: {}; check that its server is up and its address is right",
+        OfflineError,
         retry_helps=True,
     ),
     _Rule(

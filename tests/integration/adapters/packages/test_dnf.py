@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from zkdeployment.adapters import process
 from zkdeployment.adapters.packages import command
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoTransaction
-from zkdeployment.errors import PackageError
+from zkdeployment.errors import PackageError, ShutdownError
 
 
 @pytest.fixture
@@ -230,6 +231,45 @@ def test_another_dnf_is_waited_for(host):
 
     wait_until(install_bar, "the other dnf is done, and ours too")
     assert {"foo-1.0-1.noarch", "bar-1.0-1.noarch"} <= host.installed
+
+
+def test_a_repository_that_is_out_of_reach_for_a_moment_is_tried_again(host, monkeypatch):
+    make(host, {"foo": "1.0"})
+    host.lose_repository()
+    run, failed = process.run, []
+
+    def come_back_later(argv, **options):
+        done = run(argv, **options)
+        if done.status and argv[0] == "dnf":
+            failed.append(done)
+            host.find_repository()
+        return done
+
+    monkeypatch.setattr(process, "run", come_back_later)
+    make(host, {"foo": "1.1"})
+    assert len(failed) == 1
+    assert host.installed == {"foo-1.1-1.noarch"}
+
+
+def test_a_preparation_ends_when_the_agent_has_to(host):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+
+        def tick():
+            raise ShutdownError("enough")
+
+        with pytest.raises(ShutdownError):
+            Dnf(host.root, (address,), tick=tick).prepare(change({"foo": "1.0"}))
+    everybody = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
+    assert not [words for words in everybody if any(address in word for word in words)]
+    assert left_over(host) == set()
+
+
+def test_the_agents_python_is_not_that_of_dnf(host, monkeypatch):
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    command._version.cache_clear()
+    make(host, {"foo": "1.0"})
+    assert host.installed == {"foo-1.0-1.noarch"}
 
 
 def test_two_packages_with_the_same_file_are_refused_before_anything_changes(host):

@@ -3,6 +3,7 @@ import pytest
 from zkdeployment.adapters.packages.failures import (
     LockedError,
     NotAvailableError,
+    OfflineError,
     StaleError,
     UnsolvableError,
     explain,
@@ -51,13 +52,13 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
         ),
         (
             "Error: Failed to download metadata for repo 'x': Cannot download repomd.xml: All mirrors were tried",
-            PackageError,
+            OfflineError,
             "a repository cannot be reached: Failed to download metadata for repo 'x'",
             True,
         ),
         (
             "Error: Error downloading packages:\n  foo-1.0-1.noarch: Cannot download, all mirrors were tried",
-            PackageError,
+            OfflineError,
             "Error downloading packages: foo-1.0-1.noarch: Cannot download",
             True,
         ),
