@@ -152,8 +152,8 @@ class HostFiles(PublicationMemory, Protocol):
     def read_status(self) -> str | None:
         """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
 
-    def read_version(self) -> Revision | None:
-        """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
+    def read_version(self, identity: Identity) -> Revision | None:
+        """Return the last revision fully deployed as ``identity``; unknown (missing, corrupt) is ``None``."""
 
     def write_version(self, revision: Revision) -> None:
         """Record the last revision fully deployed."""

@@ -79,6 +79,7 @@ def build_agent(
     run.acquire()
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
+        run.become(identity)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
 
@@ -89,7 +90,7 @@ def build_agent(
         doors = _doors(settings, session, run, scripts, packages or _package_manager(settings, tick))
         host = Host(
             identity,
-            version=run.read_version(),
+            version=run.read_version(identity),
             pid=os.getpid(),
             tags=settings.tags,
             labels=settings.labels,

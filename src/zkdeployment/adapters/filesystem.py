@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.run_directory import RunDirectory
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Marker, Packages
     from zkdeployment.model.publication import Published
 
@@ -192,9 +193,9 @@ class Filesystem:
         """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
         return self._run.read_status()
 
-    def read_version(self) -> Revision | None:
-        """Return the last revision fully deployed; unknown (missing, corrupt) is ``None``."""
-        return self._run.read_version()
+    def read_version(self, identity: Identity) -> Revision | None:
+        """Return the last revision fully deployed as ``identity``; unknown (missing, corrupt) is ``None``."""
+        return self._run.read_version(identity)
 
     def write_version(self, revision: Revision) -> None:
         """Record the last revision fully deployed."""

@@ -1,4 +1,4 @@
-"""The run directory of an agent: its lock, its status, the version it reached, its ZooKeeper session."""
+"""The run directory of an agent: its lock, its status, the version it reached and as whom, its session."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.host import Identity
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
@@ -80,8 +82,27 @@ class RunDirectory:
         parts = (content or b"").decode(errors="replace").strip().split(" ", 3)
         return parts[3] if len(parts) == 4 else None
 
-    def read_version(self) -> Revision | None:
-        """Return the last revision fully deployed; ``None``, and a warning, for a file that makes no sense."""
+    def become(self, identity: Identity) -> None:
+        """Note who this host is now; what it reached as somebody else, with other targets, is forgotten.
+
+        At once and for good: who changes back before anything was deployed may have the one's and the other's.
+        """
+        former = self._read_identity()
+        if former is not None and identity.is_still(former):
+            return
+        if former is not None:  # else an older agent was here, or none
+            get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
+            self._remove("host_version")
+        self._replace("identity", json.dumps(asdict(identity)).encode())
+
+    def read_version(self, identity: Identity) -> Revision | None:
+        """Return the last revision fully deployed as ``identity``.
+
+        ``None``, and a warning, for a file that makes no sense.
+        """
+        former = self._read_identity()
+        if former is not None and not identity.is_still(former):
+            return None
         found = self._read("host_version")
         if found is None or is_revision(found):
             return found
@@ -116,6 +137,13 @@ class RunDirectory:
         """Record the id of our ZooKeeper session."""
         self._replace("session", json.dumps({"id": session, "place": self._place}).encode())
 
+    def _read_identity(self) -> Identity | None:
+        match self._read("identity"):
+            case {"id": str(host_id), "name": str(name), "role": str() | None as role}:
+                return Identity(host_id, name, role)
+            case _:
+                return None
+
     def _read(self, name: str) -> object | None:
         file = self.path / name
         try:
@@ -125,6 +153,12 @@ class RunDirectory:
             reason = error.strerror if isinstance(error, OSError) else "not JSON"
             get_logger().warning("host-file-unreadable", file=str(file), reason=reason)
             return None
+
+    def _remove(self, name: str) -> None:
+        try:
+            durable.remove(self.path / name)
+        except OSError as error:
+            raise HostFilesError(f"cannot remove {self.path / name}: {error.strerror}") from error
 
     def _replace(self, name: str, content: bytes) -> None:
         try:

@@ -288,7 +288,7 @@ def preview(doors: Doors, identity: Identity) -> tuple[Revision, Plan]:
         state = ClusterState.STOPPED if cluster is None else cluster.state
         raise RefusedError(f"nothing starts: the cluster is {state.value}")
     revision = cluster.revision
-    if revision in {INITIAL, doors.files.read_version()}:
+    if revision in {INITIAL, doors.files.read_version(identity)}:
         return revision, Plan()
     wanted = doors.fleet.wanted(identity, revision)
     return revision, plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)

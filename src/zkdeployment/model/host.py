@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
+
+    def is_still(self, former: Identity) -> bool:
+        """Whether the host is who it was; a machine may leave out the domain while DNS does not answer."""
+        return self in {former, replace(former, name=former.name.partition(".")[0])}
 
     @property
     def target_names(self) -> tuple[str, ...]:

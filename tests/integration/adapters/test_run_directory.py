@@ -12,7 +12,10 @@ from structlog.testing import capture_logs
 from zkdeployment.adapters import run_directory
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.model.host import Identity
 from zkdeployment.model.publication import Published
+
+HOST = Identity("h1", "a.example.com", "web")
 
 
 @pytest.fixture
@@ -81,27 +84,56 @@ def test_everybody_may_read_the_status_whatever_the_agents_umask(run):
 @pytest.mark.parametrize("revision", ["abc", "", 17, "1" * 40])
 def test_the_version_reads_back(run, revision):
     run.write_version(revision)
-    assert run.read_version() == revision
+    assert run.read_version(HOST) == revision
     assert json.loads((run.path / "host_version").read_text()) == revision
 
 
 @pytest.mark.parametrize("content", ["", "nonsense", "true", "1.5", '{"format": 2}', "null", "[" * 70_000])
 def test_a_version_that_makes_no_sense_is_unknown(run, content):
     (run.path / "host_version").write_text(content)
-    assert run.read_version() is None
+    assert run.read_version(HOST) is None
 
 
 def test_a_version_that_is_no_file_is_unknown_and_replaced(run):
     version = run.path / "host_version"
     version.mkdir()
-    assert run.read_version() is None
+    assert run.read_version(HOST) is None
     run.write_version("r1")
-    assert run.read_version() == "r1"
+    assert run.read_version(HOST) == "r1"
     version.unlink()
     version.symlink_to("/etc/passwd")
-    assert run.read_version() is None
+    assert run.read_version(HOST) is None
     run.write_version("r2")
-    assert (run.read_version(), version.is_symlink()) == ("r2", False)
+    assert (run.read_version(HOST), version.is_symlink()) == ("r2", False)
+
+
+@pytest.mark.parametrize(
+    "other", [Identity("h2", HOST.name, "web"), Identity("h1", "b.example.com", "web"), Identity("h1", HOST.name)]
+)
+def test_a_version_that_was_reached_as_somebody_else_is_forgotten_for_good(run, other):
+    run.become(HOST)
+    run.write_version("r1")
+    assert run.read_version(other) is None
+    run.become(other)
+    assert run.read_version(other) is None
+    run.become(HOST)  # before anything was deployed, or half-way
+    assert run.read_version(HOST) is None
+
+
+def test_a_host_stays_itself_over_restarts_upgrades_and_times_without_dns(run):
+    run.write_version("r1")  # by an agent that noted no identity
+    for identity in (HOST, HOST, Identity("h1", "a", "web"), HOST):
+        run.become(identity)
+        assert run.read_version(identity) == "r1"
+
+
+@pytest.mark.parametrize("content", ["", "17", "{}", '{"id": 1, "name": [], "role": {}}'])
+def test_an_identity_that_makes_no_sense_is_unknown_and_replaced(run, content):
+    run.write_version("r1")
+    (run.path / "identity").write_text(content)
+    run.become(HOST)
+    assert run.read_version(HOST) == "r1"
+    assert json.loads((run.path / "identity").read_text()) == {"id": "h1", "name": "a.example.com", "role": "web"}
 
 
 def test_the_session_reads_back_and_is_unknown_at_first(run):

@@ -52,6 +52,20 @@ def test_a_host_that_becomes_another_gives_up_what_it_had_for_what_it_is_to_have
     assert sorted(host.packages.installed()) == ["bar"]
 
 
+def test_a_host_whose_role_changed_takes_up_what_that_is_to_run_without_waiting_for_a_new_version(fleet):
+    host = fleet.host("h1", role="web")
+    fleet.service("/who/old", "foo", "1.0", web=1)
+    fleet.service("/who/new", "bar", "1.0", db=1)
+    with host.agent():
+        reach(fleet, host, "r1")
+    change(host, "role = web", "role = db")
+    put_script(host.root, "bar")
+    assert "deploy /who/new 0" in host.command("--dry-run").stdout
+    with host.agent():
+        wait_until(lambda: host.markers == ["who:new.0.deployed"] and host.at("r1"), "r1 again", timeout=60)
+    assert fleet.calls() == called("/who/old 0", "-u /who/old 0", "/who/new 0")
+
+
 def test_a_role_that_contradicts_what_the_host_has_by_name_stops_the_fleet_before_anything_is_changed(fleet):
     host = fleet.host("h1")
     fleet.service("/who/old", "foo", "1.0", h1=1)
@@ -59,8 +73,8 @@ def test_a_role_that_contradicts_what_the_host_has_by_name_stops_the_fleet_befor
         reach(fleet, host, "r1")
     with host.config.open("a") as config:
         config.write("role = web\n")
+    fleet.set_version("r2")
     with host.agent():
-        fleet.set_version("r2")
         wait_until(lambda: host.node.get("error"), "the error", timeout=60)
         assert "which has the role web: only deploy/web counts" in host.node["error"]
     assert fleet.version is None
