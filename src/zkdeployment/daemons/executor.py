@@ -48,8 +48,8 @@ class Supervisor(Protocol):
         ``midway`` is what has to be finished even if the fleet was stopped meanwhile.
         """
 
-    def show(self, step: str, done: int, total: int) -> None:
-        """Show the step under way."""
+    def show(self, step: str, done: int, total: int) -> bool:
+        """Show the step under way; says whether it is another one than before."""
 
     def reporting(self, step: str) -> AbstractContextManager[None]:
         """Report what fails inside to the fleet, before anything that was entered earlier is left."""
@@ -254,8 +254,8 @@ class Executor:
 
     def _show_waiting(self, step: Deploy, lock: ServiceLock) -> None:
         waiting = f"wait for the lock of {step.deployment.path}, held by {lock.holder() or 'nobody'}"
-        self._supervisor.show(waiting, self._done, self._total)
-        get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)
+        if self._supervisor.show(waiting, self._done, self._total):
+            get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)
 
     # The steps
 

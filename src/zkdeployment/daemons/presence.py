@@ -164,12 +164,17 @@ class Presence:
         """Note that the deployment goes on after a wait, which counts for nothing."""
         self._telemetry.begin()
 
-    def show(self, revision: Revision, step: str, done: int, total: int) -> None:
-        """Show the step under way: in the status file at once, in ZooKeeper at most once a second."""
-        self._doors.files.write_status(revision, step)
+    def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
+        """Show the step under way: in the status file at once, in ZooKeeper at most once a second.
+
+        Says whether it is another one than before: one that goes on keeps its time in the status file.
+        """
+        new = (self.host.step, self.host.steps) != (step, (done, total))
+        if new:
+            self._doors.files.write_status(revision, step)
+            self._doors.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+            self.host = replace(self.host, step=step, steps=(done, total))
         self._doors.notifier.watchdog()
-        self._doors.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
-        self.host = replace(self.host, step=step, steps=(done, total))
         self._telemetry.beat(self.host)
         self._write_at_pace()
 
@@ -178,6 +183,7 @@ class Presence:
         self._doors.notifier.watchdog()
         self._telemetry.beat(self.host)
         self._write_at_pace()
+        return new
         if self._control.overdue:
             raise ShutdownError("asked to end, and the step under way did not end in time")
 

@@ -108,10 +108,10 @@ class Supervision:
             now = "gone" if cluster is None else f"{cluster.version} ({cluster.state.value})"
             raise ConflictError(f"the cluster version is not {self._revision} any more, it is {now}")
 
-    def show(self, step: str, done: int, total: int) -> None:
-        """Show the step under way."""
+    def show(self, step: str, done: int, total: int) -> bool:
+        """Show the step under way; says whether it is another one than before."""
         with self.reporting(step):
-            self._presence.show(self._revision, step, done, total)
+            return self._presence.show(self._revision, step, done, total)
 
     @contextlib.contextmanager
     def reporting(self, step: str) -> Iterator[None]:

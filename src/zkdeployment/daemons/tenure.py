@@ -19,9 +19,12 @@ _QUEUE = 2.0  # seconds in the lock's queue between two looks at the cluster ver
 
 
 class Tenure:
-    """What a host does while its role's lock is its own. ``show`` tells what it waits for."""
+    """What a host does while its role's lock is its own.
 
-    def __init__(self, role: str, lock: RoleLock, supervisor: Supervisor, show: Callable[[str], None]) -> None:
+    ``show`` tells what it waits for, and says whether that is news.
+    """
+
+    def __init__(self, role: str, lock: RoleLock, supervisor: Supervisor, show: Callable[[str], bool]) -> None:
         self._role = role
         self._lock = lock
         self._supervisor = supervisor
@@ -66,8 +69,8 @@ class Tenure:
             if self._lock.acquire(0):
                 return True
             waiting = f"wait for the lock of role {self._role}, held by {self._lock.holder() or 'nobody'}"
-            self._show(waiting)
-            get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
+            if self._show(waiting):
+                get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
             return self._lock.acquire(_QUEUE)
         except UnreachableError as error:
             get_logger().warning("role-lock-not-taken", role=self._role, reason=str(error))

@@ -11,7 +11,8 @@ from support.agents import AgentHost, Fleet
 from support.smtp import MailServer
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.errors import ConfigurationError, RefusedError, RestartError
+from zkdeployment.adapters.zookeeper.service_locks import ServiceLock
+from zkdeployment.errors import ConfigurationError, RefusedError, RestartError, UnreachableError
 
 
 @pytest.fixture
@@ -369,6 +370,32 @@ def test_a_host_takes_another_node_while_one_is_locked_and_then_queues(fleet):
             block.unlink()
             wait_until(lambda: other.at("r1") and host.at("r1"), "both at r1")
     assert fleet.client.get_children("/agent-locks/a,foo") == []
+
+
+def test_who_waits_for_a_lock_says_since_when_and_the_log_says_it_once(fleet, monkeypatch, capsys):
+    host, other = fleet.host("h1"), fleet.host("h2")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    looks = []
+    acquire = ServiceLock.acquire
+
+    def look(lock, timeout):
+        looks.append(timeout)
+        return acquire(lock, timeout / 20)
+
+    monkeypatch.setattr(ServiceLock, "acquire", look)
+    block = host.block()
+    with host.agent():
+        wait_until(fleet.calls, "h1 has the lock")
+        with other.agent():
+            wait_until(lambda: "wait for the lock" in other.status, "h2 queues")
+            since = (other.run / "status").read_text()
+            seen = len(looks)
+            wait_until(lambda: len(looks) > seen + 3, "h2 looked again and again")
+            assert (other.run / "status").read_text() == since
+            block.unlink()
+            wait_until(lambda: host.at("r1") and other.at("r1"), "both at r1")
+    assert capsys.readouterr().out.count("waiting-for-lock") == 1
 
 
 def test_a_host_in_a_queue_takes_another_lock_that_becomes_free_and_never_has_two_places(fleet):
