@@ -99,9 +99,8 @@ class Filesystem:
     def _markers(self) -> Iterator[Marker]:
         for application in _directories(self._etc):
             directory = self._etc / application
-            with _reporting("read", directory), os.scandir(directory) as entries:
-                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-                found = markers.read(directory, names)
+            with _reporting("read", directory):
+                found = markers.read(directory, _files(directory))
             yield from found
 
     def _read_managed(self) -> dict[str, str]:
@@ -221,6 +220,15 @@ def _directories(parent: Path) -> Iterator[str]:
     with _reporting("read", parent), contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
         found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         yield from (name for name in found if is_name(Kind.PACKAGE, name))
+
+
+def _files(directory: Path) -> list[str]:
+    """Return the names of the files in a directory; none if somebody has just removed it."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
 
 
 def _checked(kind: Kind, name: str) -> str:

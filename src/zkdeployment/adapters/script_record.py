@@ -38,7 +38,8 @@ class Left:
     @property
     def runs(self) -> bool:
         """Whether it has not ended."""
-        return _started(self.pid) == self.started
+        started = _started(self.pid)
+        return started is not None and started == self.started
 
     def wait(self, seconds: float) -> None:
         """Return when it has ended, after ``seconds`` at most."""

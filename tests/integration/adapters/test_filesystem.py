@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,20 @@ def put(root: Path, name: str, content: str = "", mode: int = 0o644) -> Path:
 
 def test_an_empty_root_has_nothing(files):
     assert files.inventory({}) == Inventory()
+
+
+def test_a_directory_that_vanishes_while_they_are_read_is_none(root, files, monkeypatch):
+    passing = put(root, "etc/passing/who:myfoo.0.deployed")
+    put(root, "etc/foo/who:myfoo.0.deployed")
+    scandir = os.scandir
+
+    def scan(place):
+        if place == root / "etc/foo":
+            shutil.rmtree(passing.parent, ignore_errors=True)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert [one.application for one in files.inventory({}).markers] == ["foo"]
 
 
 def test_scripts_are_found_in_bin_and_beside_it(root, files):

@@ -227,6 +227,14 @@ def test_a_script_is_not_started_unless_that_can_be_recorded(tmp_path, make):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_script_that_had_ended_before_its_process_was_recorded_is_not_waited_for(tmp_path, make):
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    ScriptRecord(tmp_path / "script").started(["/bin/true"], Scope(), ended.pid)
+    make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
+    assert not (tmp_path / "script").exists()
+
+
 @pytest.mark.parametrize(
     "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
 )
