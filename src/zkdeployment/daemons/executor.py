@@ -106,7 +106,7 @@ class Executor:
             return
         start = next(place for place, step in enumerate(rest) if isinstance(step, StartDeployments))
         self._take_all(rest[:start])
-        with self._coming.held():
+        with self._supervisor.reporting("role lock"), self._coming.held():
             self._tenure = self._coming
             self._take_all(rest[start:])
 

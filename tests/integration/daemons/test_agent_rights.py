@@ -5,7 +5,7 @@ import json
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl_credential
 
-from support.agents import AgentHost, Fleet, put_script
+from support.agents import AgentHost, Fleet, put_controller, put_script
 from support.waiting import wait_until
 
 ADMIN = ("admin", "admins own")
@@ -55,6 +55,40 @@ def test_a_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet, host):
         assert fleet.version is None
         assert fleet.calls() == []
         open_again(fleet, "/agent-locks/who,myfoo")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        assert agent.poll() is None
+
+
+def test_a_lock_that_may_not_be_given_back_is_given_back_when_it_may(fleet, host):
+    block = host.block()
+    with host.process() as agent:
+        wait_until(fleet.calls, "the script", timeout=60)
+        close(fleet, "/agent-locks/who,myfoo")
+        block.unlink()
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        assert len(fleet.client.get_children("/agent-locks/who,myfoo")) == 1
+        open_again(fleet, "/agent-locks/who,myfoo")
+        wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is free", timeout=60)
+        assert agent.poll() is None
+    assert events(host).count("lock-not-released") == 1
+
+
+def test_a_roles_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet):
+    host = fleet.host("h1", role="web")
+    put_controller(host.root, "ctl")
+    fleet.controller("web", "ctl", "1.0")
+    fleet.set_version("r1")
+    fleet.client.add_auth("digest", ":".join(ADMIN))
+    readable = make_acl("world", "anyone", read=True)
+    fleet.client.set_acls(
+        "/role-locks/web", [make_acl("digest", make_digest_acl_credential(*ADMIN), all=True), readable]
+    )
+    with host.process() as agent:
+        wait_until(lambda: host.node.get("error"), "the error", timeout=60)
+        assert "does not allow to create /role-locks/web/lr-: missing rights" in host.node["error"]
+        assert fleet.version is None
+        open_again(fleet, "/role-locks/web")
         fleet.set_version("r1")
         wait_until(lambda: host.at("r1"), "r1", timeout=60)
         assert agent.poll() is None

@@ -15,7 +15,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
-from zkdeployment.errors import LockLostError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.errors import DeniedError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.log import get_logger
 from zkdeployment.model.lock import Contender
 
 if TYPE_CHECKING:
@@ -123,13 +124,14 @@ class ContenderLock:
             raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
 
     def release(self) -> None:
-        """Give it back, or leave the queue; if the server does not answer now, then as soon as it does."""
+        """Give it back, or leave the queue; if the server does not let us now, then as soon as it does."""
         if not self._tried:
             return
         node, self._node, self._tried = self._node, None, False
         try:
             self._withdraw(node)
-        except UnreachableError:
+        except (UnreachableError, DeniedError) as error:
+            get_logger().warning("lock-not-released", lock=self._directory, reason=str(error))
             self._session.later(lambda: self._withdraw(node))
         except RestartError:
             pass  # the session is over, and with it our contender

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
-from zkdeployment.errors import LockLostError, RestartError, TreeError, UnreachableError
+from zkdeployment.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class RoleRequestLock:
             return
         try:
             self.release()
-        except (UnreachableError, RestartError) as error:
+        except (UnreachableError, DeniedError, RestartError) as error:
             get_logger().warning("role-request-left", role=self._role, reason=str(error))
 
     def holder(self) -> str | None:

@@ -24,6 +24,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
 from zkdeployment.adapters.zookeeper.writes import access_list, send
 from zkdeployment.errors import (
     ConfigurationError,
+    DeniedError,
     RestartError,
     UnreachableError,
     ZkdeploymentError,
@@ -40,6 +41,8 @@ WINDOW = 100
 
 #: Reads that are sent as one request.
 TOGETHER = 25
+
+_AGAIN = 1.0  # seconds between two attempts at cleaning up
 
 T = TypeVar("T")
 
@@ -207,7 +210,7 @@ class Session(Connection):
     def later(self, work: Callable[[], None]) -> None:
         """Do ``work`` in the background again and again until it succeeds or this client is closed.
 
-        For cleaning up what the session owns when the server does not answer just now.
+        For cleaning up what the session owns when the server does not answer, or does not allow it, just now.
         """
 
         def persist() -> None:
@@ -216,7 +219,8 @@ class Session(Connection):
                 try:
                     self._wait_connected(time.monotonic() + self.call_timeout)
                     work()
-                except UnreachableError:
+                except (UnreachableError, DeniedError):
+                    time.sleep(_AGAIN)  # the answer may have come at once, only not the one that was hoped for
                     continue
                 except RestartError:
                     return
