@@ -39,6 +39,10 @@ class AllStopError(RefusedError):
     """The cluster version is null: nothing starts, and nothing is published without force."""
 
 
+class DuplicateError(RefusedError):
+    """Another live host has this host's id or name."""
+
+
 class WentBackError(RefusedError):
     """ZooKeeper shows an earlier publication than was seen before: nothing is done without force."""
 

@@ -231,9 +231,12 @@ class FleetStore(Protocol):
     def register(self, host: Host) -> Revision | None:
         """Make this host's ephemeral node, or bring it up to date in a new session.
 
-        Returns the version adopted from a persistent node that an old agent left. Raises ``RefusedError``
+        Returns the version adopted from a persistent node that an old agent left. Raises ``DuplicateError``
         if another live host has this id, or this name.
         """
+
+    def is_registered(self) -> bool:
+        """Whether this host's node is there, and this session's."""
 
     def clear_remains(self) -> None:
         """Remove what this host's killed agent left: its contenders and the record of its work.

@@ -154,7 +154,7 @@ class Agent:
     def _turn(self) -> Outcome:
         """Look at the cluster version once and do what it asks for."""
         try:
-            self._presence.refresh()
+            self._presence.stay()
             self._stock.catch_up()
             cluster = self._presence.read_cluster()
             published = self._look_forward()  # later: a version is never taken for one without its strategy
@@ -241,7 +241,7 @@ class Agent:
             self._stock.take()
             record(f"{failed}: {self._presence.host.error}")
             return Outcome.FAILED
-        except ConflictError:
+        except (ConflictError, UnreachableError):
             self._presence.abandon()
             raise
         get_logger().info("deployment-done")

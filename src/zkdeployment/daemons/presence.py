@@ -74,6 +74,12 @@ class Presence:
             self.host = replace(self.host, version=adopted)
         self._shown = self.host, self._doors.session()
 
+    def stay(self) -> None:
+        """Be registered, and up to date, also if somebody removed the host's node. Insists."""
+        if not self.insist(self._doors.fleet.is_registered):
+            self._shown = None
+        self.refresh()
+
     def refresh(self) -> None:
         """Bring the host's node up to date, if it is not: also in a new session. Insists."""
         if self._shown != (self.host, self._doors.session()):
@@ -177,17 +183,19 @@ class Presence:
         self._doors.notifier.watchdog()
         self._telemetry.beat(self.host)
         self._write_at_pace()
+        return new
 
     def tick(self) -> None:
         """Called while a script runs: shows what is due; raises ``ShutdownError`` when the grace is over."""
         self._doors.notifier.watchdog()
         self._telemetry.beat(self.host)
         self._write_at_pace()
-        return new
         if self._control.overdue:
             raise ShutdownError("asked to end, and the step under way did not end in time")
 
     def _write_at_pace(self) -> None:
+        if self._doors.session() is None:
+            return  # to wait for ZooKeeper would keep us from looking after the script that may be running
         due = self._shown is not None and self._doors.clock.monotonic() - self._shown_at >= _PACE
         if due and self._shown != (self.host, self._doors.session()):
             self._shown_at = self._doors.clock.monotonic()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.errors import (
     ConflictError,
+    DuplicateError,
     LockLostError,
     RestartError,
     ShutdownError,
@@ -34,8 +35,17 @@ class FailedError(Exception):
     """A failure that was reported; the message is the step."""
 
 
-#: These say that the world changed, not that a deployment failed.
-_NO_FAILURES = (ConflictError, LockLostError, RestartError, ShutdownError, UnreachableError, FailedError)
+#: These say that the world changed, not that a deployment failed. Of two hosts with one id the one that lost it is
+#: none of the fleet any more.
+_NO_FAILURES = (
+    ConflictError,
+    DuplicateError,
+    FailedError,
+    LockLostError,
+    RestartError,
+    ShutdownError,
+    UnreachableError,
+)
 
 
 class Supervision:

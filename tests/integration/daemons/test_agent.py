@@ -433,6 +433,53 @@ def test_a_lost_session_registers_again_with_current_properties_and_repeats_no_f
     assert fleet.calls().count("h1 start /who/myfoo 0") == 1
 
 
+def test_a_deployment_that_zookeeper_interrupted_is_not_shown_for_good(fleet, host, monkeypatch):
+    def stop_and_go_away(*_):
+        fleet.set_version(None)
+        raise UnreachableError("ZooKeeper went away")
+
+    monkeypatch.setattr(ZooKeeperFleet, "wanted", stop_and_go_away)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.status == "plan" and "deploying" not in host.node, "nothing is shown")
+        assert fleet.version is None
+
+
+def test_a_node_that_somebody_removed_is_there_again_after_the_next_look(fleet, host):
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        fleet.client.delete("/hosts/h1")
+        fleet.set_version("r1")
+        wait_until(lambda: host.node.get("version") == "r1", "registered again")
+
+
+def test_a_host_that_lost_its_id_to_another_in_mid_deployment_ends_and_stops_nobody(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    block = host.block()
+    with host.agent(session_timeout=4) as agent:
+        wait_until(fleet.calls, "the script runs")
+        take = fleet.client.transaction()
+        take.delete("/hosts/h1")
+        take.create("/hosts/h1", b'{"name": "other.example.com"}', ephemeral=True)
+        assert not [one for one in take.commit() if isinstance(one, Exception)]
+        block.unlink()
+        wait_until(lambda: agent.ended, "it ends", timeout=60)
+    assert isinstance(agent.error, RefusedError)
+    assert "another agent is running with host id h1: other.example.com (h1)" in str(agent.error)
+    assert fleet.version == "r1"
+    assert host.node == {"name": "other.example.com"}
+
+
+def test_an_agent_that_cannot_note_its_session_does_its_work(fleet, host):
+    fleet.set_version("r1")
+    (host.run / "session" / "in-the-way").mkdir(parents=True)
+    with host.agent() as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+    assert agent.error is None
+
+
 def test_two_agents_with_one_run_directory_or_one_name(fleet, host):
     namesake = fleet.host("h3", host_name="h1.example.com")
     with host.agent():

@@ -11,6 +11,8 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import through
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.daemons.presence import Presence
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
@@ -80,6 +82,24 @@ def test_behind_a_link_that_carries_too_little_no_step_is_taken(fleet, host, pro
     assert once_a_session(registrations)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, monkeypatch):
+    block = host.block()
+    with host.agent(session_timeout=SESSION) as agent:
+        wait_until(fleet.calls, "the first script", timeout=60)
+        proxy.cut()
+        wait_until(lambda: agent.agent._doors.session() is None, "the connection is gone", timeout=60)
+        looks, written = [], []
+        tick = Presence.tick
+        with monkeypatch.context() as patch:
+            patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
+            patch.setattr(Presence, "tick", lambda presence: looks.append(tick(presence)))
+            wait_until(lambda: len(looks) > 8, "more than a second of looking", timeout=60)
+        assert written == []
+        block.unlink()
+        proxy.heal()
+        wait_until(lambda: host.at("r1"), "r1", timeout=60)
 
 
 def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, host, proxy, capsys):

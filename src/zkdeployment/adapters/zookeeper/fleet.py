@@ -20,7 +20,8 @@ from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
 from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
-from zkdeployment.errors import ConflictError, RefusedError
+from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
+from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
@@ -67,6 +68,7 @@ class ZooKeeperFleet:
         self._session = session
         self._previous_session = previous_session
         self._own_sessions = {previous_session}
+        self._was_alive = False
         self._save_session = save_session
         self._path: str | None = None
         self._told: KnownHost | None = None
@@ -89,7 +91,7 @@ class ZooKeeperFleet:
     def register(self, host: Host) -> Revision | None:
         """Make this host's ephemeral node, or bring it up to date in a new session.
 
-        Returns the version adopted from a persistent node that an old agent left. Raises ``RefusedError``
+        Returns the version adopted from a persistent node that an old agent left. Raises ``DuplicateError``
         if another live host has this id, or this name.
         """
         make_skeleton(self._session)
@@ -101,6 +103,7 @@ class ZooKeeperFleet:
             try:
                 self._session.commit(*self._registration(path, node, host, adopted))
                 self._remember_session()
+                self._was_alive = node is not None and node.owner == self._previous_session
                 if self._path is None:  # not again in each session: with thousands of hosts that would be a storm
                     self._give_way(path, host)
             except ConflictError:
@@ -110,9 +113,15 @@ class ZooKeeperFleet:
         raise ConflictError(f"cannot register {host.identity}: {path} changes all the time")
 
     def clear_remains(self) -> None:
-        """Remove what this host's killed agent left: its contenders and the record of its work."""
+        """Remove what this host's killed agent left: records of work and, if its session lives, contenders."""
         if self._path is not None:
-            remove_remains(self._session, self._path.rpartition("/")[2], self._previous_session)
+            previous = self._previous_session if self._was_alive else None
+            remove_remains(self._session, self._path.rpartition("/")[2], previous)
+
+    def is_registered(self) -> bool:
+        """Whether the host's node is there, and this session's."""
+        node = None if self._path is None else self._session.get(self._path)
+        return node is not None and node.owner == self._session.id
 
     def update_host(self, host: Host) -> None:
         """Replace the properties of this host's node; make it again if the session that had it is over."""
@@ -128,8 +137,7 @@ class ZooKeeperFleet:
 
     def unregister(self) -> None:
         """Remove this host's node."""
-        node = None if self._path is None else self._session.get(self._path)
-        if self._path is not None and node is not None and node.owner == self._session.id:
+        if self._path is not None and self.is_registered():
             with contextlib.suppress(ConflictError):  # the end of the session was faster
                 self._session.commit(Delete(self._path))
 
@@ -199,7 +207,7 @@ class ZooKeeperFleet:
     def _wait_for_place(self, path: str, host: Host, deadline: float) -> Node | None:
         """Return the node to be replaced, ``None`` if there is none.
 
-        Raises ``RefusedError`` if another session keeps it beyond the deadline.
+        Raises ``DuplicateError`` if another session keeps it beyond the deadline.
         """
         gone = threading.Event()
         while True:
@@ -210,13 +218,13 @@ class ZooKeeperFleet:
                 return node
             if not gone.wait(max(0.0, deadline - time.monotonic())):
                 other = Host.from_properties(host.identity.id, node.properties)
-                raise RefusedError(
+                raise DuplicateError(
                     f"another agent is running with host id {host.identity.id}: {other.identity}"
                     f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
                 )
 
     def _give_way(self, path: str, host: Host) -> None:
-        """Raise ``RefusedError``, without our node, if another live host has this name.
+        """Raise ``DuplicateError``, without our node, if another live host has this name.
 
         Only a look after the node was made sees a host that registers at the same time: the later one leaves.
         """
@@ -231,7 +239,7 @@ class ZooKeeperFleet:
             if node.born < ours.born:
                 with contextlib.suppress(ConflictError):  # the end of the session was faster
                     self._session.commit(Delete(path))
-                raise RefusedError(
+                raise DuplicateError(
                     f"two hosts are called {host.identity.name}: {other}, which is registered, and"
                     f" {host.identity.id}, this one; host names must be unique"
                 )
@@ -246,10 +254,14 @@ class ZooKeeperFleet:
         return [Delete(path, node.version), Create(path, data, ephemeral=True)]
 
     def _remember_session(self) -> None:
+        """Note our session for the next agent, which without that waits for its end if we are killed."""
         session_id = self._session.id
         if session_id is not None and session_id not in self._own_sessions:
             self._own_sessions.add(session_id)
-            self._save_session(session_id)
+            try:
+                self._save_session(session_id)
+            except HostFilesError as error:
+                get_logger().warning("session-not-remembered", reason=str(error))
 
     def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
         path, stop_path = _host_path(host), f"{paths.STOPS}/{stop.host_id}"

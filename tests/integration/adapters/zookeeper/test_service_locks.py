@@ -9,7 +9,7 @@ import time
 import pytest
 
 from support.waiting import wait_until
-from support.zookeeper import expire_session, renew_session, through
+from support.zookeeper import expire_session, renew_session, sent_requests, through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
 from zkdeployment.adapters.zookeeper.session import Session
@@ -229,6 +229,7 @@ def test_a_lost_answer_while_the_record_is_read_leaves_no_contender(session, cli
 
 
 def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_is_not(session, other, client):
+    ZooKeeperFleet(other).register(Host(ONE))
     killed = lock(other, ONE)
     assert killed.try_acquire()
     killed.begin("deploy")
@@ -243,6 +244,17 @@ def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_i
     assert client.get_children("/zkdeployment/busy") == ["b"]
     assert theirs.acquire(60)
     theirs.release()
+
+
+def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, monkeypatch):
+    before = ZooKeeperFleet(other)
+    before.register(Host(ONE))
+    before.unregister()
+    fleet = ZooKeeperFleet(session, previous_session=other.id)
+    fleet.register(Host(ONE))
+    sent = sent_requests(session, monkeypatch)
+    fleet.clear_remains()
+    assert [request.path.rpartition("/")[2] for request in sent] == ["busy"]
 
 
 def test_two_hosts_racing_a_thousand_times_never_act_together(zookeeper, client):
