@@ -147,7 +147,10 @@ class LineReader(dict[str, Line]):
             return Line(indent, Kind.NODE, faults=(Fault(indent, "expected /NODE or /NODE : TYPE"),))
         name, type_ = match.groups()
         if not is_name(Name.NODE, name):
-            return Line(indent, Kind.NODE, faults=(Fault(indent + 1, f"{name_problem(Name.NODE, name)}"),))
+            words = f"{name_problem(Name.NODE, name)}"
+            if "/" in name:
+                words = f"{name[:60]!a} is a path: expected one name, what is below a node indented below its line"
+            return Line(indent, Kind.NODE, faults=(Fault(indent + 1, words),))
         if type_ is not None and (fault := self._too_long("type", type_, indent + match.start(2))):
             return Line(indent, Kind.NODE, name, faults=(fault,))
         return Line(indent, Kind.NODE, name, type_)

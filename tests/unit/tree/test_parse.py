@@ -92,6 +92,7 @@ NOT_AS_ZC_ZK = [
     ("/a = 1", {"/a": {"/a": 1}}, "expected /NODE"),
     ("/a -> /b", {"/a": {"/a ->": "/b"}}, "expected /NODE"),
     ("x => /a y /z", {"/a": {"x =>": "/a y"}}, "expected the path of a node and, if it is another, a property"),
+    ("x => = '/a'", {"/a": {"x =>": "= '/a'"}}, "'=' is not a path"),
     ("x = 7/2", {"/a": {"x": 3}}, {"/a": {"x": 3.5}}),
     (r"x = '\u00e9'", {"/a": {"x": r"\u00e9"}}, {"/a": {"x": "é"}}),
     ("x = 010", {"/a": {"x": 8}}, "leading zeros"),
@@ -103,6 +104,7 @@ NOT_AS_ZC_ZK = [
     ("/b\n  x = 1\n    /c", {"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}}, "only nodes can have indented lines"),
     ("\f\n  x = 1", {"/a": {"x": 1}}, "the character U+000C is not allowed"),
     ("/b,c", {"/a": {}, "/a/b,c": {}}, "'b,c' is not a node name"),
+    ("/b/c", {"/a": {}, "/a/b/c": {}}, "'b/c' is a path: expected one name"),
 ]
 
 
@@ -159,7 +161,7 @@ ERRORS = [
     ("/a b", [(1, 1, "expected /NODE or /NODE : TYPE")]),
     ("/a :", [(1, 1, "expected /NODE or /NODE : TYPE")]),
     ("/", [(1, 1, "expected /NODE or /NODE : TYPE")]),
-    ("/a/b", [(1, 2, "'a/b' is not a node name")]),
+    ("/a/b", [(1, 2, "'a/b' is a path: expected one name")]),
     ("/..", [(1, 2, "'..' is not a node name")]),
     ("/é", [(1, 2, "'\\xe9' is not a node name")]),
     ("/" + "a" * 5000, [(1, 2, "aaa...' is not a node name")]),
