@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
-from rich.table import Column
 from rich.text import Text
 
 from zkdeployment.cli.fitting import Fitting
@@ -49,22 +48,21 @@ def render(status: FleetStatus) -> RenderableType:
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     lines = (Text(line, style="red") for line in (*stops, *errors))
     rollout = [] if status.rollout is None else [Text(status.rollout)]
-    columns = [Column(name, no_wrap=name in _WHOLE) for name in _COLUMNS]
-    hosts = Fitting(columns, map(_cells, status.hosts), dispensable=_DISPENSABLE)
+    hosts = Fitting(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE)
     return Group(hosts, *lines, *rollout, Text(status.summary))
 
 
-def _cells(host: HostStatus) -> tuple[Text, ...]:
+def _cells(host: HostStatus) -> tuple[Text | str, ...]:
     steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
     return (
-        Text(host.name),
-        Text(host.id),
-        Text(host.role or "-"),
+        host.name,
+        host.id,
+        host.role or "-",
         Text(host.state.value, style=COLOURS[host.state]),
-        Text(_version(host.version)),
-        Text(_version(host.wanted)),
-        Text(steps + (host.step or "")),
-        Text(_since(host.since)),
+        _version(host.version),
+        _version(host.wanted),
+        steps + (host.step or ""),
+        _since(host.since),
     )
 
 

@@ -6,9 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from rich import box
 from rich.console import Group
-from rich.table import Column, Table
 from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.audit import read_acts
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import Record
+    from zkdeployment.model.history import HostResult, Record
     from zkdeployment.model.servers import Servers
 
 _SESSION = 10.0
@@ -102,26 +100,28 @@ def show(connection: Servers, what: str, output: str) -> None:
 
 def render(records: Sequence[Record]) -> RenderableType:
     """Return a table of publications."""
-    columns = (
-        *(Column(heading, no_wrap=True) for heading in ("REVISION", "PUBLISHED", "TOOK")),
-        *(Column(heading, justify="right") for heading in ("DONE", "FAILED", "OF")),
-        *(Column(heading) for heading in ("AUTHOR", "SUBJECT", "FORCED BY")),
+    whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
+    return Fitting(
+        (*whole, *numbers, "AUTHOR", "SUBJECT", "FORCED BY"),
+        map(_cells, records),
+        whole=whole,
+        numbers=numbers,
+        dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"),
     )
-    return Fitting(columns, map(_cells, records), dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"))
 
 
-def _cells(record: Record) -> tuple[Text, ...]:
+def _cells(record: Record) -> tuple[Text | str, ...]:
     author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
     return (
-        Text(short(record.revision)),
-        Text(_when(record.time)),
-        Text(_took(record)),
-        Text(str(record.done)),
+        short(record.revision),
+        _when(record.time, "%Y-%m-%d %H:%M"),
+        _took(record),
+        str(record.done),
         Text(str(record.failed), style="red" if record.failed else ""),
-        Text(str(record.hosts)),
-        Text(author.partition(" <")[0]),
-        Text(subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}..."),
-        Text("" if record.forced is None else record.forced.by),
+        str(record.hosts),
+        author.partition(" <")[0],
+        subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
+        "" if record.forced is None else record.forced.by,
     )
 
 
@@ -140,18 +140,19 @@ def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
     yield from (Text(f"{name:10} {value}") for name, value in facts)
     yield from (Text(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
     if record.results:
-        table = Table("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR", box=box.SIMPLE_HEAD)
-        for one in by_importance(record.results.values()):
-            result = Text("done", style="green") if one.error is None else Text("failed", style="red")
-            cells = (one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or "")
-            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells))
-        yield table
+        headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
+        yield Fitting(headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT"))
     if record.left_out:
         yield Text(f"{record.left_out} more hosts were done; there was no room for each of them")
 
 
-def _when(when: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else "-"
+def _result(one: HostResult) -> tuple[Text | str, ...]:
+    result = Text("done", style="green") if one.error is None else Text("failed", style="red")
+    return one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or ""
+
+
+def _when(when: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return time.strftime(form, time.localtime(when)) if when else "-"
 
 
 def _took(record: Record) -> str:

@@ -7,14 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.contention import read_locks, release_lock
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
+from zkdeployment.cli.fitting import Fitting
 from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.verbs import VerbGroup
@@ -101,25 +100,27 @@ def _confirm(planned: Release) -> None:
         raise click.Abort
 
 
-def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Table:
+def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Fitting:
     registered = {host.identity.id for host in hosts}
-    table = Table("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING", box=box.SIMPLE_HEAD)
-    for lock in locks:
-        holder = lock.holder
-        who = Text("-" if holder is None else holder.identity)
-        if is_orphaned(lock, registered):
-            who.append(" not registered", style="red")
-        work = Text("" if lock.work is None else lock.work.step)
-        if lock.left is not None:
-            work = Text(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
-        table.add_row(
-            Text(f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name),
-            who,
-            Text("" if holder is None else age(now - lock.since)),
-            work,
-            Text(_waiting(lock, now)),
-        )
-    return table
+    rows = (_cells(lock, registered, now) for lock in locks)
+    return Fitting(("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING"), rows, whole=("LOCK",))
+
+
+def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ...]:
+    holder = lock.holder
+    who = Text("-" if holder is None else holder.identity)
+    if is_orphaned(lock, registered):
+        who.append(" not registered", style="red")
+    work = Text("" if lock.work is None else lock.work.step)
+    if lock.left is not None:
+        work = Text(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
+    return (
+        f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name,
+        who,
+        "" if holder is None else age(now - lock.since),
+        work,
+        _waiting(lock, now),
+    )
 
 
 def _waiting(lock: Lock, now: float) -> str:
