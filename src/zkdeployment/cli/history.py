@@ -19,7 +19,8 @@ from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
-from zkdeployment.fleet.rollouts import report, rollout_status
+from zkdeployment.fleet.rollout_views import rollout_status
+from zkdeployment.fleet.rollouts import report
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:

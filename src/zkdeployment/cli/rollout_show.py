@@ -21,7 +21,8 @@ from zkdeployment.cli.live import shown
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
-from zkdeployment.fleet.rollouts import GroupState, RolloutState, RolloutStatus, rollout_changes, rollout_status
+from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
+from zkdeployment.fleet.rollouts import GroupState, RolloutState
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostState
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from zkdeployment.fleet.rollouts import GroupStatus
+    from zkdeployment.fleet.rollout_views import GroupStatus
     from zkdeployment.model.servers import Servers
 
 _SESSION = 10.0

@@ -4,14 +4,8 @@ import pytest
 
 from support.rollouts import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.rollouts import (
-    GroupState,
-    RolloutState,
-    objection,
-    report,
-    rollout_changes,
-    rollout_status,
-)
+from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
+from zkdeployment.fleet.rollouts import GroupState, RolloutState, objection, report
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
 from zkdeployment.rollout.engine import Phase
