@@ -18,6 +18,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 #: The revision of a cluster to which nothing was published yet. Deploying it changes nothing on any host.
 INITIAL = "initial"
 
+#: What stands in for the coming revision while a large import by hand is under way: none comes of it.
+BY_HAND = "a change by hand"
+
 
 class ClusterState(Enum):
     """What the cluster version allows."""

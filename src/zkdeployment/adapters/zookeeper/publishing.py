@@ -23,7 +23,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
     size,
 )
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.cluster import BY_HAND, Cluster, is_revision
 from zkdeployment.model.publication import Published, is_sequence
 
 if TYPE_CHECKING:
@@ -152,18 +152,17 @@ def import_transactions(
     """Return the transactions that change the tree without publishing it; one if it fits.
 
     The targets lose their version with the first: they are not those of this tree any more, so agents that are
-    sent to a version read the tree itself. Of several the first sets the mark ``importing`` to the version that
-    hosts are at, and the last removes it, unless something keeps hosts from reading half a tree already. What a
-    crash leaves between them only a publication ends.
+    sent to a version read the tree itself. Of several the first sets the mark ``importing``, and the last removes
+    it, unless something keeps hosts from reading half a tree already. What a crash leaves between them only a
+    publication ends.
     """
     work = list(_tree_operations(change, versions))
     check_data(work)
     first = [] if targets is None else [_invalidation(targets)]
     chunks = list(_chunks([*first, *work], acl))
-    version = None if hosts is None else hosts.properties.get("version")
-    if len(chunks) < 2 or hosts is None or not is_revision(version) or "importing" in hosts.properties:
+    if len(chunks) < 2 or hosts is None or Cluster.from_properties(hosts.properties).revision is None:
         return chunks
-    marked = hosts.properties | {"importing": version}
+    marked = hosts.properties | {"importing": BY_HAND}
     return [
         [Set(paths.HOSTS, encode(marked), hosts.version), *first],
         *([Check(paths.HOSTS, hosts.version + 1), *chunk] for chunk in _chunks(work, acl)),

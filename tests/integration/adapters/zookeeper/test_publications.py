@@ -27,7 +27,7 @@ from zkdeployment.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
+from zkdeployment.model.cluster import BY_HAND, INITIAL, Cluster, ClusterState
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, PublicationRequest, TreeChange
 from zkdeployment.model.stop import Stop
@@ -364,11 +364,11 @@ def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_p
             except Killed:
                 number += 1
         if store.live_tree().tree != two or store.standing().cluster != Cluster("one"):
-            assert store.standing().cluster == Cluster("one", importing="one")
+            assert store.standing().cluster == Cluster("one", importing=BY_HAND)
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
             import_by_hand(session, two)
-            assert store.standing().cluster == Cluster("one", importing="one")
+            assert store.standing().cluster == Cluster("one", importing=BY_HAND)
         else:
             assert agent.wanted(identity, "one").assignments == compile_targets(two)[0]["1"]
     assert number >= 6
