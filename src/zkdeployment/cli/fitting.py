@@ -18,10 +18,10 @@ _ENDLESS = 10_000
 
 
 class Fitting:
-    """A table, of which nothing is lost on a narrow terminal.
+    """A table that fits a narrow terminal.
 
-    What is in ``whole`` columns stays in one line there, other text is broken, and of the ``dispensable`` columns
-    those are left out in which all rows are alike. ``numbers`` stand on the right.
+    What is in ``whole`` columns stays in one line there; other text is broken, and long words are, or are ``cut``.
+    Of the ``dispensable`` columns those are left out in which all rows are alike. ``numbers`` stand on the right.
     """
 
     def __init__(
@@ -32,10 +32,12 @@ class Fitting:
         whole: Collection[str] = (),
         numbers: Collection[str] = (),
         dispensable: Collection[str] = (),
+        cut: bool = False,
     ) -> None:
         self._headings = headings
         self._rows = [tuple(Text(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
         self._whole, self._numbers, self._dispensable = whole, numbers, dispensable
+        self._cut = cut
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         every = range(len(self._headings))
@@ -55,7 +57,7 @@ class Fitting:
             table.add_column(
                 heading,
                 no_wrap=heading in self._whole,
-                overflow="fold",
+                overflow="ellipsis" if self._cut else "fold",
                 justify="right" if heading in self._numbers else "left",
             )
         for row in self._rows:

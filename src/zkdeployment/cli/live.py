@@ -1,4 +1,4 @@
-"""What goes on, live: on a terminal a picture that is drawn again, elsewhere a line for each change."""
+"""What goes on, live: a picture that is drawn again, or, where no terminal can do that, a line for each change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(
             click.echo(line)
         before = value
 
-    if not console.is_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         yield say
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
