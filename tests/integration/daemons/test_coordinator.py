@@ -317,6 +317,16 @@ class TestPublications:
             fleet.publish("r2", ALL_HOSTS)
             assert fleet.run(one.coordinator).revision == "r2"
 
+    def test_one_of_an_earlier_publication_that_makes_no_sense_is_told_once(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one, capture_logs() as logs:
+            turn(one, times=2)
+            fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
+            fleet.publish("r2", None)
+            turn(one)
+        assert [entry["event"] for entry in logs].count("rollout-unreadable") == 1
+
 
 class KilledError(BaseException):
     """The coordinator died here."""

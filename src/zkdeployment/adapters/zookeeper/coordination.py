@@ -62,6 +62,7 @@ class ZooKeeperRollouts:
         self._seat: str | None = None
         self._census = Census(session, self._wake)
         self._known: tuple[bytes, Running] | None = None
+        self._unreadable: str | None = None
         self._granted: tuple[str, dict[str, Grant]] | None = None
         self._acts: Check | None = None
         self._watching = False
@@ -212,7 +213,9 @@ class ZooKeeperRollouts:
             except ZkdeploymentError as error:
                 if rollout.startswith(f"{sequence}-"):
                     raise
-                get_logger().warning("rollout-unreadable", rollout=rollout, reason=str(error))
+                if self._unreadable != rollout:
+                    get_logger().warning("rollout-unreadable", rollout=rollout, reason=str(error))
+                self._unreadable = rollout
                 return None
         self._version = node.version
         return self._known[1]
