@@ -47,7 +47,9 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
     targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
     rollout_id, sequence = current_id(above), published(targets, None, ()).sequence
     if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
-        raise RefusedError("there is no rollout: none was begun for what is published")
+        raise RefusedError(
+            "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"
+        )
     directory = paths.acts_path(rollout_id)
     state, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])
     if state is None:
