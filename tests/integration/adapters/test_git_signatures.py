@@ -110,6 +110,18 @@ class TestSsh:
         gate.signed_by_ssh(self.key)
         assert "no SSH signature" in gate.refusal(gate.repository.commit(FILES))
 
+    def test_a_signed_merge_of_unsigned_commits_approves_their_tree(self, gate: Gate):
+        git = gate.repository.git
+        gate.repository.commit(FILES)
+        git("checkout", "-q", "-b", "side")
+        gate.repository.commit({"side": ""})
+        git("checkout", "-q", "main")
+        config = ("-c", "gpg.format=ssh", "-c", f"user.signingkey={self.key}.pub")
+        git(*config, "merge", "-q", "--no-ff", "-S", "-m", "both", "side")
+        signer = gate.passed(git("rev-parse", "HEAD"))
+        assert signer is not None
+        assert signer.startswith("tester@example.com SHA256:")
+
     def test_an_unknown_key_is_refused_although_git_says_good(self, gate: Gate, tmp_path: Path):
         revision = gate.signed_by_ssh(make_key(tmp_path, "unknown"))
         told = gate.repository.git(
