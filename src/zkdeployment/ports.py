@@ -270,6 +270,9 @@ class FleetStore(Protocol):
     def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
         """Return a fresh lock of the deployment's service node."""
 
+    def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
+        """Whether the lock of any of these service nodes may be taken now; all are looked at in one round."""
+
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
 

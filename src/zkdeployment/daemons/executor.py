@@ -241,7 +241,7 @@ class Executor:
             while not lock.acquire(_QUEUE):
                 self._supervisor.check()
                 self._show_waiting(step, lock)
-                if any(self._lock_of(other).holder() is None for other in others):
+                if self._doors.fleet.any_free([other.deployment for other in others], self._identity):
                     lock.release()
                     return False
         except BaseException:

@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.permissions import read_permission, reporti
 from zkdeployment.adapters.zookeeper.publishing import published
 from zkdeployment.adapters.zookeeper.remains import remove_remains
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
-from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock
+from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock, any_free
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
@@ -26,7 +26,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
@@ -189,6 +189,11 @@ class ZooKeeperFleet:
     def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
         """Return a fresh lock of the deployment's service node."""
         return ServiceLock(self._session, deployment.lock_name, identity, self._delay)
+
+    def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
+        """Whether the lock of any of these service nodes may be taken now; all are looked at in one round."""
+        names = {one.lock_name for one in deployments}
+        return any_free(self._session, names, identity, self._delay)
 
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""

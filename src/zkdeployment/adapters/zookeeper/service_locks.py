@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.locks import ContenderLock
+from zkdeployment.adapters.zookeeper.locks import ContenderLock, queued
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.errors import ConflictError, LockLostError, ZkdeploymentError
@@ -22,8 +22,9 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.host import Identity
 
@@ -148,12 +149,7 @@ class ServiceLock(ContenderLock):
         """
         if changed is not None:
             self._session.exists(self._record, lambda _: changed())
-        node = self._session.get(self._record)
-        if node is None:
-            return None
-        work = Work.from_properties(node.properties)
-        left = 0.0 if work.host_id == self._identity.id else self._delay.left(self._name, work)
-        return (work, left) if left else None
+        return _in_the_way(self._session.get(self._record), self._name, self._identity, self._delay)
 
     def _withdraw(self, node: str | None) -> None:
         """Give back the lock and remove the record of our work: in one request if both are as we left them."""
@@ -166,6 +162,27 @@ class ServiceLock(ContenderLock):
             remove_work(self._session, self._name, lambda work: work == self._work)
             self._work = None
         super()._withdraw(node)
+
+
+def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:
+    """Whether a host may take any of these locks now, as one round of reads tells."""
+    ordered = sorted(names)
+    records, queues = session.look(
+        [f"{paths.BUSY}/{name}" for name in ordered], [f"{paths.AGENT_LOCKS}/{name}" for name in ordered]
+    )
+    return any(
+        not queued(queue or ()) and _in_the_way(record, name, identity, delay) is None
+        for name, record, queue in zip(ordered, records, queues, strict=True)
+    )
+
+
+def _in_the_way(record: Node | None, name: str, identity: Identity, delay: LockDelay) -> tuple[Work, float] | None:
+    """Return another host's work that keeps a lock from being used, and for how many seconds."""
+    if record is None:
+        return None
+    work = Work.from_properties(record.properties)
+    left = 0.0 if work.host_id == identity.id else delay.left(name, work)
+    return (work, left) if left else None
 
 
 def _now() -> float:

@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.transactions import Delete
 from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 
 NAME = "web,shop"
@@ -244,6 +245,25 @@ def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_i
     assert client.get_children("/zkdeployment/busy") == ["b"]
     assert theirs.acquire(60)
     theirs.release()
+
+
+def test_however_many_locks_are_looked_at_for_a_free_one_that_takes_few_requests(
+    session, other, client, monkeypatch
+):
+    services = [Deployment(f"/many/s{number}", 0) for number in range(20)]
+    fleet = ZooKeeperFleet(session)
+    for one in services:
+        assert fleet.node_lock(one, ONE).try_acquire()
+    theirs = ZooKeeperFleet(other)
+    sent = sent_requests(other, monkeypatch)
+    assert not theirs.any_free(services, TWO)
+    assert len(sent) <= 2
+    client.delete("/agent-locks/many,s7", recursive=True)
+    assert theirs.any_free(services, TWO)
+    client.create("/zkdeployment/busy/many,s7", b'{"host": "1"}')
+    assert not theirs.any_free(services, TWO), "the lock delay of the one that was there runs"
+    assert ZooKeeperFleet(session).any_free(services, ONE), "its own work is not in its way"
+    assert not theirs.any_free([], TWO)
 
 
 def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, monkeypatch):
