@@ -201,6 +201,10 @@ class Dnf:
 
     def _keep(self, going: Collection[Package], directory: Path) -> Sequence[RpmFile]:
         """Have the files of the packages that will go at hand, from a repository if need be."""
+        if going and not self._kept.usable:
+            names = sorted(package.nevra for package in going)
+            _log.warning("packages-not-reversible", packages=names, reason="createrepo_c is not installed")
+            return ()
         kept = self._kept.find(going)
         if lacking := set(going) - {file.package for file in kept}:
             try:
@@ -283,7 +287,7 @@ class Dnf:
     def _sources(self, coming: Collection[Package], *, trusted: bool) -> Sequence[str]:
         if not coming:
             return ["--disablerepo=*"]
-        have = self._kept.find(coming)
+        have = self._kept.find(coming) if self._kept.usable else ()
         return self._kept.arguments(alone=len(have) == len(coming), trusted=trusted) if have else []
 
     def _await_orphans(self) -> None:

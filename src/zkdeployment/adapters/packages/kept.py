@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: The name under which dnf sees the kept files as a repository.
 _REPOSITORY = "zkdeployment-kept"
 
+_MAKER = "createrepo_c"
+
 
 class KeptFiles:
     """A directory of RPM files, each called after its package."""
@@ -25,6 +27,11 @@ class KeptFiles:
     def __init__(self, directory: Path, database: RpmDatabase) -> None:
         self.directory = directory
         self._database = database
+
+    @property
+    def usable(self) -> bool:
+        """Whether dnf can take packages from here, which needs a repository to be made."""
+        return shutil.which(_MAKER) is not None
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
         """Return the files of those packages that are here and intact."""
@@ -53,13 +60,13 @@ class KeptFiles:
     def arguments(self, *, alone: bool, trusted: bool) -> Sequence[str]:
         """Return the arguments that make dnf take packages from here, ``alone`` or after other repositories.
 
-        ``trusted``: their signatures are checked. Raises ``PackageError`` when there is no createrepo_c.
+        ``trusted``: their signatures are checked. Raises ``PackageError`` when that cannot be done.
         """
         shutil.rmtree(
             self.directory / ".repodata", ignore_errors=True
         )  # A crash left it: createrepo_c would refuse.
         try:
-            process.run(["createrepo_c", "-q", str(self.directory)], timeout=600).check()
+            process.run([_MAKER, "-q", str(self.directory)], timeout=600).check()
         except ProgramError as error:
             raise PackageError(f"cannot make a repository of the kept packages: {error}") from error
         return [

@@ -136,6 +136,19 @@ def test_what_no_repository_has_cannot_be_gone_back_to_and_that_is_known_before(
     assert not host.manager.prepare(change({"foo": "1.1"})).reversible
 
 
+def test_without_createrepo_that_is_known_before_and_the_way_back_is_by_the_repositories(host, monkeypatch):
+    make(host, {"foo": "1.0"})
+    which = shutil.which
+    monkeypatch.setattr(
+        shutil, "which", lambda name, **more: None if name == "createrepo_c" else which(name, **more)
+    )
+    transaction = host.manager.prepare(change({"foo": "1.1", "first-aid": "1.0"}))
+    assert not transaction.reversible
+    with pytest.raises(PackageError, match="the packages are what they were before"):
+        host.manager.commit(transaction)
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
 def test_a_failure_to_go_back_is_told_and_tried_again_by_the_next_agent(host):
     host.put("foo", "1.0")
     lost = next(host.repository.directory.glob("foo-1.0-*")).read_bytes()
