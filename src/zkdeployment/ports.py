@@ -239,10 +239,7 @@ class FleetStore(Protocol):
         """Whether this host's node is there, and this session's."""
 
     def clear_remains(self) -> None:
-        """Remove what this host's killed agent left: its contenders and the record of its work.
-
-        Only when nothing of it runs any more.
-        """
+        """Remove contenders and records of work of this host's killed agent, of which nothing may run any more."""
 
     def update_host(self, host: Host) -> None:
         """Replace the properties of this host's node."""

@@ -393,9 +393,9 @@ def test_who_waits_for_a_lock_says_since_when_and_the_log_says_it_once(fleet, mo
             seen = len(looks)
             wait_until(lambda: len(looks) > seen + 3, "h2 looked again and again")
             assert (other.run / "status").read_text() == since
+            assert capsys.readouterr().out.count("waiting-for-lock") == 1
             block.unlink()
             wait_until(lambda: host.at("r1") and other.at("r1"), "both at r1")
-    assert capsys.readouterr().out.count("waiting-for-lock") == 1
 
 
 def test_a_host_in_a_queue_takes_another_lock_that_becomes_free_and_never_has_two_places(fleet):
