@@ -46,6 +46,8 @@ def _reason(error: OSError) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not accepted ({error.verify_message})"
+        case ssl.SSLError(reason=str(reason)) if "CERTIFICATE" in reason:  # an alert that the server sent
+            return f"it does not accept our certificate, or that we have none ({reason})"
         case ssl.SSLError():
             return f"no encrypted connection ({error.reason or error})"
         case _:

@@ -129,9 +129,13 @@ class TestCertificates:
         with pytest.raises(UnreachableError, match="its certificate is not accepted"):
             Session(Servers(f"localhost:{server.secure_port}", access)).open()
 
-    def test_who_has_no_certificate_is_not_let_in(self, server, authority):
-        session = Session(Servers(f"localhost:{server.secure_port}", Access(ca=authority.ca)), call_timeout=2)
-        with pytest.raises(UnreachableError):
+    @pytest.mark.parametrize("strange", [False, True])
+    def test_who_has_no_certificate_or_a_strange_one_is_told(self, server, authority, tmp_path, strange):
+        certificate, key = Authority(tmp_path).issue("agents") if strange else (None, None)
+        access = Access(ca=authority.ca, certificate=certificate, key=key)
+        session = Session(Servers(f"localhost:{server.secure_port}", access), call_timeout=10)
+        # With TLS 1.3 the server says so only after the handshake: for kazoo the connection is lost.
+        with pytest.raises(UnreachableError, match=r"does not accept our certificate|does not answer"):
             session.open()
         session.close()
 
