@@ -31,7 +31,7 @@ def go_on(running: Running, stage: Stage, world: World) -> Running:
     The same stage comes back if there was nothing to do; none, if it was judged.
     """
     group = running.rollout.strategy.group(stage.task.group)
-    stage = _take_reports(running, _gather(running, stage, world.now), world)
+    stage = _gather(running, _take_reports(running, stage, world), group, world)
     if all(host in stage.reports for host in stage.task.hosts):
         return _finish(running, stage, group, world)
     if running.held is None:
@@ -68,10 +68,19 @@ def brief(error: str) -> str:
     return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + "…"
 
 
-def _gather(running: Running, stage: Stage, now: float) -> Stage:
-    """Find who belongs to the phase: who was let in, and who can be, so nobody who is away for long."""
+def _gather(running: Running, stage: Stage, group: Group, world: World) -> Stage:
+    """Find who belongs to the phase: who was let in, and who can be, so nobody who is away for long.
+
+    Once a limit is reached nobody who is away is waited for any more; what the others did counts.
+    """
     eligible = engine.eligible_hosts(running.rollout, stage.task.group, stage.task.phase)
-    hosts = tuple(host for host in eligible if host in stage.granted or not _is_gone(running, host, now))
+    over = running.held is None and any(world.now >= moment for moment, _ in _limits(stage, group))
+    left_out = {
+        host
+        for host in eligible
+        if _is_gone(running, host, world.now) or (over and (host not in world.present or stage.baking is not None))
+    }
+    hosts = tuple(host for host in eligible if host in stage.granted or host not in left_out)
     if hosts == stage.task.hosts:
         return stage
     return replace(stage, task=replace(stage.task, hosts=hosts), baking=None)

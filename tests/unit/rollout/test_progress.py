@@ -153,6 +153,31 @@ class TestPace:
         over = advance(running, fleet.seen())
         assert over.rollout.hosts == {"a": HostState.FAILURE, "b": HostState.NOT_STARTED}
 
+    @pytest.mark.parametrize("limit", ["prepare_timeout", "progress_deadline"])
+    def test_a_host_that_is_away_and_was_not_let_in_makes_no_phase_too_long(self, limit):
+        fleet = world("a", absent={"b": Facts()}, left={"b": NOON})
+        running = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
+        fleet.now += 29
+        assert verdicts(fleet.step(running)) == {"x": None}
+        fleet.now += 1
+        over = fleet.run(fleet.step(running))
+        assert verdicts(over) == {"x": SUCCESS}
+        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
+
+    def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
+        fleet = world("ab")
+        running = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
+        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
+        fleet.leave("b")
+        running = fleet.wait(running, 60)
+        assert running.stage is not None
+        assert running.stage.baking == fleet.now
+        fleet.come("b", Facts())
+        assert advance(running, fleet.seen()).stage == running.stage
+        running = fleet.wait(running, 100)
+        assert (running.ending, verdicts(running)) == (Ending.COMPLETED, {"x": SUCCESS})
+        assert fleet.run(running, until=lambda one: not one.late).rollout.hosts["b"] is HostState.SUCCESS
+
     def test_without_progress_for_too_long_the_group_fails(self):
         fleet = world("abc", silent=set("bc"))
         running = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
