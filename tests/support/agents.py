@@ -86,6 +86,11 @@ def put_controller(root: Path, package: str) -> None:
         script.chmod(0o755)
 
 
+def called(*calls: str, host: str = "h1") -> list[str]:
+    """Return what the scripts note of these calls when all of them succeed."""
+    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
+
+
 class Fleet:
     """A cluster's ZooKeeper, prepared and inspected behind the agents' back, and the journal of its scripts."""
 

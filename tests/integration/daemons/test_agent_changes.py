@@ -2,13 +2,8 @@
 
 import pytest
 
-from support.agents import AgentHost, Fleet, put_script
+from support.agents import AgentHost, Fleet, called, put_script
 from support.waiting import wait_until
-
-
-def called(*calls: str, host: str = "h1") -> list[str]:
-    """Return what the scripts note of these calls when all of them succeed."""
-    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
 
 
 def reach(fleet: Fleet, host: AgentHost, revision: str) -> None:

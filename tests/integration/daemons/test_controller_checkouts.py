@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents import CONTROLLER_SCRIPT, AgentHost, Fleet
+from support.agents import CONTROLLER_SCRIPT, AgentHost, Fleet, called
 from support.repository import Repository
 from support.waiting import wait_until
 from zkdeployment.adapters import process
@@ -20,11 +20,6 @@ echo "$PWD $ZKDEPLOYMENT_VERSION" >> built
 
 START = "starting-deployments /roles/web"
 END = "ending-deployments /roles/web"
-
-
-def called(*calls: str) -> list[str]:
-    """Return what the scripts note of these calls when all of them succeed."""
-    return [f"h1 {what} {call}" for call in calls for what in ("start", "end")]
 
 
 ROUND = called(START, "/who/myfoo 0", END)

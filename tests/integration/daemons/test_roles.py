@@ -5,17 +5,12 @@ import signal
 
 import pytest
 
-from support.agents import AgentHost, Fleet, put_controller, put_script
+from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
 
 START = "starting-deployments /roles/web"
 END = "ending-deployments /roles/web"
 REQUEST = {"requestor": "h1", "hostname": "h1.example.com"}
-
-
-def called(*calls: str, host: str = "h1") -> list[str]:
-    """Return what the scripts note of these calls when all of them succeed."""
-    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
 
 
 @pytest.fixture

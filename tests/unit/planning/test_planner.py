@@ -152,6 +152,7 @@ class TestTheScriptToUndoWith:
 
     def test_is_not_that_of_another_application(self):
         assert self.script(marker(), "foo-9", managed={"foo-9": "other"}) is None
+        assert self.script(marker(), "foo-extra") is None
         wanted = [assignment("/x", package="foo-9", version="1")]
         assert self.script(marker(), "foo-9", wanted=wanted) is None
 

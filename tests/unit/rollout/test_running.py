@@ -1,0 +1,38 @@
+"""What a rollout lets one host do, and what it is told when it may not."""
+
+import pytest
+
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.running import Grant, Permission, Report
+
+PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
+WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")
+GOES_ON = "rollout 7-1 goes on without this host: 1 of 2 hosts did not end within 60 s"
+
+
+@pytest.mark.parametrize(
+    ("permission", "phases", "failure", "obstacle"),
+    [
+        (Permission(), [], None, "no rollout of this publication is under way"),
+        (Permission("7-1"), [], None, "it is not its turn yet in rollout 7-1"),
+        (
+            Permission("7-1", Grant("x", PREPARE)),
+            [PREPARE],
+            None,
+            "rollout 7-1 has let it prepare, with group x",
+        ),
+        (
+            Permission("7-1", Grant("x", DEPLOY), {PREPARE: Report(1.0)}),
+            [PREPARE, DEPLOY],
+            None,
+            "rollout 7-1 has let it deploy, with group x",
+        ),
+        (Permission("7-1", WITHDRAWN, {PREPARE: Report(1.0)}), [], GOES_ON, GOES_ON),
+        (Permission("7-1", WITHDRAWN, {PREPARE: Report(1.0, "boom")}), [], "boom", "boom"),
+        (Permission("7-1", None, {DEPLOY: Report(1.0, "boom")}), [], "boom", "boom"),
+    ],
+    ids=["no rollout", "not yet", "prepare", "deploy", "withdrawn", "failed", "failed, grant gone"],
+)
+def test_a_permission_says_what_a_host_may_do_and_else_why_not(permission, phases, failure, obstacle):
+    assert [phase for phase in Phase if permission.lets(phase)] == phases
+    assert (permission.failure, permission.obstacle) == (failure, obstacle)
