@@ -53,6 +53,7 @@ class ScriptRunner:
 
     def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
         """Run ``argv`` to its end, in ``directory``; raises ``ScriptError`` unless it exits with status 0."""
+        self.wait_for_predecessor()  # of this agent, too, should one have got lost: two never act on one host
         log = get_logger().bind(script=argv[0], run=name)
         environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision)}
         _check_program(argv[0], environment.get("PATH", ""))

@@ -1,5 +1,6 @@
 """Scripts: real processes, real files."""
 
+import errno
 import json
 import os
 import signal
@@ -242,6 +243,23 @@ def test_a_record_of_somebody_elses_process_or_a_damaged_one_is_not_waited_for(t
     (tmp_path / "script").write_text(record)
     make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
+
+
+def test_a_script_that_was_lost_sight_of_is_waited_for_by_the_next(tmp_path, make, monkeypatch):
+    def lose_sight(_output) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\necho slow >> $HERE/journal\n")
+    slow.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(script_output.ScriptOutput, "follow", lose_sight)
+        with pytest.raises(OSError, match="the disk is broken"):
+            make().run([str(slow)], name="slow", revision="r")
+    make(tick=(tmp_path / "go").touch).run(
+        [script(tmp_path, "#!/bin/sh\necho next >> $HERE/journal\n")], name="x", revision="r"
+    )
+    assert (tmp_path / "journal").read_text() == "slow\nnext\n"
 
 
 def test_verbose_output_is_shown_line_by_line_while_the_script_runs(tmp_path, make, monkeypatch):

@@ -53,10 +53,10 @@ class Request:
         )
 
 
-def requests(session: Session, role: str) -> tuple[Request, ...]:
-    """Return who asks for a role's lock: the holder first, then who waits, in order."""
+def requests(session: Session, role: str, most: int | None = None) -> tuple[Request, ...]:
+    """Return who asks for a role's lock: the holder first, then who waits, in order; ``most`` of them or all."""
     directory = f"{paths.ROLE_LOCKS}/{role}"
-    found = [f"{directory}/{name}" for name in queued(session.children(directory) or ())]
+    found = [f"{directory}/{name}" for name in queued(session.children(directory) or ())[:most]]
     nodes = session.get_many(found)
     return tuple(Request.read(path, node) for path, node in zip(found, nodes, strict=True) if node is not None)
 
@@ -101,13 +101,13 @@ class RoleRequestLock:
 
     def check(self) -> None:
         """Ask the server whether it is still ours; raises ``LockLostError``."""
-        queue = requests(self._session, self._role)
-        if not queue or queue[0].requestor != self._identity.id:
+        first = requests(self._session, self._role, 1)
+        if not first or first[0].requestor != self._identity.id:
             raise LockLostError(f"the lock of role {self._role} is lost: somebody removed this host's request")
 
     def release(self) -> None:
         """Give it back: on return no request of this host is left."""
-        for mine in self._mine():
+        for mine in self._mine(requests(self._session, self._role)):
             self._delete(mine.path)
 
     def withdraw(self) -> None:
@@ -124,16 +124,17 @@ class RoleRequestLock:
 
     def holder(self) -> str | None:
         """Say who has it."""
-        queue = requests(self._session, self._role)
-        return str(queue[0]) if queue else None
+        first = requests(self._session, self._role, 1)
+        return str(first[0]) if first else None
 
     def _ahead(self) -> Request | None:
         """Return the request just before this host's only one, which is adopted or made."""
-        if not self._mine():
+        queue = requests(self._session, self._role)
+        if not self._mine(queue):
             data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
             self._joined = True  # also when the answer gets lost: any request of this host is ours then
             self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
-        queue = requests(self._session, self._role)
+            queue = requests(self._session, self._role)
         places = [place for place, one in enumerate(queue) if one.requestor == self._identity.id]
         if not places:
             return self._ahead()  # somebody removed it at once: queue again
@@ -142,8 +143,8 @@ class RoleRequestLock:
             self._delete(queue[newer].path)
         return queue[places[0] - 1] if places[0] else None
 
-    def _mine(self) -> list[Request]:
-        return [one for one in requests(self._session, self._role) if one.requestor == self._identity.id]
+    def _mine(self, queue: Iterable[Request]) -> list[Request]:
+        return [one for one in queue if one.requestor == self._identity.id]
 
     def _delete(self, path: str) -> None:
         with contextlib.suppress(TransactionError):  # gone meanwhile

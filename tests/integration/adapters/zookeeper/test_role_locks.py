@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from support.waiting import wait_until
-from support.zookeeper import expire_session
+from support.zookeeper import expire_session, sent_requests
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, requests
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import Delete
@@ -31,6 +31,17 @@ def lock(session, number=1):
 def test_a_role_without_a_place_for_its_lock_is_an_error_that_names_it(session):
     with pytest.raises(TreeError, match=r"^/role-locks/db does not exist, so the role db, .*: publish again$"):
         RoleRequestLock(session, "db", Identity("1", "db1", "db"))
+
+
+def test_who_has_it_is_seen_in_two_requests_however_long_the_queue_is(session, monkeypatch):
+    mine = lock(session)
+    assert mine.acquire(0)
+    for _ in range(60):
+        session.enqueue(f"{PLACE}/lr-", b'{"requestor": "2", "hostname": "web2"}', ephemeral=False)
+    sent = sent_requests(session, monkeypatch)
+    mine.check()
+    assert mine.holder() == "web1 (1)"
+    assert len(sent) == 4
 
 
 def test_a_request_is_persistent_and_says_whose_it_is(session):
