@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -28,9 +29,10 @@ __all__ = [
     "zookeeper_server",
 ]
 
-# Other work on the machine must not fail a test.
-settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared machine")
+# Other work on the machine must not fail a test. scripts/test tries more examples when it runs all tests.
+settings.register_profile("part", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
+settings.register_profile("whole", settings.get_profile("part"), max_examples=150)
+settings.load_profile(os.environ.get("EXAMPLES", "part"))
 
 
 # Whoever runs the tests in the background may have them ignore SIGINT, and what they start would inherit that.

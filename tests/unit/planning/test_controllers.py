@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, SimulatedHost
@@ -281,7 +281,6 @@ WANTED = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(WANTED, ASKED, WANTED, ASKED)
 def test_stopped_anywhere_a_host_arrives_at_the_same_end(first, had, second, asked):
     start = have(first, had)

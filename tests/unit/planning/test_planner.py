@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
@@ -527,13 +527,11 @@ def check_every_stop(wanted, start):
     return end
 
 
-@settings(deadline=None, max_examples=150)
 @given(wanted_sets(), hosts())
 def test_stopped_anywhere_a_host_arrives_at_the_same_end(wanted, start):
     check_every_stop(wanted, start)
 
 
-@settings(deadline=None, max_examples=100)
 @given(wanted_sets(), wanted_sets(), st.data())
 def test_stopped_anywhere_and_asked_for_something_else_a_host_arrives_there(first, second, data):
     host = SimulatedHost()
@@ -552,7 +550,6 @@ def test_stopped_anywhere_and_asked_for_something_else_a_host_arrives_there(firs
     assert (end.markers, end.managed.keys()) == (fresh.markers, fresh.managed.keys())
 
 
-@settings(deadline=None, max_examples=150)
 @given(wanted_sets(), hosts())
 def test_a_converged_host_has_what_is_wanted_and_nothing_to_change(wanted, start):
     theirs = start.packages.get("bash")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, paces, strategies
@@ -68,7 +68,6 @@ def check(running, fleet, granted):
     assert left is None or left > 0  # what time alone brings now was done just now
 
 
-@settings(max_examples=150)
 @given(strategies(pace=paces), st.sets(host_names, min_size=1), st.lists(events, max_size=40))
 def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happening):
     absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
@@ -84,7 +83,6 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happenin
         happen(fleet, running, event)
 
 
-@settings(max_examples=100)
 @given(strategies(), st.sets(host_names), st.sets(host_names))
 def test_it_goes_as_the_simulator_says(any_strategy, bad_prepare, bad_deploy):
     fleet = PlainWorld(
