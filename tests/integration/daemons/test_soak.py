@@ -1,7 +1,12 @@
 """A thousand deployments by one agent leave it as it was: its threads, its open files, its memory."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import psutil
 import pytest
+from kazoo.client import KazooClient
 
 from support.agents import AgentHost, Fleet, put_script
 from support.waiting import wait_until
@@ -10,6 +15,13 @@ VERSIONS = 25
 INSTANCES = 40
 WARM = 8  # versions after which caches and pools have their size
 SCRIPT = "#!/bin/true\n"
+
+
+@pytest.fixture
+def fleet(zookeeper: str, client: KazooClient) -> Iterator[Fleet]:
+    """A fleet in memory: on a disk most of the time would go into waiting for that."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield Fleet(Path(directory), zookeeper, client)
 
 
 @pytest.fixture
