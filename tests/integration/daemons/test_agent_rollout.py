@@ -307,6 +307,28 @@ def test_a_host_that_waits_registers_again_after_zookeeper_was_gone_and_goes_on(
     assert fleet.calls() == FOO_0
 
 
+def test_a_publication_between_two_reads_is_never_taken_for_one_without_its_strategy(fleet, host):
+    rollouts = []
+
+    def followed(read):
+        def read_and_publish():
+            found = read()
+            if not rollouts:
+                rollouts.append(PlayedRollout(fleet, "r1"))
+            return found
+
+        return read_and_publish
+
+    with host.agent() as agent:
+        wait_until(lambda: host.at("initial"), "initial")
+        store = agent.agent._doors.fleet
+        store.published, store.cluster = followed(store.published), followed(store.cluster)
+        fleet.set_version("initial", touched=True)
+        wait_for(host, "waits to prepare")
+    assert len(rollouts) == 1
+    assert fleet.calls() == []
+
+
 def test_a_version_without_a_strategy_asks_no_rollout_for_anything(fleet, host, rollout, monkeypatch):
     asked = []
     monkeypatch.setattr(
