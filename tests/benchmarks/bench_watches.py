@@ -1,5 +1,7 @@
 """From a push to the moment when the last agent's watch has fired, against the bare fan-out: one ``set``.
 
+With git's transport, against git's own fetch and that ``set``.
+
 The watchers are sessions in the bare protocol, in a process of their own: kazoo's clients, with three threads
 each, would only measure themselves. ZooKeeper's memory is that of its process.
 """
@@ -7,6 +9,7 @@ each, would only measure themselves. ZooKeeper's memory is that of its process.
 import asyncio
 import multiprocessing
 import resource
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -41,6 +44,13 @@ def measure(scale: Scale) -> Iterator[Result]:
                 data = client.get("/hosts")[0]
                 client.set("/hosts", data)
 
+            mirror = Path(scratch) / "bare.git"
+            subprocess.run(["git", "clone", "--quiet", "--mirror", repository.url, mirror], check=True)
+
+            def fetch_and_touch() -> None:
+                subprocess.run(["git", "--git-dir", mirror, "fetch", "--quiet", "origin"], check=True)
+                touch()
+
             def fetch_and_publish() -> None:
                 source.update()
                 syncer.sync()
@@ -52,6 +62,7 @@ def measure(scale: Scale) -> Iterator[Result]:
                 with _watching(server.address, watchers) as fan_out:
                     first = watchers == scale.watchers[0]
                     bare: list[float] = []
+                    fetched_bare: list[float] = []
                     published: list[float] = []
                     fetched: list[float] = []
                     for _ in range(scale.rounds if first else 1):
@@ -60,18 +71,24 @@ def measure(scale: Scale) -> Iterator[Result]:
                         source.update()
                         published.append(fan_out(syncer.sync))
                         repository.push()
+                        fetched_bare.append(fan_out(fetch_and_touch))
                         fetched.append(fan_out(fetch_and_publish))
                     memory = process.memory_info().rss / 2**20
-                for work, taken in (
-                    ("publication until all watches fired", published),
-                    ("fetch and publication until all fired", fetched),
+                for work, taken, against, floor in (
+                    ("publication until all watches fired", published, "bare fan-out of one set", bare),
+                    (
+                        "fetch and publication until all fired",
+                        fetched,
+                        "bare git fetch and fan-out",
+                        fetched_bare,
+                    ),
                 ):
                     yield Result(
                         work=work,
                         size=size,
                         value=middle(taken),
-                        against="bare fan-out of one set",
-                        reference=middle(bare),
+                        against=against,
+                        reference=middle(floor),
                         at_most=2 if first else None,
                     )
                 yield Result(work="ZooKeeper's memory", size=size, value=memory, unit="MB")
