@@ -1,4 +1,4 @@
-"""What a tree file says that may not be meant: values that look like secrets, names that only look the same."""
+"""What a tree file says that may not be meant: secrets, versions that lose a zero, names that look the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ _HINTS = (
 )
 _URL_USER = re.compile(rb"://[^\s/]*@")
 
+#: A version that is written as a number.
+_NUMBER = re.compile(rb"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z)")
+
 #: What is a secret under any name: private keys, and the keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
 
@@ -39,11 +42,30 @@ def suspicions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
                     " put it into a file on the host, and its path here"
                 )
                 yield _problem(file, path, words, Severity.WARNING)
+    yield from _shortened_versions(content, file)
     if not content.isascii():
         for path, properties in file.tree.nodes.items():
             for name in _twins(properties):
                 words = f"the property {name!a} is there twice, in two spellings of Unicode that look the same"
                 yield _problem(file, path, words, Severity.ERROR)
+
+
+def _shortened_versions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
+    """Find versions that are other numbers than they look like: 1.10 is 1.1."""
+    line, counted = 1, 0
+    for match in _NUMBER.finditer(content):
+        written, start = match[1].decode("ascii"), content.rfind(b"\n", 0, match.start()) + 1
+        if content[start : match.start()].strip():
+            continue  # the end of another word
+        try:
+            number = str(float(written) if set(".eE").intersection(written) else int(written))
+        except ValueError:
+            continue  # it is reported already
+        if number != written:
+            words = f"version = {written} is the number {number}; write version = '{written}'"
+            line += content.count(b"\n", counted, start)
+            counted = start
+            yield Problem(words, file.name, line, match.start() - start + 1, severity=Severity.WARNING)
 
 
 def _may_have_secrets(content: bytes) -> bool:

@@ -33,6 +33,24 @@ def test_what_looks_like_a_secret_is_warned_of_without_showing_it(line: str):
 
 
 @pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("1.10", "1.1"),
+        ("2.0  # the new one", "2.0"),
+        ("1.0", "1.0"),
+        ("10", "10"),
+        ("1_0", "10"),
+        ("1e2", "100.0"),
+    ],
+)
+def test_a_version_that_is_another_number_than_it_looks_like_is_warned_of(written: str, number: str):
+    text = f"/a\n/b : shop\n  aversion = 1.10\n  version = {written}\n  note = 'version = 1.10'\n"
+    shown = written.partition(" ")[0]
+    words = f"a.zk:4:3: warning: version = {shown} is the number {number}; write version = '{shown}'"
+    assert found(text) == ([] if shown == number else [words])
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "password = '/etc/secrets/db'",
