@@ -68,6 +68,11 @@ _RULES = (
         "a package is not signed as its repository demands: {}; sign it with the repository's key",
     ),
     _Rule(
+        r".*Problem repository: .*",
+        "rpm knows no key to check packages with: {}; import the repository's key with 'rpm --import',"
+        " or name it as gpgkey in a .repo file",
+    ),
+    _Rule(
         r".*There are no enabled repositories.*",
         "there is no repository to take packages from; name one as repositories in the configuration",
     ),

@@ -264,18 +264,27 @@ def test_a_repository_that_is_out_of_reach_for_a_moment_is_tried_again(host, mon
     assert host.installed == {"foo-1.1-1.noarch"}
 
 
-def test_a_preparation_ends_when_the_agent_has_to(host):
+def test_a_preparation_ends_when_the_agent_has_to(host, tmp_path):
+    repositories = tmp_path / "silent"
+    repositories.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        text = f"[silent]\nname=silent\nbaseurl={address}\ngpgcheck=0\n"
+        (repositories / "silent.repo").write_text(text)
 
         def tick():
             raise ShutdownError("enough")
 
         with pytest.raises(ShutdownError):
-            Dnf(host.root, (address,), tick=tick).prepare(change({"foo": "1.0"}))
+            Dnf(host.root, (str(repositories),), tick=tick).prepare(change({"foo": "1.0"}))
     everybody = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
-    assert not [words for words in everybody if any(address in word for word in words)]
+    assert not [words for words in everybody if any(str(repositories) in word for word in words)]
     assert left_over(host) == set()
+
+
+def test_a_repository_whose_packages_no_key_can_check_is_told(host):
+    with pytest.raises(PackageError, match=r"no key to check packages with: .*; import the repository's key"):
+        Dnf(host.root, ("http://127.0.0.1:9/",)).prepare(change({"foo": "1.0"}))
 
 
 def test_the_agents_python_is_not_that_of_dnf(host, monkeypatch):
