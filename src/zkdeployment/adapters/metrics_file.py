@@ -55,6 +55,7 @@ class _Collector:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Family]:
+        """Give each metric with its samples."""
         from prometheus_client.core import Metric as Family  # noqa: PLC0415  see above
 
         for metric in self._metrics:

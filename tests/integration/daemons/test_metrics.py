@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from support.agents import AgentHost, Fleet
     from support.proxy import Proxy
     from support.publishing import Publishing
+    from zkdeployment.daemons.control import Control
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 
@@ -135,20 +136,29 @@ def test_metrics_that_cannot_be_written_are_in_nobody_s_way(fleet: Fleet, file: 
 
 
 @contextmanager
+def at_work(work: Callable[[], None], control: Control) -> Iterator[None]:
+    """Have a daemon work in a thread."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        control.stop()
+        thread.join()
+
+
+@contextmanager
 def following(publishing: Publishing, file: Path) -> Iterator[None]:
     config = publishing.directory / "syncer.cfg"
     config.write_text(
         f"[zkdeployment]\nzookeeper = {publishing.zookeeper}\n[sync]\nurl = {publishing.repository.url}\n"
         f"tree-directory = {publishing.directory / 'mirror'}\nmetrics = {file}\n"
     )
-    with build_follower(load(config, host=False)) as (follower, control):
-        thread = threading.Thread(target=follower.run, args=(0.05,))
-        thread.start()
-        try:
-            yield
-        finally:
-            control.stop()
-            thread.join()
+    with (
+        build_follower(load(config, host=False)) as (follower, control),
+        at_work(lambda: follower.run(0.05), control),
+    ):
+        yield
 
 
 def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publishing, tmp_path: Path):
@@ -199,14 +209,8 @@ def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publis
 def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
     config = file.with_suffix(".cfg")
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[coordinate]\nmetrics = {file}\n")
-    with build_coordinator(load(config, host=False)) as (coordinator, control):
-        thread = threading.Thread(target=coordinator.run)
-        thread.start()
-        try:
-            yield
-        finally:
-            control.stop()
-            thread.join()
+    with build_coordinator(load(config, host=False)) as (coordinator, control), at_work(coordinator.run, control):
+        yield
 
 
 def test_a_coordinator_tells_of_the_rollout_that_it_leads(

@@ -117,10 +117,9 @@ class ZooKeeperRollouts:
     def world(self, situation: Situation, running: Running, *, now: float) -> World:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
         hosts = self._census.registered(now)
-        acts = self._session.get(
-            paths.acts_path(running.id)
-        )  # before they are read: one that comes then is not lost
-        self._acts = None if acts is None else Check(paths.acts_path(running.id), acts.version)
+        place = paths.acts_path(running.id)
+        acts = self._session.get(place)  # before they are read: one that comes then is not lost
+        self._acts = None if acts is None else Check(place, acts.version)
         stage = running.stage
         proving = stage is not None and stage.baking is not None
         return World(
