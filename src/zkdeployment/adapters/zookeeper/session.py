@@ -260,17 +260,18 @@ class Session(Connection):
         return found
 
     def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
-        """Send something; return what waits for the answer.
+        """Send something; return what waits for the answer. The time limit is for both.
 
         If the connection drops meanwhile nobody knows whether it was done, so it is not repeated.
         """
+        deadline = time.monotonic() + self.call_timeout
 
         def wait() -> Any:
             with self._losing():
-                return self._answer(sent, time.monotonic() + self.call_timeout, doing)
+                return self._answer(sent, deadline, doing)
 
         with self._losing():
-            self._get_ready(time.monotonic() + self.call_timeout)
+            self._get_ready(deadline)
             sent = send()
         return wait
 
