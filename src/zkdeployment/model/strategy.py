@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+#: Seconds after which a host that is away counts as absent, where the strategy does not say.
+ABSENT_AFTER = 300.0
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What selectors ask of a host, besides its id: ``name`` is its name where that is another."""
@@ -61,7 +65,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a group goes. Times are in seconds; ``None`` is without a limit."""
+    """How fast a group goes. Times are in seconds; a timeout of ``None`` is the strategy's default."""
 
     max_parallel: Share | None = None
     bake_time: float = 0.0
@@ -76,7 +80,8 @@ class Pace:
 class Group:
     """Hosts that are prepared and then deployed together, after the groups it depends on succeeded.
 
-    No selectors select every host. Without criteria a group cannot miss any.
+    No selectors select every host. Without criteria a group cannot miss any. The group waits until
+    ``require_hosts`` of its hosts are present, or until an operator promotes it.
     """
 
     name: str
@@ -85,14 +90,22 @@ class Group:
     selectors: tuple[Selector, ...] = ()
     criteria: Criteria = Criteria()
     pace: Pace = Pace()
+    require_hosts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Groups, as a valid document has them: names are unique, what they depend on exists, there are no cycles."""
+    """Groups, as a valid document has them: names are unique, what they depend on exists, there are no cycles.
+
+    Times are in seconds. A host that is away counts as absent after ``absent_after``. The timeouts hold for the
+    groups that have none of their own.
+    """
 
     name: str
     groups: tuple[Group, ...] = ()
+    absent_after: float = ABSENT_AFTER
+    prepare_timeout: float | None = None
+    deploy_timeout: float | None = None
 
     def group(self, name: str) -> Group:
         """Return a group by its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.model.strategy import Criteria, Group, Pace, Selector, Share, Strategy, Window
+from zkdeployment.model.strategy import ABSENT_AFTER, Criteria, Group, Pace, Selector, Share, Strategy, Window
 from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA, form_faults, group_faults
 
 if TYPE_CHECKING:
@@ -15,11 +15,13 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def strategy_to_json(strategy: Strategy) -> dict[str, object]:
     """Return a strategy as a document that says the same; equal strategies give equal values."""
-    return {
-        "schema": STRATEGY_SCHEMA,
-        "metadata": {"name": strategy.name},
-        "data": {"groups": [_group_to_json(group) for group in strategy.groups]},
+    data = {
+        "groups": [_group_to_json(group) for group in strategy.groups],
+        "absent_after": None if strategy.absent_after == ABSENT_AFTER else strategy.absent_after,
+        "prepare_timeout": strategy.prepare_timeout,
+        "deploy_timeout": strategy.deploy_timeout,
     }
+    return {"schema": STRATEGY_SCHEMA, "metadata": {"name": strategy.name}, "data": _given(data)}
 
 
 def strategy_from_json(value: object) -> Strategy:
@@ -33,7 +35,14 @@ def strategy_from_json(value: object) -> Strategy:
 
 def strategy_from_value(value: Any) -> Strategy:
     """Read a document of a sound form."""
-    return Strategy(value["metadata"]["name"], tuple(_group(group) for group in value["data"]["groups"]))
+    data = value["data"]
+    return Strategy(
+        value["metadata"]["name"],
+        tuple(_group(group) for group in data["groups"]),
+        absent_after=_seconds(data.get("absent_after", ABSENT_AFTER)),
+        prepare_timeout=_optional_seconds(data.get("prepare_timeout")),
+        deploy_timeout=_optional_seconds(data.get("deploy_timeout")),
+    )
 
 
 def _group(value: Mapping[str, Any]) -> Group:
@@ -44,19 +53,20 @@ def _group(value: Mapping[str, Any]) -> Group:
         depends_on=tuple(dict.fromkeys(value["depends_on"])),
         selectors=tuple(_selector(selector) for selector in value["selectors"]),
         criteria=Criteria(
-            percent_successful=criteria.get("percent_successful_nodes"),
-            minimum_successful=criteria.get("minimum_successful_nodes"),
-            maximum_failed=criteria.get("maximum_failed_nodes"),
+            percent_successful=_optional_count(criteria.get("percent_successful_nodes")),
+            minimum_successful=_optional_count(criteria.get("minimum_successful_nodes")),
+            maximum_failed=_optional_count(criteria.get("maximum_failed_nodes")),
         ),
         pace=Pace(
             max_parallel=_share(value.get("max_parallel")),
-            bake_time=_seconds(value.get("bake_time")) or 0.0,
-            prepare_timeout=_seconds(value.get("prepare_timeout")),
-            deploy_timeout=_seconds(value.get("deploy_timeout")),
-            progress_deadline=_seconds(value.get("progress_deadline")),
+            bake_time=_seconds(value.get("bake_time", 0)),
+            prepare_timeout=_optional_seconds(value.get("prepare_timeout")),
+            deploy_timeout=_optional_seconds(value.get("deploy_timeout")),
+            progress_deadline=_optional_seconds(value.get("progress_deadline")),
             manual=value.get("manual", False),
             windows=tuple(_window(window) for window in value.get("windows", ())),
         ),
+        require_hosts=_optional_count(value.get("require_hosts")),
     )
 
 
@@ -78,16 +88,23 @@ def _label(value: str | Mapping[str, object]) -> tuple[str, str]:
     return key.strip(), str(found).lower() if isinstance(found, bool) else str(found).strip()
 
 
-def _seconds(value: float | str | None) -> float | None:
-    if isinstance(value, str):
-        return float(value[:-1]) * _UNITS[value[-1]]
-    return None if value is None else float(value)
+def _seconds(value: float | str) -> float:
+    return float(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else float(value)
 
 
-def _share(value: int | str | None) -> Share | None:
+def _optional_seconds(value: float | str | None) -> float | None:
+    return None if value is None else _seconds(value)
+
+
+def _optional_count(value: float | None) -> int | None:
+    """Return a count, which a document may also give as a float without a fraction (JSON has no integers)."""
+    return None if value is None else int(value)
+
+
+def _share(value: float | str | None) -> Share | None:
     if isinstance(value, str):
         return Share(int(value.removesuffix("%")), percent=True)
-    return None if value is None else Share(value)
+    return None if value is None else Share(int(value))
 
 
 def _window(value: Mapping[str, Any]) -> Window:
@@ -116,6 +133,7 @@ def _group_to_json(group: Group) -> dict[str, object]:
         "depends_on": list(group.depends_on),
         "selectors": [_selector_to_json(selector) for selector in group.selectors],
         "success_criteria": _given(criteria) or None,
+        "require_hosts": group.require_hosts,
         "max_parallel": None if pace.max_parallel is None else _share_to_json(pace.max_parallel),
         "bake_time": pace.bake_time or None,
         "prepare_timeout": pace.prepare_timeout,

@@ -1,5 +1,6 @@
 """Strategies are kept as JSON."""
 
+import dataclasses
 import json
 
 import pytest
@@ -57,9 +58,11 @@ def valid(draw):
                 selectors=tuple(draw(st.lists(SELECTORS, max_size=2))),
                 criteria=draw(st.builds(Criteria, NUMBERS, NUMBERS, NUMBERS)),
                 pace=draw(PACES),
+                require_hosts=draw(st.none() | st.integers(1, 100)),
             )
         )
-    return Strategy(draw(NAMES), tuple(groups))
+    times = {"prepare_timeout": draw(SECONDS), "deploy_timeout": draw(SECONDS)}
+    return Strategy(draw(NAMES), tuple(groups), absent_after=draw(st.just(300.0) | st.floats(0, 1e6)), **times)
 
 
 @given(valid())
@@ -81,3 +84,23 @@ CIRCLE = strategy_to_json(Strategy("s", (Group("g", critical=True, depends_on=("
 def test_what_is_no_strategy_is_refused(value):
     with pytest.raises(ValueError, match="no valid strategy"):
         strategy_from_json(value)
+
+
+def with_group_values(**values):
+    """Return a strategy of one group that has these values, as JSON."""
+    group = {"name": "g", "critical": True, "depends_on": [], "selectors": [], **values}
+    return {"schema": "shipyard/DeploymentStrategy/v1", "metadata": {"name": "s"}, "data": {"groups": [group]}}
+
+
+def test_a_count_that_is_written_as_a_float_is_an_integer():
+    criteria = {"percent_successful_nodes": 90.0, "minimum_successful_nodes": 1.0, "maximum_failed_nodes": 3.0}
+    value = with_group_values(max_parallel=2.0, require_hosts=4.0, success_criteria=criteria)
+    (group,) = strategy_from_json(value).groups
+    numbers = [group.pace.max_parallel.number, group.require_hosts, *dataclasses.astuple(group.criteria)]
+    assert numbers == [2, 4, 90, 1, 3]
+    assert {type(number) for number in numbers} == {int}
+
+
+def test_a_strategy_without_the_newer_keys_is_kept_without_them():
+    older_readers_refuse = {"require_hosts", "absent_after", "prepare_timeout", "deploy_timeout"}
+    assert not any(key in json.dumps(strategy_to_json(example())) for key in older_readers_refuse)
