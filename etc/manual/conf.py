@@ -24,7 +24,7 @@ html_copy_source = False
 man_pages = [
     ("reference/zkdeployment", "zkdeployment", "deployment driven by git for fleets of RPM hosts", "", 1),
     ("reference/check_zkdeployment", "check_zkdeployment", "Nagios check of a host, or of the fleet", "", 8),
-    ("reference/zkdeployment.cfg", "zkdeployment.cfg", "configuration of zkdeployment", "", 5),
+    ("reference/configuration", "zkdeployment.cfg", "configuration of zkdeployment", "", 5),
 ]
 
 _PROGRAMS = ("zkdeployment", "check_zkdeployment")

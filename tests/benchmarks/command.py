@@ -27,7 +27,7 @@ NAMES = ("parse", "publish", "watches", "convergence", "agent", "start", "memory
 def main(names: tuple[str, ...], scale: str, agents: tuple[int, ...]) -> None:
     """Run benchmarks (default: all) and show what they find.
 
-    What full sizes find is kept: tests/benchmarks/results, and the README's table and plot.
+    The results of full sizes are kept in tests/benchmarks/results, README.rst and etc/manual/reference/speed.rst.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Keeping results: as JSON, as a table, as a plot, and in the README."""
+"""Keeping results: as JSON, as a table, as a plot, in the README and in the manual."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.results import HEADINGS, Result
+from benchmarks.results import HEADINGS, HIGHLIGHTS, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _HERE = Path(__file__).parent / "results"
-_README = Path(__file__).parents[2] / "README.rst"
-#: What stands between these lines of the README is written here.
+_TOP = Path(__file__).parents[2]
+README = _TOP / "README.rst"
+MANUAL = _TOP / "etc" / "manual" / "reference" / "speed.rst"
+#: The text between these lines of both is written here.
 _BEGIN, _END = ".. speed: the table begins\n", ".. speed: the table ends\n"
 
 
@@ -26,9 +28,10 @@ def keep(
     draw: Callable[[Mapping[str, Sequence[Result]], Path], None],
     *,
     directory: Path = _HERE,
-    readme: Path = _README,
+    readme: Path = README,
+    manual: Path = MANUAL,
 ) -> None:
-    """Replace what was kept of a benchmark, and all that is made of it; ``draw`` makes the plot."""
+    """Replace the kept results of a benchmark, the tables and the plot, which ``draw`` makes."""
     directory.mkdir(exist_ok=True)
     file = directory / "results.json"
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -37,20 +40,38 @@ def keep(
         "results": [asdict(result) for result in found],
     }
     file.write_text(json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-    all_found = {one: [Result(**fields) for fields in part["results"]] for one, part in kept.items()}
-    (directory / "table.txt").write_text(_table(all_found), encoding="utf-8")
-    draw(all_found, directory / "speed.svg")
-    before, rest = readme.read_text(encoding="utf-8").split(_BEGIN)
-    after = rest.split(_END)[1]
-    # Plain comparisons of costs are for whoever makes things faster: they are in the table of its own.
-    told = {
-        one: [result for result in results if result.met is not None or result.reference is None]
-        for one, results in all_found.items()
+    results = load(directory)
+    (directory / "table.txt").write_text(table(results), encoding="utf-8")
+    draw(results, directory / "speed.svg")
+    for page, shown in ((readme, highlights(results)), (manual, judged(results))):
+        before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
+        after = rest.split(_END)[1]
+        page.write_text(f"{before}{_BEGIN}\n{table(shown)}\n{_END}{after}", encoding="utf-8")
+
+
+def load(directory: Path = _HERE) -> dict[str, list[Result]]:
+    """Return the kept results by benchmark."""
+    kept = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    return {name: [Result(**fields) for fields in part["results"]] for name, part in kept.items()}
+
+
+def judged(found: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+    """Return the results that have an aim, and those that are compared with nothing."""
+    return {
+        name: [result for result in results if result.met is not None or result.reference is None]
+        for name, results in found.items()
     }
-    readme.write_text(f"{before}{_BEGIN}\n{_table(told)}\n{_END}{after}", encoding="utf-8")
 
 
-def _table(found: Mapping[str, Sequence[Result]]) -> str:
+def highlights(found: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+    """Return the results that the README shows."""
+    return {
+        name: [result for result in results if (result.work, result.size, result.against) in HIGHLIGHTS]
+        for name, results in found.items()
+    }
+
+
+def table(found: Mapping[str, Sequence[Result]]) -> str:
     """Return a table in reStructuredText."""
     rows = [result.words for results in found.values() for result in results]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]

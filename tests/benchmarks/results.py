@@ -84,6 +84,20 @@ class Result:
 #: What is drawn by the size of the fleet.
 CONVERGENCE = "convergence on a revision"
 
+#: The results that the README shows: ``work``, ``size`` and ``against`` of each.
+HIGHLIGHTS = (
+    ("full import", "24,601 nodes", "node by node"),
+    ("full import", "24,601 nodes", "bare transactions of 500 creates"),
+    ("one property changed, syncer running", "24,601 nodes", "node by node"),
+    ("what one host is to run", "24,601 nodes", "walk of the tree"),
+    ("publication until all watches fired", "1,000 watchers", "bare fan-out of one set"),
+    ("version set until the agent's first write", "1 agent", "bare watch, and 20 ms"),
+    ("idle agent's memory", "1 agent", "process with a bare client"),
+    ("convergence on a revision", "1,000 agents, tree for 1,000 hosts", ""),
+    ("next group decided", "10,000 hosts in 50 groups", "all again with sets"),
+    ("grants written", "10,000 hosts", "one request at a time"),
+)
+
 #: The headings of ``Result.words``.
 HEADINGS = ("what", "size", "ours", "against", "its", "ratio", "aim", "met")
 

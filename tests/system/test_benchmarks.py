@@ -29,30 +29,34 @@ def test_one_changed_property_is_one_transaction_of_what_is_affected():
 
 
 def test_results_are_kept_beside_those_of_other_benchmarks(tmp_path):
-    readme = tmp_path / "README.rst"
-    readme.write_text("before\n.. speed: the table begins\nold\n.. speed: the table ends\nafter\n")
+    pages = [tmp_path / "README.rst", tmp_path / "speed.rst"]
+    for page in pages:
+        page.write_text("before\n.. speed: the table begins\nold\n.. speed: the table ends\nafter\n")
     drawn = []
 
-    def keep_one(name, **fields):
-        result = Result(work=f"{name} work", size="3 nodes", value=0.5, **fields)
+    def keep_one(name, work, **fields):
         keep(
             name,
-            [result],
+            [Result(work=work, size="10,000 hosts", value=0.5, **fields)],
             lambda found, file: drawn.append((sorted(found), file.name)),
             directory=tmp_path,
-            readme=readme,
+            readme=pages[0],
+            manual=pages[1],
         )
 
-    keep_one("one", against="slow", reference=100.0, at_least=40)
-    keep_one("two", against="floor", reference=0.1)
-    assert sorted(json.loads((tmp_path / "results.json").read_text())) == ["one", "two"]
-    assert drawn == [(["one"], "speed.svg"), (["one", "two"], "speed.svg")]
+    keep_one("one", "one work", against="slow", reference=100.0, at_least=40)
+    keep_one("two", "two work", against="floor", reference=0.1)
+    keep_one("three", "grants written", against="one request at a time", reference=5.0, at_least=5)
+    assert sorted(json.loads((tmp_path / "results.json").read_text())) == ["one", "three", "two"]
+    assert drawn[-1] == (["one", "three", "two"], "speed.svg")
     table = (tmp_path / "table.txt").read_text()
-    assert "one work  3 nodes  500 ms  slow     100 s   200 times faster  at least 40  yes" in table
-    assert "two work  3 nodes  500 ms  floor    100 ms  5 times" in table
-    text = readme.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "one work" in text
-    assert "two work" not in text
-    assert "old" not in text
+    assert "200 times faster  at least 40  yes" in table
+    assert "two work" in table
+    readme, manual = (page.read_text() for page in pages)
+    for text in (readme, manual):
+        assert text.startswith("before\n")
+        assert text.endswith("after\n")
+        assert "old" not in text
+        assert "two work" not in text, "it has no aim"
+        assert "grants written" in text
+    assert ("one work" in manual, "one work" in readme) == (True, False)

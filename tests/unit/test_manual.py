@@ -1,15 +1,19 @@
 """What the manual tells to type is understood, what it quotes is said, and each alarm and refusal has a page."""
 
+import re
 import shlex
 
 import click
 import pytest
 import yaml
 
+from benchmarks.keeping import MANUAL as SPEED
+from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.messages import SOURCE, is_telling, messages, parsed, refusals
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.cli.main import program
+from zkdeployment.config.load import KEYS
 
 #: What is typed on hosts of real fleets, and so cannot be tried here.
 TYPED_ON_HOSTS = [command for page in PAGES for command in commands(page) if command.prompt == "#"]
@@ -140,3 +144,37 @@ def test_every_node_that_we_make_is_told():
     ours = {path for path in vars(paths).values() if isinstance(path, str) and path.startswith("/hosts")}
     ours |= {path for name, path in vars(paths).items() if name.isupper() and str(path).startswith("/")}
     assert {path for path in ours - {paths.OURS} if f"``{path}" not in told} == set()
+
+
+def test_every_configuration_key_is_documented_in_its_section():
+    page = (MANUAL / "reference" / "configuration.rst").read_text(encoding="utf-8")
+    parts = re.split(r"^``\[([a-z]+)\]``$", page, flags=re.MULTILINE)
+    documented = {
+        section: re.findall(r"^``([a-z-]+)`` ", text, flags=re.MULTILINE)
+        for section, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert {section: sorted(keys) for section, keys in documented.items()} == {
+        section: sorted(keys) for section, keys in KEYS.items()
+    }
+
+
+def test_the_readme_fits_on_a_few_screens():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_the_places_that_the_map_names_exist():
+    text = README.read_text(encoding="utf-8")
+    shown = text.partition(".. map begins here")[2].partition(".. map ends here")[0]
+    rooms = re.findall(r"^      ([a-z]\S*) ", shown, flags=re.MULTILINE)
+    assert rooms
+    assert [room for room in rooms if not (SOURCE / room).exists()] == []
+    assert [
+        top for top in re.findall(r"^    ([a-z]\S*) ", shown, flags=re.MULTILINE) if not (HERE / top).exists()
+    ] == []
+
+
+def test_the_pages_about_speed_show_the_kept_results():
+    results = load()
+    assert table(highlights(results)) in README.read_text(encoding="utf-8")
+    assert sum(map(len, highlights(results).values())) == 10
+    assert table(judged(results)) in SPEED.read_text(encoding="utf-8")
