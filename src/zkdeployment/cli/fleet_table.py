@@ -24,6 +24,7 @@ COLOURS = {
     HostState.DEPLOYING: "cyan",
     HostState.FAILED: "red",
     HostState.ABSENT: "magenta",
+    HostState.EXCLUDED: "dim",
     HostState.UNKNOWN: "magenta",
 }
 

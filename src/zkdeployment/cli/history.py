@@ -119,7 +119,7 @@ def _cells(record: Record) -> tuple[Text | str, ...]:
         _took(record),
         str(record.done),
         Text(str(record.failed), style="red" if record.failed else ""),
-        str(record.hosts),
+        str(record.expected),
         author.partition(" <")[0],
         subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
         "" if record.forced is None else record.forced.by,
@@ -135,9 +135,9 @@ def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
     if record.forced is not None:
         facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
     facts.append(("took", _took(record) or "-"))
-    facts.append(
-        ("hosts", f"{record.done} done, {record.failed} failed, {record.hosts} registered when published")
-    )
+    apart = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
+    counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
+    facts.append(("hosts", counts + apart))
     yield from (Text(f"{name:10} {value}") for name, value in facts)
     yield from (Text(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
     if record.results:

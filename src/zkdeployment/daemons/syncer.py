@@ -14,7 +14,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import Record
 from zkdeployment.model.publication import Permit, Published, next_sequence
-from zkdeployment.planning.convergence import refusal
+from zkdeployment.planning.convergence import count_excluded, refusal
 from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import (
     Draft,
@@ -132,7 +132,8 @@ class Syncer:
                 return Report(tip)
             now = self._clock.now()
             sequence = next_sequence(max(standing.published.sequence, self._watermark.known.sequence), now)
-            record = Record(tip, now, origin=origin, forced=order.forced)
+            excluded = count_excluded(drafted.publication.strategy, standing.hosts)
+            record = Record(tip, now, origin=origin, forced=order.forced, excluded=excluded)
             self._store.publish(replace(drafted.publication, sequence=sequence, record=record))
             self._watermark.note(Published(revision=tip, sequence=sequence))
         finally:

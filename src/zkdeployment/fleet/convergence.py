@@ -64,9 +64,11 @@ def fleet_health(
 
 def _converged(status: FleetStatus, told: float) -> str:
     hosts = [row for row in status.hosts if row.state is HostState.CONVERGED]
-    if not hosts:
+    excluded = [row for row in status.hosts if row.state is HostState.EXCLUDED]
+    if not hosts and not excluded:
         return f"No hosts are registered; published is {short(status.wanted)}"
-    return f"Converged at {short(status.wanted)}, set {age(told)} ago: {_number(len(hosts), 'host')}"
+    apart = f", and {_number(len(excluded), 'host')} in no group of the strategy" if excluded else ""
+    return f"Converged at {short(status.wanted)}, set {age(told)} ago: {_number(len(hosts), 'host')}{apart}"
 
 
 def _counts(status: FleetStatus) -> tuple[Measure, ...]:

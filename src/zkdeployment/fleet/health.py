@@ -133,7 +133,7 @@ def _host_measures(host: Properties, snapshot: Snapshot, now: float) -> tuple[Me
     revision = None if snapshot.cluster is None else snapshot.cluster.revision
     found: list[Measure] = []
     if revision is not None and snapshot.changed is not None:
-        lag = 0.0 if str(seen.version) == str(revision) else max(0.0, now - snapshot.changed)
+        lag = 0.0 if seen.has(revision) else max(0.0, now - snapshot.changed)
         found.append(Measure("lag", round(lag, 1), "s"))
     if seen.steps is not None:
         done, total = seen.steps

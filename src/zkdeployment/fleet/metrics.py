@@ -133,7 +133,7 @@ class CoordinatorFacts:
 def is_current(host: Host, cluster: Cluster | None) -> bool | None:
     """Whether a host is at the cluster version; ``None`` where there is none to be at."""
     wanted = None if cluster is None else cluster.revision
-    return None if wanted is None else str(host.version) == str(wanted)
+    return None if wanted is None else host.has(wanted)
 
 
 def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
@@ -256,7 +256,9 @@ def _rollout_metrics(running: Running | None) -> Iterator[Metric]:
     groups: dict[str, float] = {}
     hosts: dict[str, float] = {}
     if running is not None:
-        strategy, states = running.rollout.strategy, list(running.rollout.hosts.values())
+        strategy, rollout = running.rollout.strategy, running.rollout
+        members = frozenset[str]().union(*rollout.members.values())
+        states = [state for host, state in rollout.hosts.items() if host in members]
         at = [group_state(running, group.name) for group in strategy.groups]
         who = {(str(running.revision), running.id, strategy.name): 1.0}
         begun, moved, waits = running.begun, last_movement(running), bool(running.waiting)
@@ -270,7 +272,7 @@ def _rollout_metrics(running: Running | None) -> Iterator[Metric]:
     yield _one("coordinator_rollout_moved_timestamp_seconds", "When anything last happened in it.", moved)
     yield _one("coordinator_rollout_waiting", "1 while it waits: for a promotion, a window, a resume.", waits)
     yield _by("coordinator_rollout_groups", "Its groups, by how far they are.", ("state", groups))
-    yield _by("coordinator_rollout_hosts", "Its hosts, by how far they are.", ("state", hosts))
+    yield _by("coordinator_rollout_hosts", "The hosts of its groups, by how far they are.", ("state", hosts))
 
 
 def _process_metrics(daemon: str, process: Process) -> tuple[Metric, ...]:

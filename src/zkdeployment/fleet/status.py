@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.rollouts import RolloutState, is_due, rollout_state, rollout_words
 from zkdeployment.fleet.stops import in_force
 from zkdeployment.model.cluster import ClusterState, is_commit, short
+from zkdeployment.planning.convergence import behind, is_completed, is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
+    from zkdeployment.rollout.running import Running
 
 
 class HostState(Enum):
@@ -29,6 +31,7 @@ class HostState(Enum):
     DEPLOYING = "deploying"
     FAILED = "failed"
     ABSENT = "absent"  # known, but not registered
+    EXCLUDED = "excluded"  # in no group of the rollout strategy: it keeps what it has
     UNKNOWN = "unknown"  # nobody knows the host, or nothing says what it is to have
 
 
@@ -45,7 +48,8 @@ class HostStatus:
     """One host: what it has, what it is to have, and what it is doing. ``steps`` are (done, in all).
 
     ``since`` is when its state last changed, in seconds since the epoch; for an absent host it is when that last
-    told what it has. ``expected``: it counts; an absent host does not unless a published target means it.
+    told what it has. ``expected``: it counts; an absent host does not unless a published target means it, and an
+    excluded host does not unless it was asked for.
     """
 
     id: str
@@ -82,7 +86,8 @@ class FleetStatus:
     """The fleet, or the part of it that was asked for; ``stops`` are what stops or holds it, the first one first.
 
     ``summary`` is one sentence without these reasons. ``rollout`` says how the rollout by the published strategy
-    stands, ``missed`` that it is over and did not bring the revision to all hosts.
+    stands, ``missed`` that it is over and did not bring the revision to all hosts. ``completed``: no rollout of
+    the revision that is wanted has yet to begin or to end.
     """
 
     cluster: Cluster | None
@@ -93,6 +98,7 @@ class FleetStatus:
     summary: str
     rollout: str | None = None
     missed: bool = False
+    completed: bool = True
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
@@ -113,45 +119,82 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
     """Judge the fleet, or only the hosts ``asked`` for by id or name; those nobody knows are unknown.
 
     While the cluster version is null or false hosts are to have the revision that was last published whole. Of
-    absent hosts those count that a published target means, or that were asked for. A fleet in which no host counts
-    is not converged.
+    absent hosts those count that a published target means, or that were asked for. A fleet without hosts is not
+    converged. Under a strategy hosts in no group do not count, and the whole fleet is converged only when the
+    rollout is completed.
     """
     cluster = snapshot.cluster
     wanted = _wanted(cluster, snapshot.published)
-    known = [*(_host_status(host, wanted) for host in snapshot.hosts), *_absent(snapshot, wanted)]
+    rollout = _rollout_of(snapshot, wanted)
+    known = [
+        *(_host_status(host, wanted, rollout) for host in snapshot.hosts),
+        *_absent(snapshot, wanted, rollout),
+    ]
     known.sort(key=lambda host: (host.name, host.id))
     rows = _asked(known, asked, wanted) if asked else tuple(known)
-    counted = [row for row in rows if row.expected]
     running = cluster is not None and cluster.state is ClusterState.RUNNING
+    completed = not snapshot.governed or _is_completed(snapshot)
     stops = in_force(cluster, snapshot.stops)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=rows,
-        converged=running and bool(counted) and all(row.state is HostState.CONVERGED for row in counted),
+        converged=running and _have_all(rows) and (completed or bool(asked)),
         stops=stops,
         summary=_cluster_summary(cluster, stops) + _hosts_summary(rows, wanted),
         rollout=_rollout(snapshot),
         missed=_is_missed(snapshot),
+        completed=completed,
     )
 
 
 def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()) -> Verdict:
     """Say whether the fleet, or these hosts (ids or names), reached a revision (``None``: the one wanted).
 
-    Revisions are compared as text; the start of a git commit id, of seven digits at least, will do.
+    Revisions are compared as text; the start of a git commit id, of seven digits at least, will do. The fleet
+    reached the revision that is wanted when the rollout of it is completed, too. A host that was asked for and is
+    excluded does not get any revision: that counts as stopped.
     """
     rows = _asked(status.hosts, hosts, status.wanted) if hosts else status.hosts
-    rows = tuple(row for row in rows if row.expected)
-    stopped = status.missed or (status.cluster is not None and status.cluster.state is ClusterState.STOPPED)
+    state = None if status.cluster is None else status.cluster.state
+    stopped = (
+        status.missed or state is ClusterState.STOPPED or any(row.expected and _is_excluded(row) for row in rows)
+    )
     if revision is None:
-        running = status.cluster is not None and status.cluster.state is ClusterState.RUNNING
-        reached = running and all(row.state is HostState.CONVERGED for row in rows)
+        reached = state is ClusterState.RUNNING and _have_all(rows)
     else:
-        reached = all(row.state is not HostState.FAILED and _is_at(row.version, str(revision)) for row in rows)
-    if rows and reached:
+        reached = _have_all(rows, str(revision))
+    pending = not hosts and not status.completed and (revision is None or _is_at(status.wanted, str(revision)))
+    if reached and not pending:
         return Verdict.REACHED
     return Verdict.STOPPED if stopped else Verdict.WAITING
+
+
+def _have_all(rows: Sequence[HostStatus], revision: str | None = None) -> bool:
+    """Whether all hosts that count have a revision (``None``: the one wanted), and there is any host."""
+    counted = [row for row in rows if row.expected]
+    if revision is None:
+        reached = all(row.state is HostState.CONVERGED for row in counted)
+    else:
+        reached = all(row.state is not HostState.FAILED and _is_at(row.version, revision) for row in counted)
+    return reached and (bool(counted) or any(_is_excluded(row) for row in rows))
+
+
+def _is_excluded(row: HostStatus) -> bool:
+    return row.state is HostState.EXCLUDED
+
+
+def _rollout_of(snapshot: Snapshot, wanted: Revision | None) -> Running | None:
+    """Return the rollout by which hosts take up the revision that is wanted, if there is one."""
+    running = snapshot.rollout
+    return running if running is not None and str(running.revision) == str(wanted) else None
+
+
+def _is_completed(snapshot: Snapshot) -> bool:
+    """Whether the rollout is completed; none needs to begin where every host has the revision."""
+    if snapshot.rollout is not None:
+        return is_completed(snapshot.rollout)
+    return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts)
 
 
 def _rollout(snapshot: Snapshot) -> str | None:
@@ -176,15 +219,18 @@ def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | N
     return cluster.version if cluster.importing is None else cluster.importing
 
 
-def _host_status(host: Host, wanted: Revision | None) -> HostStatus:
+def _host_status(host: Host, wanted: Revision | None, rollout: Running | None) -> HostStatus:
     if host.error is not None:
         state = HostState.FAILED
     elif host.deploying is not None and not host.waits:
         state = HostState.DEPLOYING
     elif wanted is None:
         state = HostState.UNKNOWN
+    elif host.has(wanted):
+        state = HostState.CONVERGED
     else:
-        state = HostState.CONVERGED if str(host.version) == str(wanted) else HostState.BEHIND
+        excluded = is_excluded(rollout, host.identity.id, host.facts)
+        state = HostState.EXCLUDED if excluded else HostState.BEHIND
     return HostStatus(
         id=host.identity.id,
         name=host.identity.name,
@@ -196,10 +242,11 @@ def _host_status(host: Host, wanted: Revision | None) -> HostStatus:
         steps=host.steps,
         error=host.error,
         since=host.since,
+        expected=state is not HostState.EXCLUDED,
     )
 
 
-def _absent(snapshot: Snapshot, wanted: Revision | None) -> Iterator[HostStatus]:
+def _absent(snapshot: Snapshot, wanted: Revision | None, rollout: Running | None) -> Iterator[HostStatus]:
     names = {host.identity.name for host in snapshot.hosts}
     for known in snapshot.absent:
         one = known.identity
@@ -212,7 +259,7 @@ def _absent(snapshot: Snapshot, wanted: Revision | None) -> Iterator[HostStatus]
             role=one.role,
             wanted=wanted,
             since=known.time or None,
-            expected=not snapshot.targets.isdisjoint(meant),
+            expected=not snapshot.targets.isdisjoint(meant) and not is_excluded(rollout, one.id, known.facts),
         )
 
 

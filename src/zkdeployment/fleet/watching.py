@@ -21,6 +21,7 @@ _ORDER = (
     HostState.ABSENT,
     HostState.UNKNOWN,
     HostState.CONVERGED,
+    HostState.EXCLUDED,
 )
 
 

@@ -49,7 +49,7 @@ def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) ->
             return _halted(snapshot, host, now)
         case ClusterState.IMPORTING:
             return _importing(snapshot, locks, now)
-    if cluster is not None and host.version == cluster.version and host.deploying is None:
+    if cluster is not None and host.has(cluster.version or None) and host.deploying is None:
         return Answer(
             Cause.CONVERGED,
             f"{host.identity} is at the cluster version {short(cluster.version or None)}: nothing to explain.",
@@ -147,7 +147,7 @@ def _had(snapshot: Snapshot, host: Host) -> str:
     published = snapshot.published
     if host.version is None:
         return "it has no version yet"
-    if host.version == published:
+    if host.has(published):
         return f"it has what was published last, {short(published)}"
     return f"it has {short(host.version)}" + ("" if published is None else f"; published is {short(published)}")
 

@@ -65,7 +65,8 @@ class Forced:
 class Record:
     """One publication: its sequence, what, when (seconds since the epoch), where it comes from, who forced it.
 
-    ``hosts`` is how many were registered then; ``results`` are by host id. ``left_out`` is how many hosts that
+    ``hosts`` is how many were registered then, ``excluded`` how many of these the publication's strategy put in no
+    group; ``results`` are by host id. ``left_out`` is how many hosts that
     were done are only counted, for want of room.
     """
 
@@ -75,8 +76,14 @@ class Record:
     origin: Origin | None = None
     forced: Forced | None = None
     hosts: int = 0
+    excluded: int = 0
     results: Mapping[str, HostResult] = field(default_factory=dict)
     left_out: int = 0
+
+    @property
+    def expected(self) -> int:
+        """How many of the registered hosts were to take it up."""
+        return max(0, self.hosts - self.excluded)
 
     @property
     def failed(self) -> int:
@@ -107,6 +114,7 @@ class Record:
             "forced_by": None if forced is None else forced.by,
             "reason": None if forced is None else forced.reason,
             "hosts": self.hosts,
+            "excluded": self.excluded,
             "results": [one.to_json() for _, one in sorted(self.results.items())],
             "left_out": self.left_out,
         }
@@ -141,6 +149,7 @@ class Record:
             ),
             forced=None if by is None else Forced(str(by), str(properties.get("reason") or "")),
             hosts=int(_number(properties.get("hosts"))),
+            excluded=int(_number(properties.get("excluded"))),
             results={one.host_id: one for one in results},
             left_out=int(_number(properties.get("left_out"))),
         )

@@ -80,6 +80,10 @@ class Host:
         """Whether its deployment may not go on yet by its rollout strategy."""
         return self.step is not None and self.step.startswith(WAITS)
 
+    def has(self, revision: Revision | None) -> bool:
+        """Whether the host has a revision whole; a host without a version, also midway to another, has none."""
+        return self.version is not None and revision is not None and str(self.version) == str(revision)
+
     def properties(self) -> dict[str, Value]:
         """Return the properties of the host's node; what is not set is left out, but for the version."""
         found: dict[str, Any] = {

@@ -1,4 +1,7 @@
-"""Whether the fleet is through with what is published: its hosts, or by a strategy the rollout."""
+"""When a fleet is converged: which hosts have to have a revision, and whether the rollout of it is completed.
+
+Everything that judges convergence decides here: the syncer, ``status``, the monitor, the history.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import Result
+from zkdeployment.rollout.groups import is_selected
 from zkdeployment.rollout.running import Ending
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
+    from zkdeployment.model.strategy import Facts, Strategy
     from zkdeployment.planning.publishing import Standing
     from zkdeployment.rollout.running import Running
 
@@ -22,20 +27,44 @@ _NAMED = 5
 
 def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
     """Return the hosts that are not at the cluster version; a host without a version is not."""
-    return tuple(host for host in hosts if host.version != cluster.version)
+    return tuple(host for host in hosts if not host.has(cluster.version))
+
+
+def is_excluded(running: Running | None, host_id: str, facts: Facts) -> bool:
+    """Whether a host is in no group of the rollout's strategy, so that it keeps what it has and is not waited for.
+
+    A host that is a member of a group stays one, whatever its facts are now.
+    """
+    if running is None:
+        return False
+    is_member = any(host_id in hosts for hosts in running.rollout.members.values())
+    return not is_member and not is_selected(running.rollout.strategy, host_id, facts)
+
+
+def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
+    """Return how many hosts are in no group of a strategy; none without a strategy."""
+    if strategy is None:
+        return 0
+    return sum(not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
+
+
+def is_completed(running: Running) -> bool:
+    """Whether a rollout ended as its strategy accepts: no group is left, and no critical group failed."""
+    return running.ending is Ending.COMPLETED and running.rollout.result is not Result.FAILED
 
 
 def is_converged(standing: Standing) -> bool:
-    """Whether a publication finds everybody ready.
+    """Whether nothing has to end before the next publication.
 
-    By a strategy the rollout's success is what counts: hosts that failed, or are not there, do not hold up others.
-    Where there is no rollout because nobody has anything to take up, nobody waits for one.
+    Without a strategy all registered hosts have to have the cluster version. Under a strategy the rollout has to
+    be completed: hosts that failed within the criteria, are absent or in no group do not hold up others. Where
+    every host has the version, no rollout needs to begin.
     """
     if standing.cluster is None:
         return True
     if standing.rollout is None or not standing.published.orders(standing.cluster):
         return not behind(standing.cluster, standing.hosts)
-    return standing.rollout.ending is Ending.COMPLETED and standing.rollout.rollout.result is not Result.FAILED
+    return is_completed(standing.rollout)
 
 
 def refusal(standing: Standing, tip: Revision) -> str:

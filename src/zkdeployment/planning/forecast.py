@@ -176,7 +176,7 @@ def _of_registered(
 ) -> HostForecast:
     if host.deploying is not None:
         return _unknown(host.identity, "it is deploying just now; ask again when it is done")
-    if revision is not None and host.version == revision:
+    if revision is not None and host.has(revision):
         return HostForecast(host.identity, Outlook.NOTHING)
     return _plan(host.identity, known, targets)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.model.strategy import Criteria, Facts, Group, Selector
+    from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
 
 
 def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
@@ -19,6 +19,11 @@ def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
         for name, facts in hosts.items()
         if any(_selects(selector, name, facts) for selector in group.selectors)
     )
+
+
+def is_selected(strategy: Strategy, name: str, facts: Facts) -> bool:
+    """Whether a host is in any group of a strategy; a host in no group keeps what it has."""
+    return any(members(group, {name: facts}) for group in strategy.groups)
 
 
 def _selects(selector: Selector, name: str, facts: Facts) -> bool:

@@ -9,10 +9,13 @@ import pytest
 
 from support.rollouts import at_work, over, running, through
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
+from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollouts import encode_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.errors import NotConvergedError, TreeError
+from zkdeployment.fleet.status import HostState, fleet_status
+from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -114,3 +117,27 @@ def test_a_rollout_of_another_publication_and_one_that_makes_no_sense_are_none(p
         publishing.client.set(f"/zkdeployment/rollouts/{other.id}", data)
         with pytest.raises(NotConvergedError, match=r"no coordinator has begun"):
             publishing.sync()
+
+
+def test_hosts_in_no_group_neither_hold_up_a_revision_nor_make_the_fleet_look_unfinished(publishing: Publishing):
+    published = publishing.push(TREE, strategy_yaml=STRATEGY.replace("- ntp01", "- good"))
+    publishing.sync()
+    publishing.register("good", published)
+    publishing.register("apart", "older")
+    sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
+    rollout = running(strategy(group("one", hosts="good")), {"good": Facts(), "apart": Facts()})
+    going = over(through(replace(rollout, sequence=sequence, revision=published)))
+    publishing.put("/zkdeployment/rollouts", {"current": going.id})
+    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_running(going))
+    with Session(publishing.zookeeper) as session:
+        status = fleet_status(Operations(session).snapshot())
+    assert {host.id: host.state for host in status.hosts} == {
+        "good": HostState.CONVERGED,
+        "apart": HostState.EXCLUDED,
+    }
+    assert status.converged
+    tip = publishing.push(TREE.replace("1.0", "1.1"))
+    publishing.sync()
+    with Session(publishing.zookeeper) as session:
+        record = Operations(session).history(1)[0]
+    assert (record.revision, record.hosts, record.expected) == (tip, 2, 1)

@@ -4,6 +4,7 @@ import pytest
 from nagiosplugin import Range
 
 from support.rollouts import at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.convergence import fleet_health
 from zkdeployment.fleet.health import Health, Limits
 from zkdeployment.fleet.snapshot import Snapshot
@@ -254,3 +255,16 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
 )
 def test_a_rollout_is_judged_by_when_it_last_moved(verdict, health, line):
     assert (verdict.health, verdict.line) == (health, line)
+
+
+def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
+    rollout = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
+    has = Host(Identity("a", "app1"), version="r2")
+    excluded = Host(Identity("z", "app2"), version="r1", deploying="r2", step="waits to prepare")
+    verdict = judge(RUNNING, has, excluded, minutes=99, strategy="s", governed=True, rollout=rollout)
+    assert (verdict.health, verdict.line) == (
+        Health.OK,
+        "Converged at r2, set 1 h 39 min ago: 1 host, and 1 host in no group of the strategy",
+    )
+    measures = {measure.name: measure.value for measure in verdict.measures}
+    assert measures == {"hosts": 1, "converged": 1, "behind": 0, "failed": 0, "absent": 0, "lag": 0}

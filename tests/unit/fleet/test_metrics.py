@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.rollouts import BEGUN, at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.metrics import (
     AgentFacts,
     CoordinatorFacts,
@@ -176,3 +177,9 @@ def test_a_rollout_that_waits_and_one_that_is_over():
     found = samples(coordinator_metrics(replace(COORDINATOR, running=over(through(running(), "two1")))))
     assert found["rollout_state"][("success with failures",)] == 1
     assert found["rollout_hosts"][("failure",)] == 1
+
+
+def test_hosts_in_no_group_are_not_hosts_of_the_rollout():
+    found = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
+    samples_of = samples(coordinator_metrics(replace(COORDINATOR, running=found)))
+    assert {key: value for key, value in samples_of["rollout_hosts"].items() if value} == {("success",): 1}

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from support.rollouts import over, running, through
+from support.rollouts import at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
 from zkdeployment.fleet.status import fleet_status as judge
@@ -10,7 +11,10 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.publication import Published
 from zkdeployment.model.stop import Stop
+from zkdeployment.planning.convergence import is_converged
+from zkdeployment.planning.publishing import Standing
 from zkdeployment.rollout.running import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -278,5 +282,84 @@ def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator
     ],
 )
 def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(found, verdict):
-    late = Host(Identity("h1", "app1"), "r1")
+    late = Host(Identity("two1", "app1"), "r1", tags=("compute",), rack="rack02")
     assert wait_verdict(ruled(found, late)) is verdict
+
+
+HAS = Host(Identity("a", "a.example.com"), "r2")
+IN_NO_GROUP = Host(Identity("z", "z.example.com"), "r1", deploying="r2", step="waits to prepare: not its turn")
+ONE_GROUP = running(strategy(group("one", hosts="a")), plain_hosts("az"))
+DONE = over(through(ONE_GROUP))
+
+
+def test_a_host_in_no_group_does_not_count():
+    status = ruled(DONE, HAS, IN_NO_GROUP)
+    assert states(status) == {"a": HostState.CONVERGED, "z": HostState.EXCLUDED}
+    assert [row.expected for row in status.hosts] == [True, False]
+    assert status.summary == "2 hosts: 1 converged, 1 excluded at r2"
+    assert status.converged
+    assert wait_verdict(status) is Verdict.REACHED
+    assert wait_verdict(status, "r2") is Verdict.REACHED
+
+
+def test_an_absent_host_in_no_group_does_not_count():
+    absent = (KnownHost(Identity("z", "z.example.com")), KnownHost(Identity("a", "a.example.com")))
+    targets = frozenset({"a", "z"})
+    found = Snapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
+    assert [(row.id, row.expected) for row in judge(found).hosts] == [("a", True), ("z", False)]
+
+
+def test_a_strategy_without_a_host_in_any_group_is_converged():
+    assert ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP).converged
+    assert wait_verdict(ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP)) is Verdict.REACHED
+
+
+def test_a_wait_for_a_host_in_no_group_ends():
+    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), "r2", ["z"]) is Verdict.STOPPED
+    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), None, ["z"]) is Verdict.STOPPED
+
+
+def test_a_host_that_came_after_its_group_was_judged_counts():
+    late = Host(Identity("c", "c.example.com"), "r1")
+    found = over(through(running(strategy(group("one", hosts="ac")), plain_hosts("a"))))
+    assert states(ruled(found, HAS, late)) == {"a": HostState.CONVERGED, "c": HostState.BEHIND}
+
+
+def test_a_version_that_was_set_by_hand_is_for_all_hosts():
+    by_hand = Snapshot(Cluster("r3"), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
+    assert states(judge(by_hand)) == {"a": HostState.BEHIND, "z": HostState.BEHIND}
+
+
+def test_a_stop_does_not_bring_hosts_in_no_group_back():
+    stopped = Snapshot(Cluster(None), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
+    assert states(judge(stopped)) == {"a": HostState.CONVERGED, "z": HostState.EXCLUDED}
+
+
+ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
+BAKING = at_work(ONE_GROUP, done="a", baking=5.0)
+
+
+FAILED = over(through(running(strategy(group("one", critical=True, maximum_failed=0)), plain_hosts("a")), "a"))
+
+
+@pytest.mark.parametrize("found", [BAKING, over(ONE_GROUP, Ending.ABORTED), FAILED])
+def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_hosts_have_the_revision(found):
+    status = ruled(found, HAS)
+    assert not status.converged
+    assert not is_converged(Standing(Cluster("r2"), ORDERED, (HAS,), rollout=found))
+    assert wait_verdict(status) is Verdict.WAITING
+    assert wait_verdict(status, "r2") is Verdict.WAITING
+    assert wait_verdict(status, "r2", ["a"]) is Verdict.REACHED
+    assert judge(Snapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=found), asked=["a"]).converged
+
+
+def test_a_fleet_whose_rollout_is_completed_is_converged():
+    status = ruled(DONE, HAS)
+    assert status.converged
+    assert is_converged(Standing(Cluster("r2"), ORDERED, (HAS,), rollout=DONE))
+    assert wait_verdict(status, "r2") is Verdict.REACHED
+
+
+def test_a_fleet_that_has_the_revision_waits_for_no_rollout():
+    assert ruled(None, HAS).converged
+    assert not ruled(None, HAS, IN_NO_GROUP).converged

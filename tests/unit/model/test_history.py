@@ -40,6 +40,7 @@ def test_a_record_counts_and_says_when_it_was_over():
         "forced_by": "bob@desk",
         "reason": "it burns",
         "hosts": 3,
+        "excluded": 0,
         "done": 3,
         "failed": 1,
         "ended": 115.0,
@@ -54,3 +55,12 @@ def test_what_makes_no_sense_reads_as_unknown():
 
 def test_an_error_is_cut_to_what_fits():
     assert HostResult("h", "h", 1.0, 1.0, "x" * 1000).to_json()["error"] == "x" * LONGEST_ERROR
+
+
+def test_hosts_in_no_group_are_not_expected_to_take_a_publication_up():
+    record = Record("r1", 100.0, hosts=3, excluded=1)
+    assert record.expected == 2
+    assert Record.from_json(record.to_json()) == record
+    former = record.to_json()
+    del former["excluded"]
+    assert Record.from_json(former).expected == 3

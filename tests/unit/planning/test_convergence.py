@@ -12,7 +12,7 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Published
-from zkdeployment.planning.convergence import behind, is_converged, refusal
+from zkdeployment.planning.convergence import behind, count_excluded, is_converged, refusal
 from zkdeployment.planning.publishing import Standing, Verdict, judge
 from zkdeployment.rollout.running import Ending
 
@@ -128,3 +128,18 @@ def test_a_refusal_says_that_nobody_coordinates():
         "not converged, so r3 is not published: no coordinator has begun the rollout by deployment-strategy;"
         " expected version r2, but b.example.com (b) has r1; wait for the rollout or use --force"
     )
+
+
+def test_hosts_in_no_group_of_a_strategy_are_counted():
+    assert count_excluded(STRATEGY, (AT_R2, AT_R1, NEW, Host(Identity("z", "z.example.com")))) == 1
+    assert count_excluded(None, (AT_R2,)) == 0
+
+
+@pytest.mark.parametrize("wanted", [None, "r2", "None"])
+def test_a_host_without_a_version_has_no_revision(wanted):
+    assert not NEW.has(wanted)
+
+
+def test_revisions_are_compared_as_text():
+    assert Host(Identity("a", "a"), version=12).has("12")
+    assert behind(Cluster("12"), [Host(Identity("a", "a"), version=12)]) == ()

@@ -229,3 +229,26 @@ def test_properties_of_a_node_are_given_with_links_replaced():
     assert resolved_properties(found, "/c/l") == {"x": 1, "y": [1], "l ->": "/b"}
     with pytest.raises(LinkError):
         resolved_properties({"/a": {"x =>": "/b"}}.get, "/a")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("x" * 197, "/a/" + "x" * 197), ("x" * 198, "/a/" + "x" * 194 + "...")]
+)
+def test_each_step_of_a_chain_is_shown_up_to_200_characters(name, shown):
+    with pytest.raises(LinkError) as error:
+        resolve({"/a": {f"{name} ->": "b"}}.get, f"/a/{name}")
+    assert str(error.value) == f"{shown} -> /a/b: there is no node /a/b"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (7, "/n0/l -> /n1/l -> /n2/l -> /n3/l -> /n4/l -> /n5/l -> /n6/l -> /n7/l"),
+        (8, "/n0/l -> /n1/l -> /n2/l -> /n3/l -> ... -> /n7/l -> /n8/l"),
+    ],
+)
+def test_a_chain_of_more_than_8_steps_is_shown_without_its_middle(count, shown):
+    nodes = {f"/n{n}": {"l ->": f"/n{n + 1}/l"} for n in range(count)} | {f"/n{count}": {}}
+    with pytest.raises(LinkError) as error:
+        resolve(nodes.get, "/n0/l")
+    assert str(error.value) == f"{shown}: there is no node /n{count}/l"

@@ -286,4 +286,4 @@ class ZooKeeperRollouts:
 
 
 def _has(revision: Revision, host: Host) -> bool:
-    return host.version == revision and host.error is None
+    return host.has(revision) and host.error is None
