@@ -67,7 +67,7 @@ def _converged(status: FleetStatus, told: float) -> str:
     excluded = [row for row in status.hosts if row.state is HostState.EXCLUDED]
     if not hosts and not excluded:
         return f"No hosts are registered; published is {short(status.wanted)}"
-    apart = f", and {_number(len(excluded), 'host')} in no group of the strategy" if excluded else ""
+    apart = f", and {_number(len(excluded), 'host')} excluded" if excluded else ""
     return f"Converged at {short(status.wanted)}, set {age(told)} ago: {_number(len(hosts), 'host')}{apart}"
 
 

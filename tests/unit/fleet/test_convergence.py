@@ -264,7 +264,7 @@ def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
     verdict = judge(RUNNING, has, excluded, minutes=99, strategy="s", governed=True, rollout=rollout)
     assert (verdict.health, verdict.line) == (
         Health.OK,
-        "Converged at r2, set 1 h 39 min ago: 1 host, and 1 host in no group of the strategy",
+        "Converged at r2, set 1 h 39 min ago: 1 host, and 1 host excluded",
     )
     measures = {measure.name: measure.value for measure in verdict.measures}
     assert measures == {"hosts": 1, "converged": 1, "behind": 0, "failed": 0, "absent": 0, "lag": 0}
