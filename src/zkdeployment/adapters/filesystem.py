@@ -43,6 +43,7 @@ class Filesystem:
         self._etc = root / "etc"
         self._managed = root / "var" / "lib" / "zkdeployment" / "managed.json"
         self._run = run
+        self._reported: set[str] = set()
 
     # Reading
 
@@ -50,15 +51,16 @@ class Filesystem:
         """Read what is on the host."""
         directories = list(_directories(self._opt))
         managed = self._read_managed()
-        found = tuple(self._markers())
         checkouts = {
             name: version for name in directories if (version := self._remembered_version(name)) is not None
         }
+        scripts = {name: str(script) for name in directories if (script := self._find_script(name)) is not None}
+        software = markers.Software.of({*packages, *managed, *checkouts, *scripts}, managed.values())
+        found = tuple(self._markers(software))
         known = {*managed.values(), *checkouts, *(marker.application for marker in found)}
-        scripts = {name: self._find_script(name) for name in directories}
         return Inventory(
             packages=packages,
-            scripts={name: str(script) for name, script in scripts.items() if script is not None},
+            scripts=scripts,
             directories=frozenset(directories),
             markers=found,
             managed=managed,
@@ -96,12 +98,24 @@ class Filesystem:
         with _reporting("read", self._opt / name):
             return remembered_version(self._opt / name)
 
-    def _markers(self) -> Iterator[Marker]:
+    def _markers(self, software: markers.Software) -> Iterator[Marker]:
         for application in _directories(self._etc):
             directory = self._etc / application
             with _reporting("read", directory):
-                found = markers.read(directory, _files(directory))
+                found, foreign = markers.read(directory, _files(directory), software)
+            for name in foreign:
+                self._report_foreign(str(directory / name))
             yield from found
+
+    def _report_foreign(self, file: str) -> None:
+        if file not in self._reported:
+            self._reported.add(file)
+            get_logger().warning(
+                "marker-not-ours",
+                file=file,
+                reason="expected JSON that this agent wrote, or a .deployed file of an application of which"
+                " the host has a package or a script, found neither: it is no marker and is left alone",
+            )
 
     def _read_managed(self) -> dict[str, str]:
         with _reporting("read", self._managed):
@@ -172,7 +186,8 @@ class Filesystem:
             durable.replace(self._managed, (json.dumps(managed, indent=2, sort_keys=True) + "\n").encode("ascii"))
 
     def _remove_files(self, application: str, names: Collection[str]) -> None:
-        for name in sorted(names):
+        # Notes go first: without its .deployed file a note proves nothing and would stay for ever.
+        for name in sorted(names, key=lambda name: (not name.endswith(".script"), name)):
             file = self._marker_file(application, name)
             with _reporting("remove", file):
                 durable.remove(file)

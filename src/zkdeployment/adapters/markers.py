@@ -1,23 +1,24 @@
 """Markers: the files in ``/etc/APPLICATION`` that record which deployments a host has.
 
-Ours are JSON in ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``, often empty,
-beside ``A,B.N.script`` with the path of the script that they had used.
+This agent writes JSON into ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``,
+often empty, beside ``A,B.N.script`` with the path of the script that they had used. Other programs may use such
+names, too: a file is a marker only if its content or the host's software proves it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters import durable
-from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import Marker
-from zkdeployment.model.names import Kind, is_name
+from zkdeployment.model.names import Kind, application_named, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
 _NAME = re.compile(r"(?P<path>.+)\.(?P<number>0|[1-9][0-9]{0,8})\.(?P<kind>deployed|script)")
@@ -38,17 +39,49 @@ def encode(marker: Marker) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode("ascii")
 
 
-def read(directory: Path, names: Iterable[str]) -> list[Marker]:
-    """Return what the files ``names`` of an application's directory record; other files say nothing.
+@dataclass(frozen=True, slots=True)
+class Software:
+    """The software that a host has or had: what proves that files of older tools are markers.
 
-    Raises ``OSError`` for a file that is there but cannot be read.
+    ``packages`` are names of packages and of directories under ``/opt`` with a deploy script, ``applications`` the
+    applications that they belong to.
+    """
+
+    packages: frozenset[str]
+    applications: frozenset[str]
+
+    @classmethod
+    def of(cls, packages: Collection[str], applications: Collection[str]) -> Software:
+        """Return the software for these packages and applications; ``foo-1.4`` may be an application or foo's."""
+        names = frozenset(packages)
+        return cls(names, names.union(map(application_named, names), applications))
+
+    def proves(self, marker: Marker) -> bool:
+        """Whether a marker of an older tool records a deployment of this software."""
+        has_marker = any(file.endswith(".deployed") for file in marker.files)
+        return has_marker and (marker.application in self.applications or marker.package in self.packages)
+
+
+def read(directory: Path, names: Iterable[str], software: Software) -> tuple[list[Marker], list[str]]:
+    """Return the markers among the files ``names`` of an application's directory, and the files of other programs.
+
+    Files whose names are not those of markers are in neither. Raises ``OSError`` for a file that exists but cannot
+    be read.
     """
     found: dict[Deployment, list[str]] = {}
     for name in sorted(names):
         deployment = deployment_of(name)
         if deployment is not None:
             found.setdefault(deployment, []).append(name)
-    return [_read_one(directory, deployment, files) for deployment, files in sorted(found.items())]
+    ours: list[Marker] = []
+    foreign: list[str] = []
+    for deployment, files in sorted(found.items()):
+        marker, written_by_agent = _read_one(directory, deployment, files)
+        if written_by_agent or software.proves(marker):
+            ours.append(marker)
+        else:
+            foreign += files
+    return ours, foreign
 
 
 def deployment_of(name: str) -> Deployment | None:
@@ -63,39 +96,40 @@ def deployment_of(name: str) -> Deployment | None:
     return Deployment("/" + "/".join(parts), int(match["number"]))
 
 
-def _read_one(directory: Path, deployment: Deployment, files: list[str]) -> Marker:
-    known: dict[str, str] = {}
-    script: str | None = None
+def _read_one(directory: Path, deployment: Deployment, files: list[str]) -> tuple[Marker, bool]:
+    """Return the marker that the files make, and whether this agent wrote one of them."""
+    known: dict[str, Any] = {}
+    note: str | None = None
     for name in files:
         content = durable.read(directory / name, _LARGEST) or b""
         if name.endswith(".script"):
-            script = content.decode("utf-8", errors="replace").strip() or None
+            note = content.decode("utf-8", errors="replace").strip() or None
         else:
-            known |= _texts(directory / name, content)
-    script = known.get("script") or script
-    package = known.get("package")
+            known |= _fields(content, deployment)
+    texts = {name: value for name, value in known.items() if isinstance(value, str)}
+    script = texts.get("script") or note
+    package = texts.get("package")
     if package is None and script is not None and (match := _SCRIPT.search(script)):
         package = match["package"]
-    return Marker(
+    marker = Marker(
         deployment=deployment,
         application=directory.name,
         package=package if package is not None and is_name(Kind.PACKAGE, package) else None,
-        subtype=known.get("subtype"),
+        subtype=texts.get("subtype"),
         script=script,
-        version=known.get("version"),
+        version=texts.get("version"),
         files=tuple(files),
     )
+    return marker, bool(known)
 
 
-def _texts(file: Path, content: bytes) -> dict[str, str]:
-    """Return the texts in a marker's JSON; nothing for what older tools wrote, or for a damaged file."""
-    if not content.strip():
-        return {}
+def _fields(content: bytes, deployment: Deployment) -> dict[str, Any]:
+    """Return the fields of a marker that this agent wrote for a deployment; none for any other content."""
     try:
-        found: Any = json.loads(content)
+        fields: Any = json.loads(content)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        get_logger().warning("marker-unknown", file=str(file), reason="not what this agent writes")
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    if not isinstance(fields, dict):
+        return {}
+    recorded = (fields.get("path"), fields.get("number"))
+    return fields if recorded == (deployment.path, deployment.number) else {}

@@ -15,7 +15,7 @@ from zkdeployment.config.load import load
 from zkdeployment.daemons.agent import Outcome
 from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RefusedError
-from zkdeployment.planning.wording import sentence
+from zkdeployment.planning.wording import removed_files, sentence
 from zkdeployment.wiring import build_agent, preview_plan, run_agent
 
 #: An agent that is asked to end before it is done has not failed.
@@ -25,7 +25,12 @@ _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
 @click.command(name="agent")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("-1", "--run-once", is_flag=True, help="Bring this host to the cluster version and end.")
-@click.option("-n", "--dry-run", is_flag=True, help="Print the plan, one line a step, and touch nothing.")
+@click.option(
+    "-n",
+    "--dry-run",
+    is_flag=True,
+    help="Print the plan with all files it removes; change nothing.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log everything, the scripts' output as it comes included.")
 @click.option(
     "-z",
@@ -58,6 +63,8 @@ def command(
         revision, plan = preview_plan(settings)
         for number, step in enumerate(plan.steps, 1):
             click.echo(f"{number}. {sentence(step)}")
+            if files := removed_files(step):
+                click.echo(f"   removes {', '.join(files)}")
         click.echo(
             f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True
         )

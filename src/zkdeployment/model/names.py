@@ -60,3 +60,9 @@ def name_problem(kind: Kind, text: str) -> str | None:
         return None
     shown = text if len(text) <= 60 else text[:57] + "..."
     return f"{shown!a} is not a {kind.value} (expected {_PATTERNS[kind]})"
+
+
+def application_named(package: str) -> str:
+    """Return the application that a package's name speaks of: ``foo-1.4`` is foo's, any other its own."""
+    stem, _, version = package.rpartition("-")
+    return stem if stem and version[:1].isdigit() else package

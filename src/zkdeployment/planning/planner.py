@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.checkout import is_checkout
-from zkdeployment.model.names import OURSELVES
+from zkdeployment.model.names import OURSELVES, application_named
 from zkdeployment.model.plan import (
     ChangePackages,
     CheckOut,
@@ -227,8 +227,7 @@ class _Planner:
             return self.needs[package].application
         if package in self.marked:
             return self.marked[package]
-        stem, _, version = package.rpartition("-")
-        return stem if stem and version[:1].isdigit() else package
+        return application_named(package)
 
     def _script_of(self, marker: Marker) -> str | None:
         """Return the script to undeploy with: the recorded one, else that of the application's newest package."""

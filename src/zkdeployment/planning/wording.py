@@ -12,6 +12,7 @@ from zkdeployment.model.plan import (
     EndDeployments,
     Plan,
     RemoveCheckout,
+    RemoveSoftware,
     StartDeployments,
     Step,
     Undeploy,
@@ -50,7 +51,32 @@ def sentence(step: Step) -> str:
 
 
 def action(step: Step, controller: Assignment | None) -> str:
-    """Say which script a step runs, and under which lock; empty for a step without a script."""
+    """Return the script that a step runs, the lock it takes and the files it removes; empty if there are none."""
+    files = removed_files(step)
+    removal = f"removes {', '.join(files)}" if files else ""
+    return "; ".join(filter(None, (_call(step, controller), removal)))
+
+
+def removed_files(step: Step) -> tuple[str, ...]:
+    """Return the files and directories under ``/etc`` and ``/opt`` that the agent itself removes in a step.
+
+    A directory under ``/etc`` is removed only if it is empty. What belongs to a package is rpm's to remove.
+    """
+    match step:
+        case Undeploy(application=application, deployment=deployment, files=files):
+            return tuple(f"/etc/{application}/{name}" for name in sorted({*files, deployment.marker_name}))
+        case Deploy(assignment=one, stale_files=files):
+            return tuple(f"/etc/{one.application}/{name}" for name in sorted(files))
+        case ChangeController(removed=packages):
+            return tuple(f"/opt/{name}/" for name in packages)
+        case RemoveSoftware(packages=packages, applications=applications):
+            return *(f"/opt/{name}/" for name in packages), *(f"/etc/{name}/" for name in applications)
+        case RemoveCheckout(package=package):
+            return (f"/opt/{package}/",)
+    return ()
+
+
+def _call(step: Step, controller: Assignment | None) -> str:
     match step:
         case Undeploy(script=str(script)):
             return f"runs {' '.join((script, *step.arguments))}"
@@ -64,7 +90,12 @@ def action(step: Step, controller: Assignment | None) -> str:
 
 def describe(plan: Plan) -> list[Value]:
     """Return a plan as JSON values, a record for each step; ``step`` and ``reason`` are in all of them."""
-    return [_record(step, plan.controller) for step in plan.steps]
+    return [_record(step, plan.controller) | _removal(step) for step in plan.steps]
+
+
+def _removal(step: Step) -> dict[str, Value]:
+    files = removed_files(step)
+    return {"removed_files": [*files]} if files else {}
 
 
 def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:

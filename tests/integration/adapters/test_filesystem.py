@@ -6,12 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.errors import HostFilesError, ScriptError
 from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.inventory import Inventory, Marker
+from zkdeployment.model.inventory import Inventory, Marker, Package
 
 WHO_0 = Deployment("/who/myfoo", 0)
 
@@ -41,6 +42,7 @@ def test_an_empty_root_has_nothing(files):
 
 
 def test_a_directory_that_vanishes_while_they_are_read_is_none(root, files, monkeypatch):
+    put(root, "opt/foo/bin/zookeeper-deploy")
     passing = put(root, "etc/passing/who:myfoo.0.deployed")
     put(root, "etc/foo/who:myfoo.0.deployed")
     scandir = os.scandir
@@ -51,7 +53,7 @@ def test_a_directory_that_vanishes_while_they_are_read_is_none(root, files, monk
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", scan)
-    assert [one.application for one in files.inventory({}).markers] == ["foo"]
+    assert [marker.application for marker in files.inventory({}).markers] == ["foo"]
 
 
 def test_scripts_are_found_in_bin_and_beside_it(root, files):
@@ -92,6 +94,7 @@ def test_a_marker_is_read_as_it_was_written(root, files):
 
 
 def test_the_files_of_older_tools_are_read_and_replaced(root, files):
+    put(root, "opt/foo-1/bin/zookeeper-deploy")
     put(root, "etc/foo/who,myfoo.0.deployed")
     put(root, "etc/foo/who,myfoo.0.script", "/opt/foo-1/bin/zookeeper-deploy\n")
     put(root, "etc/foo/foo.conf")
@@ -110,9 +113,77 @@ def test_the_files_of_older_tools_are_read_and_replaced(root, files):
 @pytest.mark.parametrize(
     "content", ["", "not json", "[1]", '{"package": 7}', '{"package": "../x"}', "x" * 100_000]
 )
-def test_an_empty_or_damaged_marker_still_records_its_deployment(root, files, content):
+def test_an_empty_or_damaged_marker_of_software_that_is_there_records_its_deployment(root, files, content):
+    files.add_managed({"foo-1": "foo"})
     put(root, "etc/foo/a:b.3.deployed", content)
     assert files.inventory({}).markers == (Marker(Deployment("/a/b", 3), "foo", files=("a:b.3.deployed",)),)
+
+
+FOO = {"foo": (Package("foo", 0, "1", "1", "noarch"),)}
+PAIR = {"who,myfoo.0.deployed": "", "who,myfoo.0.script": "/opt/foo-1.4/bin/zookeeper-deploy\n"}
+MARKER = json.dumps({"path": "/who/myfoo", "number": 0})
+
+
+class TestOfFilesThatAreNamedLikeMarkers:
+    """Only what is provably a marker counts; anything else in /etc belongs to other programs."""
+
+    @pytest.mark.parametrize(
+        "contents",
+        [
+            {"who,myfoo.0.script": "/opt/foo-1.4/bin/zookeeper-deploy\n"},
+            {"job.1.script": "#!/bin/sh\n"},
+            {"who:myfoo.0.deployed": ""},
+            {"who:myfoo.0.deployed": '{"path": "/who/other", "number": 0}'},
+            {"who:myfoo.0.deployed": '{"path": "/who/myfoo", "number": 1}'},
+            PAIR,
+        ],
+    )
+    def test_those_that_nothing_proves_are_left_alone_and_reported_once(self, root, files, contents):
+        theirs = [put(root, f"etc/theirs/{name}", content) for name, content in contents.items()]
+        with capture_logs() as logs:
+            found = [files.inventory({}) for _ in range(2)]
+        assert [(each.markers, each.applications) for each in found] == [((), frozenset())] * 2
+        assert sorted(line["file"] for line in logs if line["event"] == "marker-not-ours") == sorted(
+            map(str, theirs)
+        )
+
+    def test_a_lone_note_is_none_even_beside_software_of_ours(self, root, files):
+        files.add_managed({"foo": "foo"})
+        put(root, "opt/foo/bin/zookeeper-deploy")
+        put(root, "etc/foo/backup.1.script", "/opt/foo/bin/zookeeper-deploy")
+        assert files.inventory(FOO).markers == ()
+
+    def test_what_this_agent_wrote_counts_anywhere(self, root, files):
+        put(root, "etc/foo/who:myfoo.0.deployed", MARKER)
+        assert files.inventory({}).markers == (Marker(WHO_0, "foo", files=("who:myfoo.0.deployed",)),)
+
+    @pytest.mark.parametrize("directory", ["foo", "foo-1.4"])
+    @pytest.mark.parametrize("there", ["package", "script", "registry", "checkout"])
+    def test_a_pair_of_older_tools_counts_where_the_host_has_or_had_the_software(
+        self, root, files, directory, there
+    ):
+        packages = {}
+        match there:
+            case "package":
+                packages = {"foo-1.4": (Package("foo-1.4", 0, "1", "1", "noarch"),)}
+            case "script":
+                put(root, "opt/foo-1.4/bin/zookeeper-deploy")
+            case "registry":
+                files.add_managed({"foo-1.4": "foo"})
+            case "checkout":
+                put(root, "opt/foo-1.4/.zkdeployment-version", "git:/srv/foo#1\n")
+        for name, content in PAIR.items():
+            put(root, f"etc/{directory}/{name}", content)
+        (marker,) = files.inventory(packages).markers
+        assert (marker.deployment, marker.package, marker.files) == (WHO_0, "foo-1.4", tuple(PAIR))
+
+    def test_a_note_goes_before_its_marker_so_that_a_crash_leaves_the_proof(self, root, files, monkeypatch):
+        for name, content in PAIR.items():
+            put(root, f"etc/foo/{name}", content)
+        gone = []
+        monkeypatch.setattr("zkdeployment.adapters.durable.remove", lambda file: gone.append(file.name))
+        files.remove_marker("foo", WHO_0, PAIR)
+        assert gone == ["who,myfoo.0.script", "who,myfoo.0.deployed", "who:myfoo.0.deployed"]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_a_plan_is_a_list_of_records():
             "script": "/opt/foo/bin/zookeeper-deploy",
             "arguments": ["-u", "/who/myfoo", "0"],
             "reason": "not wanted any more",
+            "removed_files": ["/etc/foo/who:myfoo.0.deployed"],
         },
         {
             "step": "change packages",
@@ -96,6 +97,7 @@ def test_a_plan_is_a_list_of_records():
             "packages": ["foo", "old"],
             "applications": ["foo"],
             "reason": "no deployment needs it",
+            "removed_files": ["/opt/foo/", "/opt/old/", "/etc/foo/"],
         },
     ]
     assert describe(Plan((CHECK_OUT, REMOVE_CHECKOUT))) == [
@@ -105,6 +107,7 @@ def test_a_plan_is_a_list_of_records():
             "package": "foo",
             "version": "git:/srv/foo#1",
             "reason": "it is a package now",
+            "removed_files": ["/opt/foo/"],
         },
     ]
     assert describe(Plan()) == []
@@ -137,6 +140,7 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
         "install": {"ctl": "2"},
         "remove": ["old"],
         "reason": "why",
+        "removed_files": ["/opt/old/"],
     }
     names = ("starting-deployments", "ending-deployments")
     assert [started, ended] == [
@@ -144,7 +148,7 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
         for name, reason in zip(names, ("before", "after"), strict=True)
     ]
     assert [action(step, controller) for step in (change, start, DEPLOY, end)] == [
-        "",
+        "removes /opt/old/",
         "runs starting-deployments /roles/web under the lock of role web",
         "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of role web",
         "runs ending-deployments /roles/web under the lock of role web",
@@ -153,7 +157,20 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
 
 
 def test_a_step_tells_the_script_it_runs_and_its_lock():
-    assert action(UNDEPLOY, None) == "runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0"
-    assert action(Undeploy(MYFOO, "foo", None, (), "gone"), None) == ""
+    assert action(UNDEPLOY, None).startswith("runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0;")
     assert action(DEPLOY, None) == "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of /who/myfoo"
-    assert action(REMOVE, None) == ""
+    assert action(CHANGE, None) == ""
+
+
+def test_a_step_names_every_file_that_it_removes():
+    old_pair = ("who,myfoo.0.deployed", "who,myfoo.0.script")
+    undeploy = Undeploy(MYFOO, "foo", "/opt/foo/bin/zookeeper-deploy", old_pair, "not wanted any more")
+    assert action(undeploy, None) == (
+        "runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0; removes /etc/foo/who,myfoo.0.deployed,"
+        " /etc/foo/who,myfoo.0.script, /etc/foo/who:myfoo.0.deployed"
+    )
+    deploy = Deploy(DEPLOY.assignment, MYFOO, "new", stale_files=old_pair)
+    assert action(deploy, None).endswith("; removes /etc/foo/who,myfoo.0.deployed, /etc/foo/who,myfoo.0.script")
+    assert action(REMOVE, None) == "removes /opt/foo/, /opt/old/, /etc/foo/"
+    assert action(REMOVE_CHECKOUT, None) == "removes /opt/foo/"
+    assert [action(step, None) for step in (CHANGE, CHECK_OUT)] == ["", ""]
