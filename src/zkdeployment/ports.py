@@ -162,6 +162,10 @@ class HostFiles(PublicationMemory, Protocol):
 class NodeLock(Protocol):
     """A lock, held by at most one host. A fresh object for each attempt."""
 
+    @property
+    def ahead(self) -> int:
+        """How many contenders were ahead of ours when the queue was last read."""
+
     def try_acquire(self) -> bool:
         """Take it if it is free; leave no contender behind if it is not."""
 
@@ -183,6 +187,10 @@ class RoleLock(Protocol):
 
     Raises ``UnreachableError``; then call again.
     """
+
+    @property
+    def ahead(self) -> int:
+        """How many requests were ahead of ours when the queue was last read."""
 
     def acquire(self, timeout: float) -> bool:
         """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours.

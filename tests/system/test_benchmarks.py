@@ -8,7 +8,9 @@ from benchmarks.keeping import keep
 from benchmarks.results import HEADINGS, SCALES, Result
 
 
-@pytest.mark.parametrize("name", ["parse", "watches", "convergence", "agent", "start", "memory", "rollout"])
+@pytest.mark.parametrize(
+    "name", ["parse", "watches", "convergence", "agent", "start", "memory", "rollout", "locks"]
+)
 def test_benchmark_finds_something_in_a_tiny_fleet(name):
     check(list(import_module(f"benchmarks.bench_{name}").measure(SCALES["tiny"])))
 

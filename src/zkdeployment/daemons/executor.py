@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import groupby
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.queue_pace import TURN, asks_for_holder, asks_for_others
 from zkdeployment.daemons.tenure import Tenure
 from zkdeployment.errors import LockLostError, PackageError, UnreachableError
 from zkdeployment.log import bound, get_logger
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import Plan, Step
     from zkdeployment.ports import ServiceLock, Transaction
 
-_QUEUE = 2.0  # seconds in a lock's queue between two looks at the cluster version
 _COMMITS = 4  # attempts at one change of packages, each prepared anew
 
 
@@ -237,11 +237,15 @@ class Executor:
         That ends: whoever is faster there has less to do then.
         """
         try:
-            self._show_waiting(step, lock)
-            while not lock.acquire(_QUEUE):
+            holder = lock.holder()
+            for turn in count(1):
+                self._show_waiting(step, holder)
+                if lock.acquire(TURN):
+                    break
                 self._supervisor.check()
-                self._show_waiting(step, lock)
-                if self._doors.fleet.any_free([other.deployment for other in others], self._identity):
+                if asks_for_holder(turn, lock.ahead):
+                    holder = lock.holder()
+                if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
                     lock.release()
                     return False
         except BaseException:
@@ -249,11 +253,14 @@ class Executor:
             raise
         return True
 
+    def _is_any_free(self, steps: Sequence[Deploy]) -> bool:
+        return bool(steps) and self._doors.fleet.any_free([step.deployment for step in steps], self._identity)
+
     def _lock_of(self, step: Deploy) -> ServiceLock:
         return self._doors.fleet.node_lock(step.deployment, self._identity)
 
-    def _show_waiting(self, step: Deploy, lock: ServiceLock) -> None:
-        waiting = f"wait for the lock of {step.deployment.path}, held by {lock.holder() or 'nobody'}"
+    def _show_waiting(self, step: Deploy, holder: str | None) -> None:
+        waiting = f"wait for the lock of {step.deployment.path}, held by {holder or 'nobody'}"
         if self._supervisor.show(waiting, self._done, self._total):
             get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)
 

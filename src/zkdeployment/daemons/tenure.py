@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import count
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.queue_pace import TURN, asks_for_holder
 from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.log import get_logger
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.executor import Supervisor
     from zkdeployment.ports import RoleLock
-
-_QUEUE = 2.0  # seconds in the lock's queue between two looks at the cluster version
 
 
 class Tenure:
@@ -29,6 +29,7 @@ class Tenure:
         self._lock = lock
         self._supervisor = supervisor
         self._show = show
+        self._holder: str | None = None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -58,20 +59,24 @@ class Tenure:
 
     def _enter(self) -> None:
         try:
-            while not self._is_ours():
+            for turn in count():
+                if self._is_ours(turn):
+                    return
                 self._supervisor.check()
         except BaseException:
             self._lock.withdraw()  # it was never ours
             raise
 
-    def _is_ours(self) -> bool:
+    def _is_ours(self, turn: int) -> bool:
         try:
             if self._lock.acquire(0):
                 return True
-            waiting = f"wait for the lock of role {self._role}, held by {self._lock.holder() or 'nobody'}"
+            if self._holder is None or asks_for_holder(turn, self._lock.ahead):
+                self._holder = self._lock.holder()
+            waiting = f"wait for the lock of role {self._role}, held by {self._holder or 'nobody'}"
             if self._show(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
-            return self._lock.acquire(_QUEUE)
+            return self._lock.acquire(TURN)
         except UnreachableError as error:
             get_logger().warning("role-lock-not-taken", role=self._role, reason=str(error))
             return False

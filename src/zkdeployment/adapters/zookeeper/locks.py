@@ -2,18 +2,19 @@
 
 The nodes are named as kazoo's own ``Lock`` names them, so that both exclude each other. Differences: a fresh
 contender that finds others leaves nothing behind, whatever happens to the connection; waiting has one
-deadline; and ``check`` asks the server instead of remembering.
+deadline; and ``check`` asks the server instead of remembering. A contender that waits watches its predecessor and
+reads nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import time
 import uuid
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.zookeeper.queue_watch import QueueWatch
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
 from zkdeployment.errors import DeniedError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
@@ -32,26 +33,26 @@ _HOST = re.compile(r"\(([^()\s]+)\)$")  # NAME (HOST-ID)
 
 def contenders(session: Session, directory: str) -> tuple[Contender, ...]:
     """Return who contends for a lock: the holder first, then who waits, in order."""
-    paths = [f"{directory}/{name}" for name in _queue(session, directory)]
+    paths = [f"{directory}/{name}" for name in queued(session.children(directory) or ())]
     nodes = session.get_many(paths)
     return tuple(contender(path, node) for path, node in zip(paths, nodes, strict=True) if node is not None)
 
 
 def contender(path: str, node: Node) -> Contender:
     """Read a contender's node."""
-    identity = node.data.decode("utf-8", errors="replace")
+    identity = _identity(node)
     host = _HOST.search(identity)
     return Contender(identity, node.created, path, None if host is None else host[1])
+
+
+def _identity(node: Node) -> str:
+    return node.data.decode("utf-8", errors="replace")
 
 
 def queued(names: Iterable[str]) -> list[str]:
     """Return those of a lock's children that are contenders, the lowest number first."""
     numbered = [(int(match[1]), name) for name in names if (match := _CONTENDER.search(name)) is not None]
     return [name for _, name in sorted(numbered)]
-
-
-def _queue(session: Session, directory: str) -> list[str]:
-    return queued(session.children(directory) or ())
 
 
 class ContenderLock:
@@ -69,12 +70,19 @@ class ContenderLock:
         self._node: str | None = None
         self._tried = False
         self._session_id: int | None = None
-        self._woken = threading.Event()
+        self._watch = QueueWatch(session)
+        self._first: str | None = None
+        self._ahead = 0
 
     @property
     def path(self) -> str | None:
         """Our contender's node, once we are in the queue; it is gone when we are not any more."""
         return None if self._node is None else f"{self._directory}/{self._node}"
+
+    @property
+    def ahead(self) -> int:
+        """How many contenders were ahead of ours when the queue was last read."""
+        return self._ahead
 
     def try_acquire(self) -> bool:
         """Take it if it is free; leave no contender behind if it is not."""
@@ -100,17 +108,9 @@ class ContenderLock:
         """
         deadline = time.monotonic() + timeout
         while True:
-            self._join()
-            try:
-                predecessor = self._predecessor()
-            except LockLostError:
-                self._node = None  # the session we queued in is over; queue again
-                continue
-            if predecessor is None:
+            if not self._is_waiting and self._is_first():
                 return True
-            self._woken.clear()
-            waiting = self._session.exists(f"{self._directory}/{predecessor}", self._wake)
-            if waiting and not self._woken.wait(max(0.0, deadline - time.monotonic())):
+            if self._is_waiting and not self._watch.wait(deadline - time.monotonic()):
                 return False
 
     def check(self) -> None:
@@ -137,9 +137,30 @@ class ContenderLock:
             pass  # the session is over, and with it our contender
 
     def holder(self) -> str | None:
-        """Say who has it."""
-        found = contenders(self._session, self._directory)
-        return found[0].identity if found else None
+        """Return who has it. Reads the holder's node only, and the queue if the holder has changed."""
+        node = None if self._first is None else self._session.get(f"{self._directory}/{self._first}")
+        if node is None:
+            queue = self._read_queue()
+            node = self._session.get(f"{self._directory}/{queue[0]}") if queue else None
+        return None if node is None else _identity(node)
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether our place is behind a contender that was there when the queue was read, and is watched since."""
+        return self._node is not None and self._watch.stands
+
+    def _is_first(self) -> bool:
+        """Be in the queue and return whether ours is the first place; if it is not, the one before is watched."""
+        self._join()
+        session_id = self._session.id
+        try:
+            predecessor = self._predecessor()
+        except LockLostError:
+            self._node = None  # the session we queued in is over; queue again
+            return False
+        if predecessor is not None:
+            self._watch.set(f"{self._directory}/{predecessor}", session_id)
+        return predecessor is None
 
     def _join(self, *, there: bool = False) -> None:
         """Have a contender in the queue, only one, also when an earlier answer got lost.
@@ -161,11 +182,16 @@ class ContenderLock:
 
     def _predecessor(self) -> str | None:
         """Return the contender just before ours; raises ``LockLostError`` if ours is gone."""
-        queue = _queue(self._session, self._directory)
+        queue = self._read_queue()
         if self._node not in queue:
             raise LockLostError(f"the lock {self._directory} is lost: our place in its queue is gone")
-        place = queue.index(self._node)
-        return queue[place - 1] if place else None
+        self._ahead = queue.index(self._node)
+        return queue[self._ahead - 1] if self._ahead else None
+
+    def _read_queue(self) -> list[str]:
+        queue = queued(self._session.children(self._directory) or ())
+        self._first = queue[0] if queue else None
+        return queue
 
     def _find(self) -> str | None:
         ours = (name for name in self._session.children(self._directory) or () if name.startswith(self._prefix))
@@ -182,6 +208,3 @@ class ContenderLock:
                 self._session.commit(Delete(f"{self._directory}/{ours}"))
             except TransactionError:
                 continue  # gone meanwhile
-
-    def _wake(self, _event: object) -> None:
-        self._woken.set()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.queue_watch import QueueWatch
 from zkdeployment.adapters.zookeeper.transactions import Delete, TransactionError
 from zkdeployment.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.log import get_logger
@@ -78,25 +78,30 @@ class RoleRequestLock:
         self._role = role
         self._identity = identity
         self._directory = f"{paths.ROLE_LOCKS}/{role}"
-        self._woken = threading.Event()
-        self._joined = False
+        self._watch = QueueWatch(session)
+        self._request: str | None = None
+        self._first: str | None = None
+        self._ahead = 0
+        self._joined = self._may_be_several = False
         if session.get(self._directory) is None:
             raise TreeError(
                 f"{self._directory} does not exist, so the role {role}, which has a controller, cannot be locked;"
                 " the syncer makes it: publish again"
             )
 
+    @property
+    def ahead(self) -> int:
+        """How many requests were ahead of ours when the queue was last read."""
+        return self._ahead
+
     def acquire(self, timeout: float) -> bool:
         """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
         deadline = time.monotonic() + timeout
         while True:
-            ahead = self._ahead()
-            if ahead is None:
+            if not self._is_waiting and self._is_first():
                 self._joined = False
                 return True
-            self._woken.clear()
-            waiting = self._session.exists(ahead.path, self._wake)
-            if waiting and not self._woken.wait(max(0.0, deadline - time.monotonic())):
+            if self._is_waiting and not self._watch.wait(deadline - time.monotonic()):
                 return False
 
     def check(self) -> None:
@@ -107,8 +112,12 @@ class RoleRequestLock:
 
     def release(self) -> None:
         """Give it back: on return no request of this host is left."""
-        for mine in self._mine(requests(self._session, self._role)):
-            self._delete(mine.path)
+        if self._request is None or self._may_be_several:
+            for mine in self._mine(requests(self._session, self._role)):
+                self._delete(mine.path)
+        else:
+            self._delete(self._request)
+        self._request, self._may_be_several = None, False
 
     def withdraw(self) -> None:
         """Leave the queue if we joined it; an adopted request may have been granted earlier, so it stays.
@@ -123,25 +132,52 @@ class RoleRequestLock:
             get_logger().warning("role-request-left", role=self._role, reason=str(error))
 
     def holder(self) -> str | None:
-        """Say who has it."""
-        first = requests(self._session, self._role, 1)
-        return str(first[0]) if first else None
+        """Return who has it. Reads the holder's node only, and the queue if the holder has changed."""
+        node = None if self._first is None else self._session.get(self._first)
+        if node is None:
+            self._read_queue()
+            node = None if self._first is None else self._session.get(self._first)
+        return None if node is None or self._first is None else str(Request.read(self._first, node))
 
-    def _ahead(self) -> Request | None:
-        """Return the request just before this host's only one, which is adopted or made."""
-        queue = requests(self._session, self._role)
-        if not self._mine(queue):
-            data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
-            self._joined = True  # also when the answer gets lost: any request of this host is ours then
-            self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
-            queue = requests(self._session, self._role)
-        places = [place for place, one in enumerate(queue) if one.requestor == self._identity.id]
-        if not places:
-            return self._ahead()  # somebody removed it at once: queue again
-        # The older one wins: an answer that got lost may have left us two.
-        for newer in places[1:]:
-            self._delete(queue[newer].path)
-        return queue[places[0] - 1] if places[0] else None
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether our place is behind a request that was there when the queue was read, and is watched since."""
+        return self._request is not None and self._watch.stands
+
+    def _is_first(self) -> bool:
+        """Be in the queue and return whether ours is the first place; if it is not, the one before is watched."""
+        if self._request is None:
+            self._request = self._adopt() or self._join()
+        session_id = self._session.id
+        queue = self._read_queue()
+        if self._request not in queue:
+            self._request = None  # somebody removed it: queue again
+            return False
+        self._ahead = queue.index(self._request)
+        if self._ahead:
+            self._watch.set(queue[self._ahead - 1], session_id)
+        return not self._ahead
+
+    def _adopt(self) -> str | None:
+        """Return the oldest request that this host has, and remove newer ones; read all, once for each place."""
+        mine = self._mine(requests(self._session, self._role))
+        for newer in mine[1:]:
+            self._delete(newer.path)
+        return mine[0].path if mine else None
+
+    def _join(self) -> str:
+        data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
+        self._joined = True  # also when the answer gets lost: any request of this host is ours then
+        try:
+            return self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
+        except UnreachableError:
+            self._may_be_several = True  # this one may come to light when another one has been made
+            raise
+
+    def _read_queue(self) -> list[str]:
+        queue = [f"{self._directory}/{name}" for name in queued(self._session.children(self._directory) or ())]
+        self._first = queue[0] if queue else None
+        return queue
 
     def _mine(self, queue: Iterable[Request]) -> list[Request]:
         return [one for one in queue if one.requestor == self._identity.id]
@@ -149,6 +185,3 @@ class RoleRequestLock:
     def _delete(self, path: str) -> None:
         with contextlib.suppress(TransactionError):  # gone meanwhile
             self._session.commit(Delete(path))
-
-    def _wake(self, _event: object) -> None:
-        self._woken.set()

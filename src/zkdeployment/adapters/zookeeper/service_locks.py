@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.locks import ContenderLock, queued
+from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.errors import ConflictError, LockLostError, ZkdeploymentError
@@ -165,14 +165,19 @@ class ServiceLock(ContenderLock):
 
 
 def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:
-    """Whether a host may take any of these locks now, as one round of reads tells."""
+    """Return whether a host may take any of these locks now, from one round of reads.
+
+    Queues are not read, however long they are: ZooKeeper counts a node's children. A child that is no contender
+    makes a lock look taken here.
+    """
     ordered = sorted(names)
-    records, queues = session.look(
-        [f"{paths.BUSY}/{name}" for name in ordered], [f"{paths.AGENT_LOCKS}/{name}" for name in ordered]
+    nodes = session.get_many(
+        [f"{paths.BUSY}/{name}" for name in ordered] + [f"{paths.AGENT_LOCKS}/{name}" for name in ordered]
     )
+    records, locks = nodes[: len(ordered)], nodes[len(ordered) :]
     return any(
-        not queued(queue or ()) and _in_the_way(record, name, identity, delay) is None
-        for name, record, queue in zip(ordered, records, queues, strict=True)
+        (lock is None or not lock.children) and _in_the_way(record, name, identity, delay) is None
+        for name, record, lock in zip(ordered, records, locks, strict=True)
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from kazoo.recipe.lock import Lock
 
 from support.waiting import wait_until
-from support.zookeeper import renew_session, through
+from support.zookeeper import renew_session, sent_requests, through
 from zkdeployment.adapters.zookeeper import locks
 from zkdeployment.adapters.zookeeper.locks import ContenderLock, contenders
 from zkdeployment.adapters.zookeeper.session import Session
@@ -88,6 +88,37 @@ def test_who_leaves_the_queue_blocks_nobody(session, other):
     second.release()
     mine.release()
     assert third.acquire(60)
+
+
+@pytest.mark.parametrize("waiting", [3, 30])
+def test_each_released_lock_takes_the_same_few_requests_however_many_wait(session, other, monkeypatch, waiting):
+    queue = [lock(session, f"web{number}") for number in range(waiting)]
+    for mine in queue:
+        mine.acquire(0)
+    sent = sent_requests(session, monkeypatch)
+    for mine in queue[1:]:
+        assert not mine.acquire(0), "a turn of who waits"
+    assert sent == []
+    for mine in queue:
+        assert mine.acquire(60)
+        mine.release()
+    assert len(sent) == 2 * waiting
+    assert other.children(PATH) == []
+
+
+def test_who_has_it_is_asked_of_the_holders_node_alone(session, other, monkeypatch):
+    queue = [lock(other, f"web{number}") for number in range(30)]
+    for mine in queue:
+        mine.acquire(0)
+    waiting = lock(session, "waiting")
+    assert not waiting.acquire(0)
+    assert waiting.ahead == 30
+    sent = sent_requests(session, monkeypatch)
+    assert waiting.holder() == "web0"
+    assert len(sent) == 1
+    queue[0].release()
+    assert waiting.holder() == "web1"
+    assert len(sent) == 4
 
 
 def test_kazoo_and_we_exclude_each_other(session, client):

@@ -33,7 +33,7 @@ def test_a_role_without_a_place_for_its_lock_is_an_error_that_names_it(session):
         RoleRequestLock(session, "db", Identity("1", "db1", "db"))
 
 
-def test_who_has_it_is_seen_in_two_requests_however_long_the_queue_is(session, monkeypatch):
+def test_checking_and_asking_who_has_it_take_three_requests_however_long_the_queue_is(session, monkeypatch):
     mine = lock(session)
     assert mine.acquire(0)
     for _ in range(60):
@@ -41,7 +41,49 @@ def test_who_has_it_is_seen_in_two_requests_however_long_the_queue_is(session, m
     sent = sent_requests(session, monkeypatch)
     mine.check()
     assert mine.holder() == "web1 (1)"
-    assert len(sent) == 4
+    assert len(sent) == 3
+
+
+@pytest.mark.parametrize("waiting", [3, 30])
+def test_each_released_role_lock_takes_the_same_few_requests_however_many_wait(session, monkeypatch, waiting):
+    queue = [lock(session, number) for number in range(waiting)]
+    for mine in queue:
+        mine.acquire(0)
+    sent = sent_requests(session, monkeypatch)
+    for mine in queue[1:]:
+        assert not mine.acquire(0)
+    assert sent == []
+    for mine in queue:
+        assert mine.acquire(60)
+        mine.release()
+    assert len(sent) == 2 * waiting
+    assert session.children(PLACE) == []
+
+
+def test_a_second_request_that_comes_to_light_late_is_given_back_too(session, other, monkeypatch):
+    mine = lock(session)
+
+    def lose_the_request(*_, **__):
+        monkeypatch.undo()
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(session, "enqueue", lose_the_request)
+    with pytest.raises(UnreachableError):
+        mine.acquire(0)
+    assert mine.acquire(0)
+    other.enqueue(f"{PLACE}/lr-", b'{"requestor": "1", "hostname": "web1"}', ephemeral=False)
+    mine.release()
+    assert session.children(PLACE) == []
+
+
+def test_a_host_whose_request_was_removed_while_it_waited_queues_again(session, other):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    session.commit(Delete(f"{PLACE}/lr-0000000001"))
+    first.release()
+    assert second.acquire(60)
+    assert session.children(PLACE) == ["lr-0000000002"]
 
 
 def test_a_request_is_persistent_and_says_whose_it_is(session):
@@ -65,10 +107,10 @@ def test_requests_are_granted_in_order(session, other):
     assert not second.acquire(0)
     assert not third.acquire(0)
     first.release()
+    assert second.acquire(60)
     assert not third.acquire(0)
-    assert second.acquire(0)
     second.release()
-    assert third.acquire(0)
+    assert third.acquire(60)
     assert [str(one) for one in requests(session, "web")] == ["web3 (3)"]
 
 
@@ -174,7 +216,7 @@ def test_a_request_that_cannot_be_read_holds_until_it_is_removed(session):
     assert not mine.acquire(0)
     assert mine.holder() == f"an unreadable request ({path})"
     session.commit(Delete(path))
-    assert mine.acquire(0)
+    assert mine.acquire(60)
 
 
 def test_many_hosts_never_hold_it_at_the_same_time(zookeeper):

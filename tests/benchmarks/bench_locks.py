@@ -1,0 +1,134 @@
+"""What a lock costs for which many hosts wait, against hosts that read the queue in each turn.
+
+All take one turn, then the holder gives the lock back and the next one takes it: as if each held it for one turn.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_publish import running_server
+from benchmarks.results import Result, Scale, seconds
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.locks import contenders
+from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, requests
+from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
+from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.daemons.queue_pace import asks_for_holder
+from zkdeployment.model.host import Identity
+
+_SESSIONS = 10  # the hosts share them: a thousand clients of kazoo would only measure themselves
+_RELEASES = 20
+_PATIENCE = 60
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure the lock of a service and that of a role: the largest number of hosts, and a tenth of it."""
+    most = scale.hosts[0]
+    with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server, ExitStack() as stack:
+        sessions = [stack.enter_context(Session(server.address)) for _ in range(_SESSIONS)]
+        make_skeleton(sessions[0])
+        for waiting in (most // 10, most):
+            yield from _service_lock(sessions, waiting, scale)
+            yield from _role_lock(sessions, waiting, scale)
+
+
+def _service_lock(sessions: Sequence[Session], waiting: int, scale: Scale) -> Iterator[Result]:
+    name = f"service{waiting}"
+    directory = f"{paths.AGENT_LOCKS}/{name}"
+    delay = LockDelay(60)
+    hosts = [
+        ServiceLock(sessions[number % _SESSIONS], name, Identity(f"h{number}", f"h{number}"), delay)
+        for number in range(waiting)
+    ]
+    yield from _results("service lock", hosts, sessions, scale, lambda session: contenders(session, directory))
+
+
+def _role_lock(sessions: Sequence[Session], waiting: int, scale: Scale) -> Iterator[Result]:
+    role = f"role{waiting}"
+    sessions[0].ensure(f"{paths.ROLE_LOCKS}/{role}")
+    hosts = [
+        RoleRequestLock(sessions[number % _SESSIONS], role, Identity(f"h{number}", f"h{number}", role))
+        for number in range(waiting)
+    ]
+    yield from _results("role lock", hosts, sessions, scale, lambda session: requests(session, role))
+
+
+def _results(
+    work: str,
+    hosts: Sequence[ServiceLock] | Sequence[RoleRequestLock],
+    sessions: Sequence[Session],
+    scale: Scale,
+    read_queue: Callable[[Session], object],
+) -> Iterator[Result]:
+    """Let hosts wait for a lock, and some of them have it, one after the other."""
+    for host in hosts:
+        host.acquire(0)
+    releases = min(_RELEASES, len(hosts) - 1)
+    queue = list(hosts)
+
+    def release() -> None:
+        queue.pop(0).release()
+        if not queue[0].acquire(_PATIENCE):
+            raise TimeoutError("the lock was given back, and the next host did not get it")
+
+    def take_turns() -> None:
+        for turn in range(1, releases + 1):
+            for host in queue[1:]:
+                host.acquire(0)
+                if asks_for_holder(turn, host.ahead):
+                    host.holder()
+            release()
+
+    with _counting(sessions) as sent:
+        taken = seconds(take_turns) / releases
+        ours = len(sent) / releases
+    with _counting(sessions) as sent:
+        # What is the same for all is not waited for a thousand times.
+        plain = [seconds(lambda: read_queue(sessions[0])) for _ in range(scale.rounds)]
+        theirs = len(sent) / scale.rounds
+    size = f"{len(hosts):,} hosts wait"
+    others = len(hosts) - 1
+    against = "all read the queue in each turn"
+    yield Result(
+        work=f"{work}: a turn of all and a release",
+        size=size,
+        value=taken,
+        against=against,
+        reference=min(plain) * others,
+        at_least=10,
+    )
+    yield Result(
+        work=f"{work}: requests for a released lock",
+        size=size,
+        value=ours,
+        unit="",
+        against=against,
+        reference=theirs * others,
+        at_least=10,
+    )
+
+
+@contextmanager
+def _counting(sessions: Sequence[Session]) -> Iterator[list[object]]:
+    """Give a list of the requests that sessions send meanwhile."""
+    sent: list[object] = []
+    calls = [session._client._call for session in sessions]
+
+    def counted(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def send(request: Any, result: Any) -> Any:
+            sent.append(request)
+            return call(request, result)
+
+        return send
+
+    for session, call in zip(sessions, calls, strict=True):
+        session._client._call = counted(call)
+    try:
+        yield sent
+    finally:
+        for session, call in zip(sessions, calls, strict=True):
+            session._client._call = call
