@@ -16,11 +16,16 @@ NAMES = "abcdef"
 
 _times = st.one_of(st.none(), st.sampled_from([30.0, 60.0]))
 
+_widths = st.one_of(
+    st.none(), st.builds(Share, st.integers(1, 3)), st.builds(Share, st.integers(1, 100), st.just(True))
+)
+
+#: Groups of which only so many hosts are at work at the same time.
+widths = st.builds(Pace, max_parallel=_widths)
+
 paces = st.builds(
     Pace,
-    max_parallel=st.one_of(
-        st.none(), st.builds(Share, st.integers(1, 3)), st.builds(Share, st.integers(1, 100), st.just(True))
-    ),
+    max_parallel=_widths,
     bake_time=st.sampled_from([0.0, 45.0]),
     prepare_timeout=_times,
     deploy_timeout=_times,

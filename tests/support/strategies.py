@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zkdeployment.model.publication import SourceFile
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
 from zkdeployment.rollout.documents import read_strategies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: The example of the document that strategies come from, to the letter.
 EXAMPLE_FILE = Path(__file__).with_name("strategy.yaml")
@@ -41,6 +45,6 @@ def strategy(*groups: Group) -> Strategy:
     return Strategy("deployment-strategy", groups)
 
 
-def plain_hosts(names: str) -> dict[str, Facts]:
-    """Return a host for each letter."""
+def plain_hosts(names: Iterable[str]) -> dict[str, Facts]:
+    """Return a host for each name, or letter."""
     return dict.fromkeys(names, Facts())

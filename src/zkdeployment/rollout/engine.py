@@ -179,6 +179,42 @@ def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...
     return tuple(sorted(host for host in rollout.members[group] if rollout.hosts[host] is eligible))
 
 
+def width(rollout: Rollout, group: str) -> int:
+    """Return how many hosts of a group may be at work at the same time; without a limit, as many as there are."""
+    share = rollout.strategy.group(group).pace.max_parallel
+    if share is None:
+        return len(rollout.hosts)
+    return max(1, len(rollout.members[group]) * share.number // 100) if share.percent else share.number
+
+
+def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collection[str] = ()) -> list[str]:
+    """Return the criteria that a group misses in a phase even if each host that can still succeed does.
+
+    ``failed`` are hosts that failed in this phase, and that the rollout does not count yet.
+    """
+    rule = _RULES[phase]
+    states = [HostState.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
+    hopeful = {rule.eligible, *rule.successful}
+    return list(
+        misses(
+            rollout.strategy.group(group).criteria,
+            successful=sum(state in hopeful for state in states),
+            failed=states.count(HostState.FAILURE),
+            total=len(states),
+        )
+    )
+
+
+def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[str]) -> bool:
+    """Whether no further host may enter a phase: its group misses its criteria for certain.
+
+    ``begun`` says whether any host has entered the phase, ``failed`` are the hosts that failed in it. A group
+    without ``max_parallel`` is prepared as a whole, as the document has it: that changes nothing on its hosts.
+    """
+    whole = rollout.strategy.group(task.group).pace.max_parallel is None and task.phase is Phase.PREPARE
+    return (begun or not whole) and bool(certain_misses(rollout, task.group, task.phase, failed))
+
+
 def _ready(rollout: Rollout) -> Iterator[str]:
     """Return the groups whose parents all succeeded, in the order of the document."""
     for group in rollout.strategy.groups:

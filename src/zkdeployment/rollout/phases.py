@@ -38,7 +38,7 @@ def go_on(running: Running, stage: Stage, world: World) -> Running:
         for moment, fault in _limits(stage, group):
             if world.now >= moment:
                 return _judge(running, stage, _errors(stage, fault), fault)
-        stage = _let_in(stage, _width(running, group), world)
+        stage = _let_in(stage, engine.width(running.rollout, group.name), world)
     return running if stage is running.stage else replace(running, stage=stage)
 
 
@@ -69,21 +69,30 @@ def brief(error: str) -> str:
 
 
 def _gather(running: Running, stage: Stage, group: Group, world: World) -> Stage:
-    """Find who belongs to the phase: who was let in, and who can be, so nobody who is away for long.
+    """Return the stage with the hosts of the phase: those that entered it, and those that still can.
 
-    Once a limit is reached nobody who is away is waited for any more; what the others did counts.
+    A host that is absent cannot. Once a limit is reached the phase does not wait for any host that is away. Once
+    the group misses its criteria for certain no further host enters, and the phase ends with those that did.
     """
     eligible = engine.eligible_hosts(running.rollout, stage.task.group, stage.task.phase)
     over = running.held is None and any(world.now >= moment for moment, _ in _limits(stage, group))
+    closed = _is_closed(running, stage)
     left_out = {
         host
         for host in eligible
-        if _is_gone(running, host, world.now) or (over and (host not in world.present or stage.baking is not None))
+        if closed
+        or _is_gone(running, host, world.now)
+        or (over and (host not in world.present or stage.baking is not None))
     }
     hosts = tuple(host for host in eligible if host in stage.granted or host not in left_out)
     if hosts == stage.task.hosts:
         return stage
     return replace(stage, task=replace(stage.task, hosts=hosts), baking=None)
+
+
+def _is_closed(running: Running, stage: Stage) -> bool:
+    failed = {host for host, report in stage.reports.items() if report.error is not None}
+    return engine.is_closed(running.rollout, stage.task, begun=bool(stage.granted), failed=failed)
 
 
 def _is_gone(running: Running, host: str, now: float) -> bool:
@@ -111,14 +120,6 @@ def _let_in(stage: Stage, width: int, world: World) -> Stage:
     return replace(stage, granted={**stage.granted, **new}, moved=world.now)
 
 
-def _width(running: Running, group: Group) -> int:
-    """Return how many hosts of a group may be at work at the same time."""
-    size, share = len(running.rollout.members[group.name]), group.pace.max_parallel
-    if share is None:
-        return size
-    return max(1, size * share.number // 100) if share.percent else share.number
-
-
 def _limits(stage: Stage, group: Group) -> Iterator[tuple[float, str]]:
     """Return when the phase is over without an end, and what is to be said of it then."""
     pace, undone = group.pace, len(stage.task.hosts) - len(stage.reports)
@@ -135,7 +136,12 @@ def _limits(stage: Stage, group: Group) -> Iterator[tuple[float, str]]:
 
 def _finish(running: Running, stage: Stage, group: Group, world: World) -> Running:
     """All have reported: judge them, if need be after the time that they have to prove themselves."""
-    bakes = stage.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and stage.task.hosts
+    bakes = (
+        stage.task.phase is Phase.DEPLOY
+        and group.pace.bake_time > 0
+        and stage.task.hosts
+        and not _is_closed(running, stage)
+    )
     if bakes and stage.baking is None:
         return replace(running, stage=replace(stage, baking=world.now))
     if bakes and stage.baking is not None:

@@ -1,16 +1,17 @@
-"""A rollout without hosts: the engine, told which of them fail."""
+"""A rollout without hosts: the engine, given which of them fail."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.engine import Phase, Rollout, Verdict, begin, next_task, record
+from zkdeployment.rollout.engine import Phase, Rollout, Verdict, begin, is_closed, next_task, record, width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.rollout.engine import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,28 @@ class Faults:
 
 
 def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> Rollout:
-    """Return the rollout at its end."""
+    """Return the rollout at its end; the hosts of a group enter each phase in waves of ``max_parallel``."""
     rollout = begin(strategy, hosts)
     while (task := next_task(rollout)) is not None:
         late = bool(task.hosts) and (task.group, task.phase) in faults.times_out
         failing = faults.prepare if task.phase is Phase.PREPARE else faults.deploy
-        succeeded = frozenset() if late else frozenset(task.hosts) - failing
-        fault = f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if late else ""
-        rollout = record(rollout, task, succeeded, fault=fault)
+        entered = _entered(rollout, task, failing, waves=1 if late else None)
+        succeeded = frozenset() if late else frozenset(entered) - failing
+        fault = f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if late and entered else ""
+        rollout = record(rollout, replace(task, hosts=entered), succeeded, fault=fault)
     return rollout
+
+
+def _entered(rollout: Rollout, task: Task, failing: frozenset[str], waves: int | None) -> tuple[str, ...]:
+    """Return the hosts that enter a phase, wave by wave, until the group misses its criteria for certain."""
+    size, entered = width(rollout, task.group), 0
+    limit = len(task.hosts) if waves is None else waves * size
+    while entered < min(limit, len(task.hosts)):
+        failed = failing.intersection(task.hosts[:entered])
+        if is_closed(rollout, task, begun=entered > 0, failed=failed):
+            break
+        entered += size
+    return task.hosts[:entered]
 
 
 def summarize(rollout: Rollout) -> dict[str, object]:

@@ -1,12 +1,14 @@
 """The course of rollouts: the document's example runs, its rules one by one, and properties of all of them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.strategy import ALL_HOSTS, Facts
+from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Share
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict, begin, next_task, record
 from zkdeployment.rollout.simulation import Faults, simulate
 
@@ -137,6 +139,26 @@ class TestRules:
         assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
         assert rollout.courses["x"].reason == f"{phase.value}: 2 of 2 hosts did not end in time"
         assert rollout.hosts["a"] is HostState.FAILURE
+
+    @pytest.mark.parametrize(("phase", "reached"), [("prepare", "not started"), ("deploy", "prepared")])
+    def test_of_a_thousand_hosts_no_more_enter_than_it_takes_to_miss_the_criteria(self, phase, reached):
+        hosts = plain_hosts([f"h{number:03}" for number in range(1000)])
+        limited = replace(group("x", maximum_failed=3), pace=Pace(max_parallel=Share(10)))
+        rollout = simulate(strategy(limited), hosts, Faults(**{phase: frozenset(hosts)}))
+        assert [state.value for state in rollout.hosts.values()].count(reached) == 990
+        assert rollout.courses["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
+
+    def test_a_group_without_max_parallel_is_prepared_as_a_whole_whatever_became_of_its_hosts_before(self):
+        rollout = run(group("x", hosts="a"), group("y", "x", percent_successful=100), prepare="a")
+        assert rollout.courses["y"].sent[Phase.PREPARE] == tuple("bcd")
+        assert Phase.DEPLOY not in rollout.courses["y"].sent
+
+    def test_only_hosts_that_entered_a_phase_fail_by_its_time(self):
+        limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
+        assert run(limited, times_out={("x", Phase.DEPLOY)}).hosts == {
+            "a": HostState.FAILURE,
+            **dict.fromkeys("bcd", HostState.PREPARED),
+        }
 
     def test_hosts_that_ended_before_the_time_was_over_keep_their_success(self):
         rollout = begin(strategy(group("x", hosts="ab")), plain_hosts("ab"))

@@ -124,6 +124,52 @@ class TestPace:
         running = fleet.step(fleet.step(running))
         assert let_in(running) == ["a", "b"]
 
+    @pytest.mark.parametrize("phase", Phase)
+    def test_once_the_criteria_are_missed_for_certain_no_further_host_enters_and_the_group_fails(self, phase):
+        fleet = world("abcdef", failing={(phase, "a"), (phase, "c")})
+        over = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2), criteria={"maximum_failed": 1}))))
+        assert [host for _, entered, host in fleet.entered if entered is phase] == ["a", "b", "c", "d"]
+        assert over.rollout.courses["x"].reason == f"{phase.value}: 2 of 6 hosts failed, expected at most 1"
+        assert {over.rollout.hosts[host] for host in "ef"} == {
+            HostState.NOT_STARTED if phase is PREPARE else HostState.PREPARED
+        }
+
+    def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
+        fleet = world("abc")
+        limited = paced("x", max_parallel=Share(2), bake_time=600.0, criteria={"percent_successful": 100})
+        running = fleet.start(strategy(limited))
+        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
+        fleet.reports = {key: report for key, report in fleet.reports.items() if key[0] is PREPARE}
+        fleet.reports[DEPLOY, "a"] = Report(NOON, "boom")
+        fleet.silent = set("bc")
+        running = fleet.step(running)
+        assert running.stage is not None
+        assert running.stage.granted.keys() == {"a", "b"}
+        fleet.silent = {"c"}
+        over = fleet.run(running)
+        assert fleet.now < NOON + 600
+        assert over.rollout.hosts == {
+            "a": HostState.FAILURE,
+            "b": HostState.SUCCESS,
+            "c": HostState.PREPARED,
+        }
+
+    def test_a_limited_group_that_has_missed_its_criteria_before_it_begins_is_not_begun(self):
+        fleet = world("ab")
+        limited = paced("x", max_parallel=Share(1), criteria={"minimum_successful": 3})
+        over = fleet.run(fleet.start(strategy(limited)))
+        assert (fleet.entered, verdicts(over)) == ([], {"x": FAILED})
+
+    def test_a_host_that_joins_a_group_may_make_its_criteria_reachable_again(self):
+        fleet = world("abc", silent={"b"}, failing={(PREPARE, "a")})
+        limited = paced("x", max_parallel=Share(2), criteria={"percent_successful": 70})
+        running = fleet.step(fleet.step(fleet.start(strategy(limited))))
+        assert running.stage is not None
+        assert running.stage.task.hosts == ("a", "b")
+        fleet.come("d", Facts())
+        running = fleet.step(running)
+        assert let_in(running) == ["a", "b", "c"]
+
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):
         fleet = world("ab")

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.generated_strategies import NAMES, paces, strategies
+from support.generated_strategies import NAMES, paces, strategies, widths
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
 from support.worlds import PlainWorld
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.engine import HostState, Phase, Verdict
+from zkdeployment.rollout.groups import misses
 from zkdeployment.rollout.progress import advance, grants, next_look
 from zkdeployment.rollout.running import Directive, Report
 from zkdeployment.rollout.simulation import Faults, simulate
@@ -68,14 +69,41 @@ def check(running, fleet, granted):
     assert left is None or left > 0  # what time alone brings now was done just now
 
 
+def check_entries(before, after):
+    """Check what must hold of hosts that enter the phase of a group between two states."""
+    stage = after.stage
+    if stage is None:
+        return
+    same = before.stage is not None and phase_of(before.stage) == phase_of(stage)
+    entered = stage.granted.keys() - (before.stage.granted.keys() if same else set())
+    group = after.rollout.strategy.group(stage.task.group)
+    if entered and (stage.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
+        assert not certainly_missed(after, group)
+
+
+def phase_of(stage):
+    """Name the phase that is under way."""
+    return stage.task.group, stage.task.phase
+
+
+def certainly_missed(running, group):
+    """Say which criteria a group misses even if all its hosts that have not failed succeed."""
+    hosts = running.rollout.members[group.name]
+    failed = {host for host in hosts if running.rollout.hosts[host] is HostState.FAILURE}
+    failed |= {host for host, report in running.stage.reports.items() if report.error is not None}
+    total = len(hosts)
+    return list(misses(group.criteria, successful=total - len(failed), failed=len(failed), total=total))
+
+
 @given(strategies(pace=paces), st.sets(host_names, min_size=1), st.lists(events, max_size=40))
 def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happening):
     absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
     fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent)
     running, granted = fleet.start(any_strategy), {}
     for event in happening:
-        running = advance(running, fleet.seen())
+        before, running = running, advance(running, fleet.seen())
         assert advance(running, fleet.seen()) == running
+        check_entries(before, running)
         kept = running_from_json(json.loads(json.dumps(running_to_json(running), sort_keys=True)))
         assert kept == running
         assert grants(kept) == grants(running)
@@ -83,7 +111,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happenin
         happen(fleet, running, event)
 
 
-@given(strategies(), st.sets(host_names), st.sets(host_names))
+@given(strategies(pace=widths), st.sets(host_names), st.sets(host_names))
 def test_it_goes_as_the_simulator_says(any_strategy, bad_prepare, bad_deploy):
     fleet = PlainWorld(
         plain_hosts(NAMES),
