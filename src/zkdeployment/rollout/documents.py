@@ -19,6 +19,7 @@ from zkdeployment.rollout.schema import (
     mentions_documents,
     one_of,
 )
+from zkdeployment.rollout.typed_values import typed_values
 from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_documents
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _Collection:
         self.problems += [_problem(file, document, way, words) for way, words in add(file, document)]
 
     def _add_strategy(self, _file: str, document: Document) -> Iterator[Fault]:
-        value: Any = document.value
+        value: Any = typed_values(document.value, SCHEMAS[STRATEGY_SCHEMA])
         faults = list(form_faults(value, SCHEMAS[STRATEGY_SCHEMA]))
         yield from faults
         if faults:
@@ -127,7 +128,8 @@ class _Collection:
         for file, document in self._configurations:
             way, chosen = _choice(document.value)
             if chosen is not None and chosen not in self._strategies and not self.problems:
-                words = f"there is no strategy {chosen}; expected {one_of(self._strategies)}"
+                expected = one_of(self._strategies) if self._strategies else "a DeploymentStrategy of that name"
+                words = f"there is no strategy {chosen}; expected {expected}"
                 self.problems.append(_problem(file, document, way, words))
         return Documents(self._strategies, bool(self._configurations), chosen, tuple(self.problems), files)
 

@@ -79,13 +79,13 @@ def _selector(value: Mapping[str, Any]) -> Selector:
     )
 
 
-def _label(value: str | Mapping[str, object]) -> tuple[str, str]:
+def _label(value: str | Mapping[str, str]) -> tuple[str, str]:
     """Read ``key: value`` as text, or as the mapping that YAML makes of it without quotes."""
     if isinstance(value, str):
         key, _, content = value.partition(":")
         return key.strip(), content.strip()
-    ((key, found),) = value.items()
-    return key.strip(), str(found).lower() if isinstance(found, bool) else str(found).strip()
+    ((key, content),) = value.items()
+    return key.strip(), content.strip()
 
 
 def _seconds(value: float | str) -> float:

@@ -7,51 +7,65 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.schema import form_faults
-from zkdeployment.rollout.yaml_values import YamlTextError, read_documents
+from zkdeployment.rollout.typed_values import typed_values
+from zkdeployment.rollout.yaml_values import Document, YamlTextError, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEXT = {"type": "string", "description": "text"}
-_PLAIN = {"type": ["string", "number", "boolean"], "description": "text"}
+_OPTIONAL_TEXT = {"type": ["string", "null"], "description": "text"}
 
-#: As in the file that ``sandbox up --hosts`` takes.
 _SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "host → {rack, tags, labels}",
+    "description": "a mapping of host ids to {name, role, tags, labels, rack}",
     "additionalProperties": {
         "type": ["object", "null"],
+        "description": "a mapping with name, role, tags, labels, rack",
         "additionalProperties": False,
         "properties": {
-            "name": _TEXT,
-            "role": {"type": ["string", "null"]},
-            "rack": {"type": ["string", "null"]},
-            "tags": {"type": "array", "items": _TEXT},
-            "labels": {"type": "object", "additionalProperties": _PLAIN},
+            "name": _OPTIONAL_TEXT,
+            "role": _OPTIONAL_TEXT,
+            "tags": {"type": ["array", "null"], "items": _TEXT, "description": "a list of tags"},
+            "labels": {
+                "type": ["object", "null"],
+                "additionalProperties": _TEXT,
+                "description": "a mapping of labels",
+            },
+            "rack": _OPTIONAL_TEXT,
         },
     },
 }
 
 
-def read_facts(source: str, content: bytes) -> Mapping[str, Facts]:
-    """Read hosts; raises ``ConfigurationError`` with the place in ``source``."""
+def read_host_document(source: str, content: bytes) -> Document:
+    """Return the document of a file of hosts: a mapping of host ids to their values, or to ``None``.
+
+    Raises ``ConfigurationError`` with the place in ``source``.
+    """
     try:
-        documents = list(read_documents(content.decode("utf-8-sig")))
+        document = next(read_documents(content.decode("utf-8-sig")), Document({}, {(): (1, 1)}))
     except YamlTextError as error:
         raise ConfigurationError(f"{source}:{error.line}:{error.column}: {error}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{source}: expected UTF-8") from error
-    value: Any = documents[0].value if documents else {}
-    for way, words in form_faults(value, _SCHEMA):
-        line, column = documents[0].place(way)
-        raise ConfigurationError(f"{source}:{line}:{column}: {words}")
-    return {str(name): _facts(found or {}) for name, found in value.items()}
+    value = typed_values(document.value, _SCHEMA)
+    for way, message in form_faults(value, _SCHEMA):
+        line, column = document.place(way)
+        raise ConfigurationError(f"{source}:{line}:{column}: {message}")
+    return Document(value, document.places)
 
 
-def _facts(value: Mapping[str, Any]) -> Facts:
-    labels = {
-        key: str(found).lower() if isinstance(found, bool) else str(found)
-        for key, found in value.get("labels", {}).items()
-    }
-    tags = frozenset(value.get("tags", ()))
-    return Facts(rack=value.get("rack"), tags=tags, labels=labels, name=value.get("name"))
+def read_facts(source: str, content: bytes) -> Mapping[str, Facts]:
+    """Return the facts of hosts by their ids; raises ``ConfigurationError`` with the place in ``source``."""
+    hosts: Any = read_host_document(source, content).value
+    return {host_id: _facts(values or {}) for host_id, values in hosts.items()}
+
+
+def _facts(values: Mapping[str, Any]) -> Facts:
+    return Facts(
+        rack=values.get("rack"),
+        tags=frozenset(values.get("tags") or ()),
+        labels=values.get("labels") or {},
+        name=values.get("name"),
+    )

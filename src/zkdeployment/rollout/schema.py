@@ -6,7 +6,10 @@ that set a group's pace are ours.
 
 from __future__ import annotations
 
+import difflib
+import functools
 import graphlib
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
@@ -28,13 +31,16 @@ _NAME = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
 _NAMES = {"type": "array", "items": _NAME}
 _COUNT = {"type": "integer", "minimum": 0}
 _DURATION = {
-    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^[0-9]+[smhd]$"}],
-    "description": "seconds, or a number with s, m, h or d as in 15m",
+    "anyOf": [
+        {"type": "number", "minimum": 0, "maximum": 99_999 * 86_400},
+        {"type": "string", "pattern": r"^([0-9]{1,9}s|[0-9]{1,8}m|[0-9]{1,6}h|[0-9]{1,5}d)$"},
+    ],
+    "description": "seconds, or a number with s, m, h or d as in 15m, of at most 99999d",
 }
 _TIME = {
     "type": "string",
     "pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
-    "description": "a quoted time of day as in '22:30'",
+    "description": "a time of day as in 22:30",
 }
 
 _LABEL_PART = r"^[^:]*[^:\s][^:]*$"
@@ -46,9 +52,7 @@ _LABEL = {
             "minProperties": 1,
             "maxProperties": 1,
             "propertyNames": {"pattern": _LABEL_PART},
-            "additionalProperties": {
-                "anyOf": [{"type": "string", "pattern": _LABEL_PART}, {"type": ["number", "boolean"]}]
-            },
+            "additionalProperties": {"type": "string", "pattern": _LABEL_PART},
         },
     ],
     "description": "a label as in 'tier: web', with one colon",
@@ -164,13 +168,39 @@ def mentions_documents(content: bytes) -> bool:
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
     """Say everything in which a value is not of the form: where, and what was expected and found."""
+    faults = _validator_class()(schema).iter_errors(value)
+    for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
+        way, form = tuple(fault.absolute_path), fault.schema
+        if fault.validator == "additionalProperties":
+            yield from _unknown_keys(way, fault.instance, form["properties"])
+        elif "description" in form:
+            yield way, f"expected {form['description']}, found {fault.instance!r}"
+        else:
+            yield way, fault.message
+
+
+def _unknown_keys(way: Way, value: Iterable[str], known: Iterable[str]) -> Iterator[Fault]:
+    """Say which keys of a mapping are not among the known ones, each with its place."""
+    known = sorted(known)
+    for key in value:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected {one_of(known)}"
+            yield (*way, key), f"unknown key {key!r}; {hint}"
+
+
+@functools.cache
+def _validator_class() -> Any:
+    """Return a validator of JSON schemas for which NaN and infinity are no numbers."""
     import jsonschema  # noqa: PLC0415  slow to import, seldom needed
 
-    faults = jsonschema.Draft202012Validator(schema).iter_errors(value)
-    for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
-        expected = fault.schema.get("description") if isinstance(fault.schema, dict) else None
-        words = fault.message if expected is None else f"expected {expected}, found {fault.instance!r}"
-        yield tuple(fault.absolute_path), words
+    standard = jsonschema.Draft202012Validator
+    finite = standard.TYPE_CHECKER.redefine("number", lambda _, value: _is_finite_number(value))
+    return jsonschema.validators.extend(standard, type_checker=finite)  # type: ignore[no-untyped-call]
+
+
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
@@ -205,5 +235,4 @@ def _window_faults(way: Way, window: Mapping[str, str]) -> Iterator[Fault]:
 
 def one_of(names: Iterable[str]) -> str:
     """List names, to say what was expected."""
-    listed = ", ".join(sorted(names))
-    return f"one of: {listed}" if listed else "a DeploymentStrategy document of that name"
+    return f"one of: {', '.join(sorted(names))}"

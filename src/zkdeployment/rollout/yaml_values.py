@@ -1,4 +1,8 @@
-"""YAML text as plain values, each with its place in the text, so that every error can say where."""
+"""YAML text as values, each with its place in the text, so that every error can say where.
+
+Scalars stay text as written: ``010``, ``1.10``, ``yes`` and ``12:30`` would be other values by YAML's own rules.
+``typed_values`` reads numbers and the like where a schema expects them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
+
+from zkdeployment.rollout.typed_values import NoValueError, PlainText, read_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +22,13 @@ Way: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 500_000  # 10,000 hosts by name in each of 50 groups; aliases could make of a few lines far more
 _DEEPEST = 32
 
-#: The one in C is ten times as fast; some platforms do not have it.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: The one in C is ten times as fast; some platforms do not have it. Neither interprets scalars.
+_Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+_TAG = "tag:yaml.org,2002:"
+
+#: The tags that a scalar may have besides that of text, with their JSON types.
+_TYPES = {_TAG + "int": "integer", _TAG + "float": "number", _TAG + "bool": "boolean", _TAG + "null": "null"}
 
 
 class YamlTextError(Exception):
@@ -44,7 +55,10 @@ class Document:
 
 
 def read_documents(text: str) -> Iterator[Document]:
-    """Read each document of a text; raises ``YamlTextError``, also for a key that is given twice."""
+    """Read each document of a text; raises ``YamlTextError``, also for a key that is given twice.
+
+    Mappings, sequences and text are read; text that is neither quoted nor tagged as such is a ``PlainText``.
+    """
     try:
         _check_depth(text)
         for node in yaml.compose_all(text, Loader=_Loader):
@@ -53,7 +67,7 @@ def read_documents(text: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         place = _place(error.problem_mark or error.context_mark)
         raise YamlTextError(f"no valid YAML: {error.problem or error.context}", *place) from error
-    except yaml.YAMLError as error:  # a character that YAML forbids
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a character that YAML forbids or Python lacks
         raise YamlTextError(f"no valid YAML: {' '.join(str(error).split())}", 1, 1) from error
 
 
@@ -79,7 +93,6 @@ class _Reader:
 
     def __init__(self) -> None:
         self._document = Document()
-        self._constructor = yaml.SafeLoader("")
         self._read = 0
 
     def read(self, node: yaml.Node) -> Document:
@@ -97,12 +110,7 @@ class _Reader:
             return self._mapping(node, way)
         if isinstance(node, yaml.SequenceNode):
             return [self._value(item, (*way, number)) for number, item in enumerate(node.value)]
-        try:
-            return self._constructor.construct_object(node)
-        except ValueError as error:  # 2026-99-99 looks like a date and is none
-            raise YamlTextError(
-                f"{node.value!r} is no valid value: {error}; quote it to have text", *place
-            ) from error
+        return _scalar(node)
 
     def _mapping(self, node: yaml.MappingNode, way: Way) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -115,3 +123,19 @@ class _Reader:
                 raise YamlTextError(f"{key} is given twice", *place)
             found[key] = self._value(value_node, (*way, key))
         return found
+
+
+def _scalar(node: Any) -> str:
+    """Return the text of a scalar; raises ``YamlTextError`` if its tag asks for what it is not."""
+    tag, text = node.tag, str(node.value)
+    if tag == _TAG + "str":
+        return text if node.style else PlainText(text)
+    shown, place = tag.replace(_TAG, "!!"), _place(node.start_mark)
+    kind = _TYPES.get(tag)
+    if kind is None:
+        raise YamlTextError(f"expected a value without the tag {shown}; remove the tag", *place)
+    try:
+        read_scalar(text, kind)
+    except NoValueError as error:
+        raise YamlTextError(f"expected a value that fits its tag {shown}, found {text!r}", *place) from error
+    return PlainText(text)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -78,18 +79,30 @@ def test_strategies_of_the_real_world_are_read_back_as_they_were(strategy):
 CIRCLE = strategy_to_json(Strategy("s", (Group("g", critical=True, depends_on=("g",)),)))
 
 
-@pytest.mark.parametrize(
-    "value", [None, [], {}, "text", {"metadata": {"name": "s"}, "data": {"groups": [3]}}, CIRCLE]
-)
-def test_what_is_no_strategy_is_refused(value):
-    with pytest.raises(ValueError, match="no valid strategy"):
-        strategy_from_json(value)
-
-
 def with_group_values(**values):
     """Return a strategy of one group that has these values, as JSON."""
     group = {"name": "g", "critical": True, "depends_on": [], "selectors": [], **values}
     return {"schema": "shipyard/DeploymentStrategy/v1", "metadata": {"name": "s"}, "data": {"groups": [group]}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        "text",
+        {"metadata": {"name": "s"}, "data": {"groups": [3]}},
+        CIRCLE,
+        with_group_values(bake_time=math.nan),
+        with_group_values(deploy_timeout=math.inf),
+        with_group_values(max_parallel=math.nan),
+        with_group_values(require_hosts=2.5),
+    ],
+)
+def test_what_is_no_strategy_is_refused(value):
+    with pytest.raises(ValueError, match="no valid strategy"):
+        strategy_from_json(value)
 
 
 def test_a_count_that_is_written_as_a_float_is_an_integer():
