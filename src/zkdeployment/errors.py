@@ -134,6 +134,13 @@ class PackageError(ZkdeploymentError):
         self.retry_helps = retry_helps
 
 
+def describe(error: Exception) -> str:
+    """Return what operators read of an error: its message, or for a defect of ours its kind and where to look."""
+    if isinstance(error, ZkdeploymentError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error}; see the log"
+
+
 def without_passwords(text: str) -> str:
     """Return ``text`` with the passwords and tokens in its URLs hidden, for messages."""
     return _URL_PASSWORD.sub(r"\1:***@", _WEB_USER.sub(r"\1***@", text))

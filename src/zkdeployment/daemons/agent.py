@@ -7,10 +7,11 @@ import random
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.executor import Executor
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.gate import Gate
-from zkdeployment.daemons.presence import LOOK
+from zkdeployment.daemons.presence import LOOK, reason
 from zkdeployment.daemons.stocktaking import Stocktaking
 from zkdeployment.daemons.supervision import FailedError, Supervision
 from zkdeployment.daemons.watermark import Watermark
@@ -23,6 +24,7 @@ from zkdeployment.errors import (
     ShutdownError,
     UnreachableError,
     WentBackError,
+    ZkdeploymentError,
 )
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
@@ -65,6 +67,7 @@ class Agent:
         self._watermark = Watermark(doors.files)
         self._held: ClusterState | None = None
         self._spread = 0.0
+        self._backoff = Backoff(first=5.0, most=60.0)
         self._following = False
         self._followed = False
 
@@ -88,7 +91,10 @@ class Agent:
                     return settings
                 if self._doors.outdated():
                     raise RestartError("zkdeployment was upgraded; start again with what is there now")
-                if self._turn() is Outcome.MOVED or self._doors.outdated():
+                outcome = self._guarded_turn()
+                if self._backoff.seconds:
+                    self._hold_back(self._backoff.seconds)
+                elif outcome is Outcome.MOVED or self._doors.outdated():
                     self._presence.rest(_SETTLE)
                 # Ten thousand hosts need not look at one moment: neither now and then, nor when all are woken.
                 elif self._presence.rest(LOOK * random.uniform(0.8, 1.2)):  # noqa: S311  not a secret
@@ -150,6 +156,20 @@ class Agent:
             with contextlib.suppress(UnreachableError, DeniedError, RestartError):
                 self._doors.fleet.unregister()
             self._presence.tell(up=self._followed)
+
+    def _guarded_turn(self) -> Outcome:
+        """Run one cycle; an unexpected error is shown by the host, and the agent goes on after a while."""
+        try:
+            outcome = self._turn()
+        except ZkdeploymentError:
+            raise
+        except Exception as error:  # noqa: BLE001  a defect of ours must not end every agent
+            get_logger().exception("cycle-failed")
+            self._presence.stay_failed(reason(error))
+            self._backoff.fail()
+            return Outcome.FAILED
+        self._backoff.reset()
+        return outcome
 
     def _turn(self) -> Outcome:
         """Look at the cluster version once and do what it asks for."""

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.chronicle import tell
 from zkdeployment.daemons.telemetry import CoordinatorTelemetry
-from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.errors import (
+    ConflictError,
+    LockLostError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+    describe,
+)
 from zkdeployment.fleet.rollouts import report
 from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
@@ -44,11 +52,11 @@ _SELDOM = 15.0
 _OFTEN = 0.2
 
 #: Which event each error is, the first that fits, how loudly it is said, and in how many seconds to look again.
-EVENTS: tuple[tuple[type[ZkdeploymentError], str, str, float], ...] = (
+EVENTS: tuple[tuple[type[Exception], str, str, float], ...] = (
     (LockLostError, "warning", "lead-lost", 0.0),
     (ConflictError, "info", "somebody-was-faster", 0.0),
     (UnreachableError, "warning", "zookeeper-unreachable", 2.0),
-    (ZkdeploymentError, "error", "coordination-failed", 2.0),
+    (Exception, "error", "coordination-failed", 2.0),
 )
 
 
@@ -71,6 +79,7 @@ class Coordinator:
         self._connect = connect
         self._notifier = notifier
         self._telemetry = CoordinatorTelemetry(probe, failures=[event for _, _, event, _ in EVENTS])
+        self._backoff = Backoff(first=2.0, most=_SELDOM)
         self._leads = False
         self._tidied = False
         self._said = ""
@@ -85,7 +94,8 @@ class Coordinator:
                 self._telemetry.beat()
                 self._notifier.watchdog()
                 self._control.wait(pause)
-                while (rest := begun + _OFTEN - self._clock.monotonic()) > 0 and not self._control.stopping:
+                earliest = begun + max(_OFTEN, self._backoff.seconds)
+                while (rest := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
                     self._control.wait(rest)
         finally:
             self._notifier.stopping()
@@ -104,6 +114,9 @@ class Coordinator:
             raise
         except ZkdeploymentError as error:
             return self._complain(error)
+        except Exception as error:  # noqa: BLE001  a defect of ours must not end every coordinator
+            return self._give_way(error)
+        self._backoff.reset()
         self._said = ""
         return pause
 
@@ -168,16 +181,24 @@ class Coordinator:
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
 
-    def _complain(self, error: ZkdeploymentError) -> float:
+    def _give_way(self, error: Exception) -> float:
+        """Report an unexpected error and leave the lead to another coordinator; return when to try again."""
+        self._complain(error)
+        self._store.resign()
+        self._leads = False
+        return self._backoff.fail()
+
+    def _complain(self, error: Exception) -> float:
         """Say what is wrong: once, not every time that it is found again; return when to look again."""
-        words = str(error)
+        words = describe(error)
         self._notifier.status(words.partition("\n")[0])
         if isinstance(error, LockLostError):
             self._leads = False
         _, level, event, pause = next(found for found in EVENTS if isinstance(error, found[0]))
         self._telemetry.fail(event, leads=self._leads and not isinstance(error, UnreachableError))
         if words != self._said:
-            getattr(get_logger(), level)(event, reason=words)
+            defect = None if isinstance(error, ZkdeploymentError) else error
+            getattr(get_logger(), level)(event, reason=words, exc_info=defect)
         self._said = words
         return pause
 

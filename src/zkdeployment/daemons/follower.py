@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.telemetry import SyncerTelemetry
 from zkdeployment.errors import (
     AllStopError,
@@ -16,6 +17,7 @@ from zkdeployment.errors import (
     UnreachableError,
     WentBackError,
     ZkdeploymentError,
+    describe,
     without_secrets,
 )
 from zkdeployment.log import get_logger
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER = 4000
 
 #: Which event each error is, the first that fits, and how loudly it is said.
-EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
+EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
     (WentBackError, "critical", "store-went-back"),
     (AllStopError, "critical", "all-stop"),
     (NotConvergedError, "info", "not-converged"),
@@ -43,7 +45,7 @@ EVENTS: tuple[tuple[type[ZkdeploymentError], str, str], ...] = (
     (TreeError, "error", "tree-refused"),
     (SourceError, "error", "repository-unreadable"),
     (UnreachableError, "warning", "zookeeper-unreachable"),
-    (ZkdeploymentError, "error", "sync-failed"),
+    (Exception, "error", "sync-failed"),
 )
 
 
@@ -69,6 +71,7 @@ class Follower:
         self._connect = connect
         self._notifier = notifier
         self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
+        self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
         self._said = ""
 
@@ -80,7 +83,8 @@ class Follower:
             self._telemetry.write(interval)
             self._notifier.watchdog()
             # Several syncers need not ask the repository at the same moment.
-            self._control.wait(interval * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
+            pause = max(interval, self._backoff.seconds)
+            self._control.wait(pause * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
         self._notifier.stopping()
         self._telemetry.write(interval, up=False)
 
@@ -96,23 +100,32 @@ class Follower:
         except RestartError:
             raise
         except ZkdeploymentError as error:
-            level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
-            self._telemetry.fail(event, self._syncer.fetched)
-            self._complain(str(error), level, event)
-            if not isinstance(error, UnreachableError):
-                self._report(str(error), interval)
+            self._backoff.reset()
+            self._fail(error, interval)
+        except Exception as error:  # noqa: BLE001  a defect of ours must not end every syncer
+            self._backoff.fail()
+            self._fail(error, interval)
         else:
+            self._backoff.reset()
             self._telemetry.succeed(report, self._syncer.fetched)
             self._said = ""
             self._notifier.status(report.sentence)
             self._report(report.sentence, interval)
 
+    def _fail(self, error: Exception, interval: float) -> None:
+        """Report a cycle that failed: to the log, the supervisor, the metrics and ZooKeeper."""
+        level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
+        self._telemetry.fail(event, self._syncer.fetched)
+        self._complain(error, level, event)
+        if not isinstance(error, UnreachableError):
+            self._report(describe(error), interval)
+
     def _report(self, words: str, interval: float) -> None:
         """Give a sign of life; what keeps that from being done ends nothing, and the next look tries again."""
         try:
             self._store.report(words, interval, self._syncer.fetched)
-        except ZkdeploymentError as error:
-            get_logger().warning("report-not-written", reason=str(error))
+        except Exception as error:  # noqa: BLE001  whatever it is, the next cycle tries again
+            get_logger().warning("report-not-written", reason=describe(error))
 
     def _serve(self, request: PublicationRequest) -> Report:
         """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""
@@ -122,17 +135,18 @@ class Follower:
             report = self._syncer.sync(force=True, permit=request.permit, forced=forced)
         except (UnreachableError, RestartError):
             raise
-        except ZkdeploymentError as error:
-            self._store.answer(request, without_secrets(str(error))[:_LONGEST_ANSWER])
+        except Exception as error:
+            self._store.answer(request, without_secrets(describe(error))[:_LONGEST_ANSWER])
             raise
         self._store.answer(request, None)
         return report
 
-    def _complain(self, words: str, level: str, event: str) -> None:
+    def _complain(self, error: Exception, level: str, event: str) -> None:
         """Say what is wrong: once, not every time that it is found again."""
+        words = describe(error)
         self._notifier.status(words.partition("\n")[0])
         if words == self._said:
             return
         self._said = words
-        log = getattr(get_logger(), level)
-        log(event, reason=words)
+        defect = None if isinstance(error, ZkdeploymentError) else error
+        getattr(get_logger(), level)(event, reason=words, exc_info=defect)

@@ -15,6 +15,7 @@ from zkdeployment.errors import (
     ShutdownError,
     UnreachableError,
     ZkdeploymentError,
+    describe,
     without_secrets,
 )
 from zkdeployment.fleet.metrics import Result
@@ -326,9 +327,7 @@ def _pause(state: tenacity.RetryCallState) -> float:
 
 def reason(error: Exception) -> str:
     """Return one sentence for ZooKeeper, the status and the mail: one line, no secrets, 2 KiB at most."""
-    expected = isinstance(error, ZkdeploymentError)
-    text = str(error) if expected else f"unexpected {type(error).__name__}: {error}; see the agent's log"
-    text = without_secrets(" ".join(text.split()))
+    text = without_secrets(" ".join(describe(error).split()))
     shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
     cut = shown.encode("utf-8", errors="replace")[:LONGEST_REASON]
     return cut.decode("utf-8", errors="ignore")

@@ -3,6 +3,7 @@
 import email
 import json
 from contextlib import ExitStack
+from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +13,7 @@ from support.smtp import MailServer
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.service_locks import ServiceLock
+from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.errors import ConfigurationError, RefusedError, RestartError, UnreachableError
 
 
@@ -452,6 +454,23 @@ def test_a_node_that_somebody_removed_is_there_again_after_the_next_look(fleet, 
         fleet.client.delete("/hosts/h1")
         fleet.set_version("r1")
         wait_until(lambda: host.node.get("version") == "r1", "registered again")
+
+
+def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_goes_on(fleet, host, monkeypatch):
+    monkeypatch.setattr("zkdeployment.daemons.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
+    defect = mock.Mock(side_effect=TypeError("no len() of a float"))
+    fleet.set_version("r1")
+    with host.agent() as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+        with monkeypatch.context() as broken:
+            broken.setattr(ZooKeeperFleet, "published", defect)
+            fleet.set_version("r2")
+            wait_until(lambda: "error" in host.node and defect.call_count > 1, "the error is shown")
+        assert host.node["error"] == "unexpected TypeError: no len() of a float; see the log"
+        assert not agent.ended
+        wait_until(lambda: host.at("r2"), "r2")
+        assert "error" not in host.node
+    assert fleet.version == "r2"
 
 
 def test_a_host_that_lost_its_id_to_another_in_mid_deployment_ends_and_stops_nobody(fleet, host):

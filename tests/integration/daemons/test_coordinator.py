@@ -2,11 +2,13 @@
 
 import threading
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
 
 from support.coordinated import CoordinatedFleet
+from support.metrics import read_metrics
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper import paths
@@ -542,6 +544,26 @@ class TestWhatItSays:
             assert [entry["event"] for entry in logs].count("somebody-was-faster") == 1
             fleet.session.commit(Set(paths.STRATEGY, data))
             assert fleet.run(one.coordinator).rollout.result is Result.SUCCESS
+
+    def test_an_unexpected_error_is_reported_and_leaves_the_lead_to_another(self, fleet, monkeypatch, tmp_path):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        metrics = tmp_path / "coordinator.prom"
+        with fleet.coordinator("one", metrics=metrics) as one, fleet.coordinator("two") as two:
+            with monkeypatch.context() as broken, capture_logs() as logs:
+                broken.setattr(one.store, "situation", mock.Mock(side_effect=TypeError("no len() of a float")))
+                assert [one.turn() for _ in range(5)] == [2, 4, 8, 15, 15]
+            (failure,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
+            assert failure["reason"] == "unexpected TypeError: no len() of a float; see the log"
+            assert isinstance(failure["exc_info"], TypeError)
+            assert read_leader(fleet.session) is None
+            one.control.stop()
+            one.coordinator.run()  # it writes its metrics in the end
+            looks = read_metrics(metrics.read_text())["coordinator_looks_total"]
+            assert looks["coordination-failed",] == 5
+            assert fleet.run(two.coordinator).rollout.result is Result.SUCCESS
+        with fleet.coordinator("one") as one:
+            assert one.turn() == 0
 
     def test_without_zookeeper_it_tries_again_and_ends_when_its_client_cannot_be_mended(self, fleet):
         trouble = [

@@ -7,7 +7,7 @@ def test_an_expected_error_is_its_own_sentence_on_one_line():
 
 
 def test_an_unexpected_error_names_its_kind_and_the_log():
-    assert reason(KeyError("x")) == "unexpected KeyError: 'x'; see the agent's log"
+    assert reason(KeyError("x")) == "unexpected KeyError: 'x'; see the log"
 
 
 def test_secrets_are_taken_out():
