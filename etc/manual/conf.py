@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+from pathlib import Path
 
 from docutils import nodes
 
@@ -14,8 +15,11 @@ nitpicky = True
 highlight_language = "none"
 smartquotes = False  # commands are copied from here
 
-html_theme = "alabaster"
-html_theme_options = {"description": "Push-button deployment for fleets of RPM hosts", "page_width": "1080px"}
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["manual.css"]
+html_theme_options = {"navigation_with_keys": True}
+pygments_style, pygments_dark_style = "friendly", "github-dark"
 html_title = f"zkdeployment {version}"
 html_show_copyright = False
 html_show_sourcelink = False
@@ -36,6 +40,7 @@ def setup(app):
     app.connect("sphinx-click-process-options", _plain)
     app.connect("sphinx-click-process-arguments", lambda _app, _context, lines: lines.clear())
     app.connect("doctree-read", _name_verbs)
+    app.connect("doctree-resolved", _inline_pictures)
 
 
 def _plain(_app, _context, lines):
@@ -57,3 +62,13 @@ def _name_verbs(_app, doctree):
         program, _, words = name.partition(" ")
         if program in _PROGRAMS and isinstance(section.parent, nodes.section):
             section[0].replace_self(nodes.title(text=words or "Description"))
+
+
+def _inline_pictures(app, doctree, _docname):
+    """Put our pictures into web pages as they are, so that they follow the theme's light and dark mode."""
+    if app.builder.format != "html":
+        return
+    for image in [*doctree.findall(nodes.image)]:
+        if image["uri"].endswith(".svg"):
+            text = (Path(app.srcdir) / image["uri"]).read_text(encoding="utf-8")
+            image.replace_self(nodes.raw("", f'<div class="picture-frame">{text}</div>', format="html"))

@@ -1,53 +1,82 @@
-"""The plot: what the aims are about, and how convergence grows with the fleet."""
+"""The plot: zkdeployment against the plain way, and how convergence grows with the fleet."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-
-from benchmarks.results import CONVERGENCE
+from benchmarks.results import CONVERGENCE, quantity
+from pictures.drawing import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from matplotlib.axes import Axes
-
     from benchmarks.results import Result
+
+#: Where bars begin, and how long the longest may be.
+_LEFT, _LONGEST = 290, 270
+
+#: The smallest time that a bar shows, in seconds.
+_LEAST = 0.0005
 
 
 def draw(found: Mapping[str, Sequence[Result]], file: Path) -> None:
     """Write an SVG file."""
-    mpl.rcParams["svg.hashsalt"] = "zkdeployment"  # the same results are the same file
-    mpl.rcParams["svg.fonttype"] = "none"
-    mpl.rcParams["font.size"] = 9
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    _draw_ratios(left, [one for results in found.values() for one in results if one.at_least])
-    _draw_growth(right, [one for one in found.get("convergence", ()) if one.work == CONVERGENCE])
-    figure.savefig(file, format="svg", metadata={"Date": None})
+    picture = Picture(
+        "speed",
+        "Seconds of zkdeployment and of the plain way; convergence by the size of the fleet",
+        "The same figures are in the table below.",
+    )
+    compared = [one for results in found.values() for one in results if one.at_least and one.unit == "s"]
+    if compared:
+        _draw_ratios(picture, compared)
+    growth = sorted(
+        (int(one.size.partition(" ")[0].replace(",", "")), one.value)
+        for one in found.get("convergence", ())
+        if one.work == CONVERGENCE
+    )
+    if growth:
+        _draw_growth(picture, growth)
+    file.write_text(picture.svg(), encoding="utf-8")
 
 
-def _draw_ratios(axes: Axes, results: Sequence[Result]) -> None:
-    places = range(len(results))
-    axes.barh([place + 0.2 for place in places], [one.reference for one in results], 0.4, label="node by node")
-    axes.barh([place - 0.2 for place in places], [one.value for one in results], 0.4, label="zkdeployment")
-    for place, one in zip(places, results, strict=True):
-        axes.text(one.value * 1.15, place - 0.2, f"{one.ratio:,.0f} times faster", va="center", fontsize=8)
-    axes.set_yticks(list(places), [f"{one.work}\n{one.size}" for one in results], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds")
-    axes.legend(loc="lower right", fontsize=7)
+def _draw_ratios(picture: Picture, results: Sequence[Result]) -> None:
+    most = max(max(one.value, one.reference or 0) for one in results)
+
+    def length(value: float) -> float:
+        return max(2.0, round(_LONGEST * math.log(value / _LEAST) / math.log(most / _LEAST), 1))
+
+    picture.box(_LEFT, 4, 12, 12, kind="solid", corner=2)
+    picture.text(_LEFT + 18, 14, "zkdeployment", "small")
+    picture.box(_LEFT + 120, 4, 12, 12, kind="pale", corner=2)
+    picture.text(_LEFT + 138, 14, "the plain way (logarithmic scale)", "small")
+    for number, one in enumerate(results):
+        y = 32 + 44 * number
+        picture.text(4, y + 12, one.work, "small")
+        picture.text(4, y + 28, one.size, "small soft")
+        for offset, value, kind in ((0, one.value, "solid"), (17, one.reference or 0, "pale")):
+            picture.box(_LEFT, y + offset, length(value), 13, kind=kind, corner=2)
+            picture.text(_LEFT + length(value) + 6, y + offset + 11, quantity(value, one.unit), "small soft")
+        picture.text(716, y + 19, f"{one.ratio:,.0f} times faster", "strong small end")
 
 
-def _draw_growth(axes: Axes, results: Sequence[Result]) -> None:
-    points = sorted((int(one.size.partition(" ")[0].replace(",", "")), one.value) for one in results)
-    axes.plot([agents for agents, _ in points], [value for _, value in points], marker="o")
-    axes.set_title("agents on one machine converge on a revision", fontsize=9)
-    axes.set_xlabel("agents")
-    axes.set_ylabel("seconds")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+def _draw_growth(picture: Picture, points: Sequence[tuple[int, float]]) -> None:
+    top, height, left, right = picture.height + 50, 150, 60, 700
+    (most_agents, _), most_seconds = points[-1], max(value for _, value in points)
+
+    def place(agents: float, value: float) -> tuple[float, float]:
+        return round(left + (right - left) * agents / most_agents, 1), round(
+            top + height * (1 - value / most_seconds), 1
+        )
+
+    picture.text(4, top - 22, "Seconds until all agents on one machine converged, by their number", "strong")
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x, y = place(most_agents * share, most_seconds * share)
+        picture.stroke(f"M{left} {y}H{right}", "grid")
+        picture.text(left - 8, y + 4, f"{most_seconds * share:.0f}", "small soft end")
+        picture.text(x, top + height + 20, f"{most_agents * share:,.0f}", "small soft mid")
+    curve = "L".join(f"{x} {y}" for x, y in (place(*point) for point in points))
+    picture.stroke(f"M{curve}", "curve")
+    for point in points:
+        picture.circle(*place(*point), 4, "dot")

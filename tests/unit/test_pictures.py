@@ -1,0 +1,100 @@
+"""The pictures of the manual are those that the code would draw now, and true to it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pictures.catalogue import DIRECTORY, pictures
+from pictures.machines import AGENT, CLUSTER, GROUP, MACHINES
+from pictures.timelines import example, slots
+from support.strategies import group
+from support.worlds import PlainWorld, world
+from zkdeployment.daemons.agent import Outcome
+from zkdeployment.fleet.rollouts import GroupState, group_state
+from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.strategy import Facts, Pace, Strategy
+from zkdeployment.rollout.engine import Phase
+
+DRAWN = pictures()
+
+
+def test_the_kept_pictures_are_current():
+    kept = {file.name: file.read_text(encoding="utf-8") for file in DIRECTORY.glob("*.svg")}
+    assert kept == DRAWN, "draw them with: PYTHONPATH=tests python -m pictures"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_has_a_title_and_a_description_and_nothing_lies_outside(name):
+    drawn = ET.fromstring(DRAWN[name])
+    svg = "{http://www.w3.org/2000/svg}"
+    assert drawn.findtext(f"{svg}title")
+    assert drawn.findtext(f"{svg}desc")
+    _, _, width, height = map(float, drawn.get("viewBox").split())
+    for box in drawn.iter(f"{svg}rect"):
+        x, y, wide, high = (float(box.get(key)) for key in ("x", "y", "width", "height"))
+        assert min(x, y) >= 0
+        assert (x + wide <= width, y + high <= height) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "states"),
+    [(GROUP, GroupState), (CLUSTER, ClusterState), (AGENT, Outcome)],
+    ids=str,
+)
+def test_each_state_is_drawn_and_reached(machine, states):
+    assert set(states) <= machine.places.keys()
+    reached = {end for transition in machine.transitions for end in transition[:2]}
+    assert reached == machine.places.keys()
+
+
+def test_no_two_states_of_a_machine_stand_in_one_place():
+    for machine in MACHINES:
+        assert len(set(machine.places.values())) == len(machine.places)
+
+
+#: First a, which bakes; then b; then c.
+STRATEGY = Strategy(
+    "deployment-strategy",
+    (
+        replace(group("a", hosts="ax", percent_successful=100), pace=Pace(bake_time=120)),
+        group("b", "a", hosts="b", percent_successful=100),
+        group("c", "b", hosts="c", percent_successful=100),
+    ),
+)
+
+
+def played(fleet: PlainWorld, events: dict[int, Callable[[], None]] | None = None) -> set[tuple[Enum, Enum]]:
+    """Return the changes of all groups' states in a rollout; ``events`` happen so many seconds after its start."""
+    running = fleet.start(STRATEGY)
+    seen = [[group_state(running, name)] for name in "abc"]
+    for second in range(0, 1200, 10):
+        (events or {}).get(second, lambda: None)()
+        running = fleet.step(running)
+        fleet.now += 10
+        for name, states in zip("abc", seen, strict=True):
+            states.append(group_state(running, name))
+    assert running.ended is not None
+    return {change for states in seen for change in pairwise(states) if change[0] is not change[1]}
+
+
+def test_the_states_of_groups_change_as_drawn():
+    erring, leaving = world("abc"), world("abcx")
+    plays = [
+        played(world("abc")),
+        played(world("abc", failing={(Phase.PREPARE, "a")})),
+        played(world("abc", failing={(Phase.DEPLOY, "b")})),
+        played(erring, {60: lambda: erring.erring.add("a")}),
+        played(leaving, {10: lambda: leaving.leave("x"), 400: lambda: leaving.come("x", Facts())}),
+    ]
+    drawn = {(transition.source, transition.target) for transition in GROUP.transitions}
+    assert set[tuple[Enum, Enum]]().union(*plays) == drawn
+
+
+def test_the_picture_of_a_rollout_takes_the_groups_in_order():
+    shown = [*slots()]
+    assert list(dict.fromkeys(name for name, *_ in shown)) == [group.name for group in example().groups]
+    assert [slot for *_, slot in shown] == sorted(slot for *_, slot in shown)
