@@ -114,10 +114,7 @@ class PublicationMemory(Protocol):
 
 
 class HostFiles(PublicationMemory, Protocol):
-    """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
-
-    Writes replace files atomically and durably.
-    """
+    """A host's files, replaced atomically and durably: ``/opt``, ``/etc``, run directory. Raises ``HostFilesError``."""
 
     def inventory(self, packages: Packages) -> Inventory:
         """Read what is on the host."""
@@ -153,10 +150,16 @@ class HostFiles(PublicationMemory, Protocol):
         """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the last revision fully deployed as ``identity``; unknown (missing, corrupt) is ``None``."""
+        """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
+
+    def is_changing(self) -> bool:
+        """Whether a deployment has changed the host and was not completed."""
 
     def write_version(self, revision: Revision) -> None:
-        """Record the last revision fully deployed."""
+        """Record that the host runs ``revision`` whole."""
+
+    def clear_version(self, former: Revision | None) -> None:
+        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
 
 
 class NodeLock(Protocol):
@@ -236,11 +239,10 @@ class FleetStore(Protocol):
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
 
-    def register(self, host: Host) -> Revision | None:
-        """Make this host's ephemeral node, or bring it up to date in a new session.
+    def register(self, host: Host, *, adopt: bool) -> Revision | None:
+        """Make this host's ephemeral node; with ``adopt`` return the version of an old agent's persistent node.
 
-        Returns the version adopted from a persistent node that an old agent left. Raises ``DuplicateError``
-        if another live host has this id, or this name.
+        Raises ``DuplicateError`` if another live host has this id, or this name.
         """
 
     def is_registered(self) -> bool:

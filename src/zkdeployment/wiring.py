@@ -91,6 +91,7 @@ def build_agent(
         host = Host(
             identity,
             version=run.read_version(identity),
+            former=run.read_former_version(),
             pid=os.getpid(),
             tags=settings.tags,
             labels=settings.labels,

@@ -196,6 +196,12 @@ class AgentHost:
             return ""
 
     @property
+    def whole_at(self) -> object:
+        """The version on disk; ``None`` if the host has none."""
+        file = self.run / "host_version"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    @property
     def markers(self) -> list[str]:
         """The names of all markers."""
         return sorted(path.name for path in (self.root / "etc").glob("*/*.deployed"))

@@ -208,12 +208,20 @@ class Filesystem:
         return self._run.read_status()
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the last revision fully deployed as ``identity``; unknown (missing, corrupt) is ``None``."""
+        """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
         return self._run.read_version(identity)
 
+    def is_changing(self) -> bool:
+        """Whether a deployment has changed the host and was not completed."""
+        return self._run.is_changing()
+
     def write_version(self, revision: Revision) -> None:
-        """Record the last revision fully deployed."""
+        """Record that the host runs ``revision`` whole."""
         self._run.write_version(revision)
+
+    def clear_version(self, former: Revision | None) -> None:
+        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
+        self._run.clear_version(former)
 
     def read_published(self) -> Published:
         """Return the last publication known; unknown (missing, corrupt) has sequence 0."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
 from zkdeployment.adapters.published_file import PublishedFile
+from zkdeployment.adapters.version_file import VersionFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
-from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.host import Identity
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class RunDirectory:
         self.path = path
         self._lock: int | None = None
         self._published = PublishedFile(path / "published")
+        self._version = VersionFile(path)
         self._place: list[object] = []
 
     def acquire(self) -> None:
@@ -75,43 +76,51 @@ class RunDirectory:
 
     def read_status(self) -> str | None:
         """Return what the status file shows: ``done``, ``error`` or a step; ``None`` if it makes no sense."""
+        parts = (self._status_line() or b"").decode(errors="replace").strip().split(" ", 3)
+        return parts[3] if len(parts) == 4 else None
+
+    def _status_line(self) -> bytes | None:
         try:
-            content = durable.read(self.path / "status", _LARGEST)
+            return durable.read(self.path / "status", _LARGEST)
         except OSError:
             return None
-        parts = (content or b"").decode(errors="replace").strip().split(" ", 3)
-        return parts[3] if len(parts) == 4 else None
 
     def become(self, identity: Identity) -> None:
         """Note who this host is now; what it reached as somebody else, with other targets, is forgotten.
 
         At once and for good: who changes back before anything was deployed may have the one's and the other's.
         """
+        self._version.take_over(self._status_line())
         former = self._read_identity()
         if former is not None and identity.is_still(former):
             return
         if former is not None:  # else an older agent was here, or none
             get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
-            self._remove("host_version")
+            self._version.clear(self._version.read(self._status_line()))
         self._replace("identity", json.dumps(asdict(identity)).encode())
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the last revision fully deployed as ``identity``.
-
-        ``None``, and a warning, for a file that makes no sense.
-        """
+        """Return the revision that this host runs whole as ``identity``; ``None`` if it runs none."""
         former = self._read_identity()
         if former is not None and not identity.is_still(former):
             return None
-        found = self._read("host_version")
-        if found is None or is_revision(found):
-            return found
-        get_logger().warning("host-version-unknown", file=str(self.path / "host_version"), reason="not a revision")
-        return None
+        return self._version.read(self._status_line())
+
+    def read_former_version(self) -> Revision | None:
+        """Return the revision that the host ran whole before a deployment that is not whole yet."""
+        return self._version.read_former()
+
+    def is_changing(self) -> bool:
+        """Whether a deployment has changed the host and was not completed."""
+        return self._version.is_changing()
 
     def write_version(self, revision: Revision) -> None:
-        """Record the last revision fully deployed."""
-        self._replace("host_version", json.dumps(revision).encode())
+        """Record that the host runs ``revision`` whole."""
+        self._version.write(revision)
+
+    def clear_version(self, former: Revision | None) -> None:
+        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
+        self._version.clear(former)
 
     def read_published(self) -> Published:
         """Return the last publication that this host's agent knew of."""
@@ -153,12 +162,6 @@ class RunDirectory:
             reason = error.strerror if isinstance(error, OSError) else "not JSON"
             get_logger().warning("host-file-unreadable", file=str(file), reason=reason)
             return None
-
-    def _remove(self, name: str) -> None:
-        try:
-            durable.remove(self.path / name)
-        except OSError as error:
-            raise HostFilesError(f"cannot remove {self.path / name}: {error.strerror}") from error
 
     def _replace(self, name: str, content: bytes) -> None:
         try:

@@ -61,7 +61,7 @@ def _cells(host: HostStatus) -> tuple[Text | str, ...]:
         host.id,
         host.role or "-",
         Text(host.state.value, style=COLOURS[host.state]),
-        _version(host.version),
+        _version(host.version) if host.former is None else f"- (had {short(host.former)})",
         _version(host.wanted),
         steps + (host.step or ""),
         _since(host.since),

@@ -277,7 +277,7 @@ class Agent:
             executor.execute(todo)
         except ConflictError as moved:
             get_logger().warning("deployment-abandoned", reason=str(moved))
-            if deployment.begun:
+            if deployment.changed:
                 self._stock.take()
                 cluster = self._presence.read_cluster()
                 if cluster is None or cluster.revision is None:
@@ -293,6 +293,7 @@ class Agent:
         deployment.show("after", steps, steps)
         reach("before:after")
         with deployment.reporting("after"):
+            deployment.begin_changes()  # a hook that fails leaves the host at no version, even after no other step
             self._doors.scripts.run(self._after, name="after", revision=revision)
         reach("after:after")
 

@@ -48,6 +48,9 @@ class Supervisor(Protocol):
         ``midway`` is what has to be finished even if the fleet was stopped meanwhile.
         """
 
+    def begin_changes(self) -> bool:
+        """Give up the host's version before the deployment's first change; say whether that was done now."""
+
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the step under way; says whether it is another one than before."""
 
@@ -145,10 +148,10 @@ class Executor:
                 reach("after:fetch")
 
     def _check(self, step: Step, lock: ServiceLock | None) -> None:
-        if self._tenure is None:
-            self._supervisor.check()
-        else:
-            self._tenure.check()
+        check = self._supervisor.check if self._tenure is None else self._tenure.check
+        check()
+        if self._supervisor.begin_changes():
+            check()  # to record that took its time
         if lock is not None:
             lock.begin(title(step))
 

@@ -60,11 +60,6 @@ class Gate:
         """The phase that a failure belongs to: the first that was not reported."""
         return Phase.DEPLOY if Phase.PREPARE in self._permission.reports else Phase.PREPARE
 
-    @property
-    def deploying(self) -> bool:
-        """Whether the host was let in to change something."""
-        return self._phase is Phase.DEPLOY
-
     def failure(self) -> str | None:
         """Look why the rollout goes on without this host, if it does; be woken by another rollout."""
         self._look(self._control.wake)

@@ -70,10 +70,18 @@ class Presence:
     def register(self) -> None:
         """Connect and make this host's node, however long ZooKeeper takes to answer."""
         self.insist(self._doors.connect)
-        adopted = self.insist(lambda: self._doors.fleet.register(self.host))
+        adopt = not self._doors.files.is_changing()  # a node that says otherwise is not true
+        adopted = self.insist(lambda: self._doors.fleet.register(self.host, adopt=adopt))
         if adopted is not None:
             self.host = replace(self.host, version=adopted)
+            self._record_adopted(adopted)
         self._shown = self.host, self._doors.session()
+
+    def _record_adopted(self, version: Revision) -> None:
+        try:
+            self._doors.files.write_version(version)
+        except HostFilesError as error:
+            get_logger().warning("version-not-recorded", reason=str(error))
 
     def stay(self) -> None:
         """Be registered, and up to date, also if somebody removed the host's node. Insists."""
@@ -167,6 +175,13 @@ class Presence:
         self.host = replace(self.host, error=None, deploying=str(revision), step=None, steps=None)
         self.refresh()
 
+    def give_up_version(self) -> None:
+        """Record on disk, then in ZooKeeper, that the host has no version until a deployment is whole. Insists."""
+        self._doors.files.clear_version(self.host.version)
+        former = self.host.former if self.host.version is None else self.host.version
+        self.host = replace(self.host, version=None, former=former)
+        self.refresh()
+
     def go_on(self) -> None:
         """Note that the deployment goes on after a wait, which counts for nothing."""
         self._telemetry.begin()
@@ -208,15 +223,15 @@ class Presence:
 
     def succeed(self, revision: Revision) -> None:
         """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file."""
-        had = self.host.version
-        self.host = replace(self.host, version=revision, error=None)
+        before = self.host
+        self.host = replace(before, version=revision, former=None, error=None)
         self._end()
         self.refresh()
         try:
             self._doors.files.write_version(revision)
             self._doors.files.write_status(revision, "done")
         except HostFilesError:
-            self.host = replace(self.host, version=had)  # else nobody would try again
+            self.host = replace(self.host, version=before.version, former=before.former)  # to be tried again
             raise
         self._telemetry.end(Result.DONE)
         self._doors.notifier.status(f"{revision}: done")

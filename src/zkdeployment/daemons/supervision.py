@@ -51,7 +51,7 @@ _NO_FAILURES = (
 class Supervision:
     """The ``Supervisor`` of one deployment of one revision. Without a ``gate`` nothing holds it up.
 
-    While it waits at the gate it gives way when ``disturbed`` says so.
+    While it waits at the gate it gives way when ``disturbed`` says so. ``changed``: it changes the host.
     """
 
     def __init__(
@@ -70,16 +70,12 @@ class Supervision:
         self._revision = revision
         self._gate = gate
         self._disturbed = disturbed
+        self.changed = False
 
     @property
     def gated(self) -> bool:
         """Whether a rollout says when it goes on."""
         return self._gate is not None
-
-    @property
-    def begun(self) -> bool:
-        """Whether it was let in to change something."""
-        return self._gate is None or self._gate.deploying
 
     def enter(self, phase: Phase, steps: int = 0) -> None:
         """Wait to be let into a phase, when the one before went well; raises what ``check`` raises."""
@@ -92,6 +88,16 @@ class Supervision:
             self._presence.show(self._revision, "plan", 0, 0)
             reach("before:plan")
             return read_plan(self._doors, self._presence.host.identity, self._revision)
+
+    def begin_changes(self) -> bool:
+        """Give up the host's version before the deployment's first change; say whether that was done now."""
+        if self.changed:
+            return False
+        reach("before:give-up-version")
+        self._presence.give_up_version()
+        self.changed = True
+        reach("after:give-up-version")
+        return True
 
     def check(self, *, midway: bool = False) -> None:
         """Raise ``ConflictError`` unless the revision is still wanted of this host, ``ShutdownError`` to end.

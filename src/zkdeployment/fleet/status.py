@@ -47,6 +47,7 @@ class Verdict(Enum):
 class HostStatus:
     """One host: what it has, what it is to have, and what it is doing. ``steps`` are (done, in all).
 
+    ``former`` is the version that a host without one had before a deployment that is not complete.
     ``since`` is when its state last changed, in seconds since the epoch; for an absent host it is when that last
     told what it has. ``expected``: it counts; an absent host does not unless a published target means it, and an
     excluded host does not unless it was asked for.
@@ -57,6 +58,7 @@ class HostStatus:
     state: HostState
     role: str | None = None
     version: Revision | None = None
+    former: Revision | None = None
     wanted: Revision | None = None
     step: str | None = None
     steps: tuple[int, int] | None = None
@@ -72,6 +74,7 @@ class HostStatus:
             "role": self.role,
             "state": self.state.value,
             "version": self.version,
+            "former": self.former,
             "wanted": self.wanted,
             "step": self.step,
             "steps": None if self.steps is None else [*self.steps],
@@ -237,6 +240,7 @@ def _host_status(host: Host, wanted: Revision | None, rollout: Running | None) -
         state=state,
         role=host.identity.role,
         version=host.version,
+        former=host.former,
         wanted=wanted,
         step=host.step,
         steps=host.steps,

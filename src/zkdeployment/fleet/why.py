@@ -145,6 +145,8 @@ def _halted(snapshot: Snapshot, host: Host, now: float) -> Answer:
 
 def _had(snapshot: Snapshot, host: Host) -> str:
     published = snapshot.published
+    if host.former is not None:
+        return f"it has no version: a deployment changed what it had of {short(host.former)}, and is not complete"
     if host.version is None:
         return "it has no version yet"
     if host.has(published):

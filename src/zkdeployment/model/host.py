@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.model.cluster import is_revision
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,13 +53,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as its node under ``/hosts`` shows it; ``version`` is ``None`` before the first deployment.
+    """A host as its node under ``/hosts`` shows it.
 
-    ``since`` is when the node last changed, in seconds since the epoch; it is not one of its properties.
+    ``version`` is the revision that the host runs whole. It is ``None`` before the first deployment, and from the
+    first change of a deployment until the deployment is whole; ``former`` is the version before that. ``since`` is
+    when the node last changed, in seconds since the epoch; it is not one of its properties.
     """
 
     identity: Identity
     version: Revision | None = None
+    former: Revision | None = None
     error: str | None = None
     deploying: str | None = None
     step: str | None = None
@@ -76,6 +81,13 @@ class Host:
         return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
 
     @property
+    def shown_version(self) -> str:
+        """The version for people, in full; without one, the version that the host had before."""
+        if self.version is not None:
+            return str(self.version)
+        return "no version" if self.former is None else f"no version (before its last deployment {self.former})"
+
+    @property
     def waits(self) -> bool:
         """Whether its deployment may not go on yet by its rollout strategy."""
         return self.step is not None and self.step.startswith(WAITS)
@@ -89,6 +101,7 @@ class Host:
         found: dict[str, Any] = {
             "name": self.identity.name,
             "version": self.version,
+            "former": self.former,
             "role": self.identity.role,
             "error": self.error,
             "deploying": self.deploying,
@@ -109,14 +122,18 @@ class Host:
             value = properties.get(name)
             return value if isinstance(value, str) else None
 
-        version = properties.get("version")
+        def revision(name: str) -> Revision | None:
+            value = properties.get(name)
+            return value if is_revision(value) else None
+
         steps = properties.get("steps")
         pid = properties.get("pid")
         tags = properties.get("tags")
         labels = properties.get("labels")
         return cls(
             identity=Identity(id=host_id, name=text("name") or host_id, role=text("role")),
-            version=version if isinstance(version, str | int) and not isinstance(version, bool) else None,
+            version=revision("version"),
+            former=revision("former"),
             error=text("error"),
             deploying=text("deploying"),
             step=text("step"),

@@ -81,7 +81,7 @@ def _late(standing: Standing) -> str:
     cluster, strategy = standing.cluster, standing.published.strategy
     late = () if cluster is None else behind(cluster, standing.hosts)
     version = None if cluster is None else cluster.version
-    listed = ", ".join(f"{host.identity} has {host.version or 'no version'}" for host in late)
+    listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
     words = f"expected version {version}, but {listed}"
     if standing.published.orders(cluster):
         words = f"no coordinator has begun the rollout by {strategy}; {words}"

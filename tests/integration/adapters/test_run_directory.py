@@ -94,6 +94,51 @@ def test_a_version_that_makes_no_sense_is_unknown(run, content):
     assert run.read_version(HOST) is None
 
 
+def test_a_host_whose_changes_begin_has_no_version_and_shows_the_one_before_until_the_next(run):
+    run.become(HOST)
+    assert not run.is_changing()
+    run.write_version("r1")
+    assert (run.read_former_version(), run.is_changing()) == (None, False)
+    run.clear_version("r1")
+    run.clear_version(None)  # another deployment, before the first was whole
+    restarted = RunDirectory(run.path)
+    restarted.become(HOST)
+    assert restarted.read_version(HOST) is None
+    assert (restarted.read_former_version(), restarted.is_changing()) == ("r1", True)
+    restarted.write_version("r2")
+    assert restarted.read_version(HOST) == "r2"
+    assert (restarted.read_former_version(), restarted.is_changing()) == (None, False)
+
+
+def test_a_host_that_never_had_a_version_has_none_before(run):
+    run.become(HOST)
+    run.clear_version(None)
+    assert (run.read_version(HOST), run.read_former_version(), run.is_changing()) == (None, None, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "version"),
+    [
+        (None, "r1"),
+        ("r1 done", "r1"),
+        ("r1 error", "r1"),
+        ("r1 after", "r1"),
+        ("r2 waits to deploy: the group is not begun", "r1"),
+        ("r2 deploy /a 0", None),
+        ("r2 error", None),
+    ],
+)
+def test_what_an_older_agent_left_midway_has_no_version_any_more(run, status, version):
+    (run.path / "host_version").write_text('"r1"')
+    if status is not None:
+        (run.path / "status").write_text(f"1700000000.0 17 {status}\n")
+    assert run.read_version(HOST) == version
+    run.become(HOST)
+    run.write_status("r3", "plan")  # by an agent that gives the version up in time
+    assert RunDirectory(run.path).read_version(HOST) == version
+    assert run.read_former_version() == (None if version else "r1")
+
+
 def test_a_version_that_is_no_file_is_unknown_and_replaced(run):
     version = run.path / "host_version"
     version.mkdir()

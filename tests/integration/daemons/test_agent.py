@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from structlog.testing import capture_logs
 
-from support.agents import AgentHost, Fleet
+from support.agents import AgentHost, Fleet, called
 from support.smtp import MailServer
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -132,7 +132,18 @@ def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host
     with host.agent():
         wait_until(lambda: host.at(7), "7")
         assert fleet.client.exists("/hosts/h1").ephemeralOwner
-    assert not (host.run / "host_version").exists()
+    assert host.whole_at == 7
+
+
+def test_a_persistent_node_does_not_make_a_half_deployed_host_whole(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    host.run.mkdir()
+    (host.run / "host_version").write_text("null")
+    fleet.client.create("/hosts/h1", b'{"version": "r1"}')
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+    assert fleet.calls() == called("/who/myfoo 0")
 
 
 def test_the_version_of_a_persistent_node_goes_before_the_one_on_disk(fleet, host):
@@ -189,7 +200,7 @@ def test_a_failing_script_stops_the_fleet_before_its_lock_is_free(fleet, host):
     assert "boom" not in stop["reason"]
     assert host.status == "error"
     assert host.markers == []
-    assert not (host.run / "host_version").exists()
+    assert host.whole_at is None
 
 
 def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host):
@@ -206,17 +217,107 @@ def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host)
     assert fleet.calls().count("h1 start /who/myfoo 0") == 2
 
 
-def test_back_at_the_version_that_a_host_has_its_error_is_history(fleet, host):
+def test_back_at_the_version_of_a_host_that_failed_before_any_change_its_error_is_history(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
-        host.fail("/who/myfoo 0")
+        calls = fleet.calls()
+        fleet.service("/who/myfoo", "foo", "9.9", h1=1)
         fleet.set_version("r2")
         wait_until(lambda: fleet.version is None and host.status == "error", "the failure")
-        calls = fleet.calls()
         fleet.set_version("r1")
         wait_until(lambda: host.at("r1") and "error" not in host.node, "all is well again")
+    assert fleet.calls() == calls
+
+
+def test_back_at_the_version_before_a_failed_deployment_a_host_deploys_that_version_again(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        failing = host.fail("/who/mybar 0")
+        fleet.service("/who/mybar", "bar", "1.0", h1=1)
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.version is None and host.status == "error", "the failure")
+        assert (host.node["version"], host.node["former"]) == (None, "r1")
+        assert host.whole_at is None
+        failing.unlink()
+        fleet.remove("/who/mybar")
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1") and "error" not in host.node, "r1 again")
+        assert "former" not in host.node
+    assert host.packages.installed().keys() == {"foo"}
+    assert host.markers == ["who:myfoo.0.deployed"]
+
+
+def test_back_at_the_version_before_an_abandoned_deployment_a_host_deploys_that_version_again(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        block = host.block()
+        before = len(fleet.calls())
+        fleet.set_version("r2")
+        wait_until(lambda: len(fleet.calls()) > before, "the first script")
+        assert (host.node["version"], host.whole_at) == (None, None)
+        fleet.set_version(None)
+        block.unlink()
+        wait_until(lambda: "deploying" not in host.node, "nothing under way")
+    with host.agent():
+        wait_until(lambda: host.node.get("former") == "r1", "a restarted agent shows what it had")
+        assert host.node["version"] is None
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1 again")
+    assert host.whole_at == "r1"
+    assert len(fleet.calls()) == before + 2 + 4
+
+
+def test_a_host_that_waits_for_a_lock_keeps_its_version_and_does_nothing_back_at_that(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        calls = fleet.calls()
+        other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
+        assert other.acquire(timeout=10)
+        fleet.set_version("r2")
+        wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
+        fleet.set_version(None)
+        wait_until(lambda: "deploying" not in host.node, "nothing under way")
+        other.release()
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1"), "r1 still")
+    assert host.whole_at == "r1"
+    assert fleet.calls() == calls
+
+
+def test_a_hook_alone_takes_the_version_until_it_has_succeeded(fleet):
+    host = fleet.host("h1", after="/bin/sh -c 'test -e $ZKDEPLOYMENT_ROOT/good'")
+    (host.root / "good").touch()
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        (host.root / "good").unlink()
+        fleet.set_version("r2")
+        wait_until(lambda: host.node.get("error"), "the error")
+        assert (host.node["version"], host.node["former"]) == (None, "r1")
+        assert host.whole_at is None
+
+
+def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):
+    host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        calls = fleet.calls()
+        other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
+        assert other.acquire(timeout=10)
+        fleet.set_version("r2")
+        wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
+        fleet.set_version(None)
+        wait_until(lambda: "deploying" not in host.node, "nothing under way")
     assert fleet.calls() == calls
 
 
@@ -249,7 +350,7 @@ def test_a_script_that_is_missing_or_not_executable_is_a_clear_failure(fleet, ho
         fleet.set_version("r2")
         wait_until(lambda: "has no deploy script" in host.node.get("error", ""), "missing")
         assert fleet.version is None
-        assert host.node["version"] == "r1"
+        assert host.node["former"] == "r1"
 
 
 def test_a_failing_undeployment_keeps_its_marker(fleet, host):

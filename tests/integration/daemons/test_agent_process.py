@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import zkdeployment
-from support.agents import SCRIPT, AgentHost, Fleet, put_script
+from support.agents import SCRIPT, AgentHost, Fleet, called, put_script
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import through
@@ -177,6 +177,31 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
 
 
 @pytest.mark.parametrize(
+    ("point", "whole"),
+    [
+        ("before:plan", True),
+        ("before:give-up-version", True),
+        ("after:give-up-version", False),
+        ("before:deploy", False),
+        ("after:deploy", False),
+        ("before:record", False),
+    ],
+)
+def test_back_at_its_former_version_an_agent_killed_after_changes_deploys_that_again(fleet, host, point, whole):
+    with host.process():
+        wait_until(lambda: host.at("r1"), "r1")
+    fleet.set_version("r2")
+    with host.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(60) == -signal.SIGKILL
+    assert host.whole_at == ("r1" if whole else None)
+    fleet.set_version("r1")
+    fleet.journal.unlink()
+    with host.process():
+        wait_until(lambda: host.at("r1"), "r1 again")
+    assert fleet.calls() == ([] if whole else called("/who/myfoo 0", "/who/myfoo 1"))
+
+
+@pytest.mark.parametrize(
     "point",
     [
         "before:plan",
@@ -208,8 +233,7 @@ def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host
     (host.root / "etc" / "old" / "who,was.0.script").write_text("/opt/old/bin/zookeeper-deploy\n")
     with host.process(failpoints=f"{point}=kill") as agent:
         assert agent.wait(60) == -signal.SIGKILL
-        version = host.run / "host_version"
-        assert not version.exists() or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+        assert host.whole_at is None or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     with host.process():
         wait_until(lambda: host.at("r1"), "r1")
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]

@@ -41,6 +41,10 @@ def test_a_terminal_has_colours_unless_they_are_not_wanted(monkeypatch, environm
     assert ("\x1b[32m" in terminal.getvalue()) == coloured
 
 
+def test_a_host_without_a_version_shows_the_one_that_it_had():
+    assert "- (had r0)" in shown(200, Host(Identity("h1", NAME), former="r0"))
+
+
 def test_a_wide_terminal_has_all_columns():
     heads = shown(200, HOST).splitlines()[1].split()
     assert heads == ["HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE"]

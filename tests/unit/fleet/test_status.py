@@ -70,6 +70,11 @@ def test_while_nothing_may_start_hosts_are_held_against_what_was_published():
         assert not fleet_status(Cluster(version), hosts[:1], published=REVISION).converged
 
 
+def test_a_host_that_a_deployment_left_half_way_is_behind_at_the_version_that_it_had():
+    [row] = fleet_status(CLUSTER, [host(version=None, former=REVISION)]).hosts
+    assert (row.state, row.version, row.former) == (HostState.BEHIND, None, REVISION)
+
+
 def test_hosts_are_sorted_by_name_and_carry_what_they_do():
     hosts = [host("h2"), host("h1", OLD, role="web", deploying=REVISION, step="deploy /a 0", steps=(1, 3))]
     status = fleet_status(CLUSTER, hosts)
@@ -80,6 +85,7 @@ def test_hosts_are_sorted_by_name_and_carry_what_they_do():
         "role": "web",
         "state": "deploying",
         "version": OLD,
+        "former": None,
         "wanted": REVISION,
         "step": "deploy /a 0",
         "steps": [1, 3],

@@ -154,6 +154,13 @@ def test_who_was_told_just_now_begins_any_moment():
     assert answer.facts == ("it has no version yet",)
 
 
+def test_a_host_without_a_version_is_explained_by_the_one_that_it_had():
+    half = host(version=None, former="r2")
+    answer = why(Snapshot(RUNNING, "r2", NOW - 3, hosts=(half,)), [], "h1", now=NOW)
+    assert answer.cause is not Cause.CONVERGED
+    assert answer.facts == ("it has no version: a deployment changed what it had of r2, and is not complete",)
+
+
 def test_a_wait_names_the_place_and_what_the_holder_does():
     lock = service(
         contender(2, 180), contender(3, 90), contender(1, 40), work=Work("h2", "app2", "deploy /web 0", NOW - 170)

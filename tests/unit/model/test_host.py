@@ -9,6 +9,7 @@ def test_host_node_round_trips():
     host = Host(
         Identity("id1", "app1.example.com", "web"),
         version="abc",
+        former="ab0",
         error="it broke",
         deploying="def",
         step="deploy /who/myfoo 0",

@@ -29,6 +29,13 @@ def standing(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Clus
     return Standing(cluster, published, hosts, rollout=rollout)
 
 
+def test_a_host_that_a_deployment_left_half_way_is_in_the_way_whichever_version_it_had():
+    half = Host(Identity("d", "d.example.com"), former="r2")
+    plain = standing(hosts=(AT_R2, half), published=Published("r2"))
+    assert not is_converged(plain)
+    assert "d.example.com (d) has no version (before its last deployment r2); " in refusal(plain, "r3")
+
+
 def test_every_host_in_the_way_is_named_with_its_version():
     plain = standing(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
     assert behind(Cluster("r2"), plain.hosts) == (AT_R1, NEW)

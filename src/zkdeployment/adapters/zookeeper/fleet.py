@@ -88,18 +88,18 @@ class ZooKeeperFleet:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
 
-    def register(self, host: Host) -> Revision | None:
+    def register(self, host: Host, *, adopt: bool = False) -> Revision | None:
         """Make this host's ephemeral node, or bring it up to date in a new session.
 
-        Returns the version adopted from a persistent node that an old agent left. Raises ``DuplicateError``
-        if another live host has this id, or this name.
+        With ``adopt`` the version of a persistent node that an old agent left replaces the host's own, and is
+        returned. Raises ``DuplicateError`` if another live host has this id, or this name.
         """
         make_skeleton(self._session)
         path = _host_path(host)
         deadline = time.monotonic() + self._patience
         for _ in range(_ATTEMPTS):
             node = self._wait_for_place(path, host, deadline)
-            adopted = _adopted_version(node)
+            adopted = _adopted_version(node) if adopt else None
             try:
                 self._session.commit(*self._registration(path, node, host, adopted))
                 self._remember_session()

@@ -202,10 +202,20 @@ def test_the_name_of_a_host_that_is_not_live_does_not_matter(fleet, client):
 
 def test_a_persistent_node_of_an_old_agent_is_adopted(fleet, session, client):
     put(client, "/hosts/1", {"name": "old", "version": "adopted"})
-    assert fleet.register(HOST) == "adopted"
+    assert fleet.register(HOST, adopt=True) == "adopted"
     node = session.get("/hosts/1")
     assert node.owner == session.id
     assert node.properties["version"] == "adopted"
+
+
+def test_a_persistent_node_that_appears_later_says_nothing_of_a_host_that_is_registered(fleet, session, client):
+    fleet.register(HOST, adopt=True)
+    client.delete("/hosts/1")
+    put(client, "/hosts/1", {"name": "made by hand", "version": "adopted"})
+    fleet.update_host(replace(HOST, version=None, former="abc"))
+    node = session.get("/hosts/1")
+    assert node.owner == session.id
+    assert (node.properties["version"], node.properties["former"]) == (None, "abc")
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{", b"[1]", b'{"version": NaN}', b"{" * 100_000 + b"}" * 100_000])
@@ -438,7 +448,7 @@ def test_a_host_that_changes_while_it_registers_is_registered(fleet, session, cl
         send(*operations)
 
     session.commit = disturb
-    assert fleet.register(HOST) == "second"
+    assert fleet.register(HOST, adopt=True) == "second"
 
 
 def test_an_update_of_a_node_that_others_change_meanwhile_wins(fleet, session, client):
