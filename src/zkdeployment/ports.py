@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from zkdeployment.memory import HostMemory
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -103,18 +105,11 @@ class Checkouts(Protocol):
         """Put back what an interrupted installation had taken away, and clear what was left to one side."""
 
 
-class PublicationMemory(Protocol):
-    """Remembers the last publication, over restarts."""
+class HostFiles(HostMemory, Protocol):
+    """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
 
-    def read_published(self) -> Published:
-        """Return the last publication known; unknown (missing, corrupt) has sequence 0."""
-
-    def write_published(self, published: Published) -> None:
-        """Record the revision and the sequence of the last publication known; raises ``HostFilesError``."""
-
-
-class HostFiles(PublicationMemory, Protocol):
-    """A host's files, replaced atomically and durably: ``/opt``, ``/etc``, run directory. Raises ``HostFilesError``."""
+    Writes replace files atomically and durably.
+    """
 
     def inventory(self, packages: Packages) -> Inventory:
         """Read what is on the host."""
@@ -142,24 +137,6 @@ class HostFiles(PublicationMemory, Protocol):
 
     def drop_managed(self, packages: Collection[str]) -> None:
         """Take packages from the registry, after the last of them is gone."""
-
-    def write_status(self, revision: Revision | None, status: str) -> None:
-        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
-
-    def read_status(self) -> str | None:
-        """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
-
-    def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
-
-    def is_changing(self) -> bool:
-        """Whether a deployment has changed the host and was not completed."""
-
-    def write_version(self, revision: Revision) -> None:
-        """Record that the host runs ``revision`` whole."""
-
-    def clear_version(self, former: Revision | None) -> None:
-        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
 
 
 class NodeLock(Protocol):

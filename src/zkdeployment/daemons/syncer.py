@@ -26,10 +26,11 @@ from zkdeployment.planning.publishing import (
 )
 
 if TYPE_CHECKING:
+    from zkdeployment.memory import PublicationMemory
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Forced
     from zkdeployment.model.origin import Origin
-    from zkdeployment.ports import Clock, PublicationMemory, PublicationStore, TreeSource
+    from zkdeployment.ports import Clock, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
 _ATTEMPTS = 4
