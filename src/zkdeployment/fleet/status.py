@@ -114,6 +114,7 @@ class FleetStatus:
             "rollout": self.rollout,
             "stopped": [str(stop) for stop in self.stops],
             "stops": [stop.properties() for stop in self.stops],
+            "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
             "hosts": [host.to_json() for host in self.hosts],
         }
 

@@ -31,7 +31,11 @@ def tell(stops: Iterable[Stop], now: float) -> list[str]:
     alike: dict[tuple[object, ...], list[Stop]] = {}
     for stop in stops:
         alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
-    return [f"{_sentence(group)} ({ago(group[0].time, now)})" for group in alike.values()]
+    sentences = [f"{_sentence(group)} ({ago(group[0].time, now)})" for group in alike.values()]
+    replaced = sum(stop.replaced for group in alike.values() for stop in group)
+    if replaced:
+        sentences.append(f"{replaced} more stops were recorded; only the first and the last ones are kept")
+    return sentences
 
 
 def _sentence(group: Sequence[Stop]) -> str:

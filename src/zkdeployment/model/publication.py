@@ -83,7 +83,8 @@ class Published:
 
     ``revision`` is whose tree and targets are wholly published, if any are. ``exact`` is the fingerprint of its
     text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
-    are the paths of the live top-level nodes that a ``.zk`` file of any published revision had. ``stamp`` is the
+    are the paths of the live top-level nodes that a ``.zk`` file of any published revision had, ``begun`` those
+    that only a publication made that did not come to its end. ``stamp`` is the
     data version of the node that says all that: it changes when anybody publishes, or imports by hand.
     ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``ordered`` is
     the revision that hosts were sent to then, ``strategy`` the name of the strategy by which they are to take it
@@ -93,6 +94,7 @@ class Published:
     revision: Revision | None = None
     exact: str | None = None
     managed: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
     stamp: int = 0
     sequence: int = 0
     strategy: str | None = None
@@ -112,7 +114,8 @@ class Publication:
     changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
     from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``,
     and so is ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the
-    history keeps of it. ``strategy`` is how hosts are to take it up, if not all at once.
+    history keeps of it. ``strategy`` is how hosts are to take it up, if not all at once. ``left`` are the
+    top-level nodes of unfinished publications that stay because of ephemeral nodes below them.
     """
 
     revision: Revision
@@ -125,6 +128,7 @@ class Publication:
     touched: frozenset[str] | None = None
     exact: str | None = None
     managed: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
     sequence: int = 0
     record: Record | None = None
     strategy: Strategy | None = None

@@ -22,7 +22,8 @@ COORDINATOR = "the coordinator"
 class Stop:
     """A failure that stopped the fleet: where, when (seconds since the epoch), at which step, and why.
 
-    Or what an operator did: ``by`` says who, ``step`` is ``stop`` or ``hold``, and there is no host.
+    Or what an operator did: ``by`` says who, ``step`` is ``stop`` or ``hold``, and there is no host. ``replaced``
+    is how many stops are not kept any more because this one took their place.
     """
 
     host_id: str
@@ -32,6 +33,7 @@ class Stop:
     reason: str
     time: float
     by: str | None = None
+    replaced: int = 0
 
     def __str__(self) -> str:
         if self.by is not None:

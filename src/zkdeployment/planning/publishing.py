@@ -129,8 +129,9 @@ def draft(
     """Work out the publication of a reviewed tree over the live one.
 
     Targets are compiled from the whole tree as it will be live, and judged for every registered host. Nodes that
-    cannot be deleted because of ephemeral ones below stay. With ``prune`` the managed top-level nodes go that are
-    in no file any more. Raises ``TreeError`` with all errors.
+    cannot be deleted because of ephemeral ones below stay. Top-level nodes that only an unfinished publication
+    made are deleted unless a file has them; with ``prune`` all managed ones are. Raises ``TreeError`` with all
+    errors.
     """
     before, _ = compile_targets(live.tree)
     return _draft(reviewed, live, before, standing, revision, prune=prune)
@@ -159,7 +160,9 @@ def _draft(
     text = without_reserved(reviewed.linted.tree)
     known = standing.published.managed
     forsaken = known - text.nodes.keys()
-    tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=forsaken if prune else ())
+    begun = standing.published.begun - text.nodes.keys()
+    pruned = begun | forsaken if prune else begun
+    tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=pruned)
     targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
         targets, conflicts = compile_targets(tree)
@@ -177,6 +180,7 @@ def _draft(
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(reviewed.linted.merged.base).tops) | known - change.delete,
+        left=begun - change.delete,
         strategy=reviewed.documents.strategy(),
     )
     affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))

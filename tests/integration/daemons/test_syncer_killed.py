@@ -15,10 +15,14 @@ from support.agents import Fleet, put_script
 from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper import publishing as transactions
+from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent import Outcome
 from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.errors import RefusedError
 from zkdeployment.wiring import build_agent
 
@@ -143,3 +147,34 @@ def test_killed_at_any_write_no_host_gets_half_a_tree_and_the_next_syncer_finish
             assert case.publishing.nodes() == clean.publishing.nodes()
             assert case.publishing.targets == clean.publishing.targets
             assert case.restart_agent() == (Outcome.DONE, [] if case.place == PLACES[-1] else SERVICES)
+
+
+class Killed(BaseException):
+    """The syncer's end, in the middle of things."""
+
+
+@pytest.mark.parametrize("other", ["c_zk", "c_zkx"])
+def test_services_of_a_publication_that_was_given_up_are_never_deployed(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch, other: str
+):
+    publishing.push(OLD)
+    publishing.sync()
+    monkeypatch.setattr(transactions, "OPERATIONS_LIMIT", LIMIT)
+    publishing.push(NEW, **{other: tree("2.0", 6).replace("/who", "/other")})
+    reached: list[str] = []
+
+    def die(place: str) -> None:
+        reached.append(place)
+        if reached.count("after:commit") == 3:
+            raise Killed
+
+    with Session(publishing.zookeeper) as session:
+        dying = Syncer(publishing.source(), ZooKeeperPublications(session, reach=die), SystemClock())
+        with pytest.raises(Killed):
+            dying.sync()
+    assert "/other/a0/deploy/h1" in publishing.nodes()
+    publishing.push(NEW, **{other: None})
+    publishing.sync()
+    assert not [path for path in publishing.nodes() if path.startswith("/other")]
+    assert publishing.targets["h1"] == [f"/who/a{number}" for number in range(6)]
+    assert publishing.get("/zkdeployment/managed") == {"names": ["who"]}

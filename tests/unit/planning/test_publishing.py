@@ -257,6 +257,21 @@ class TestWhatLostItsFile:
         assert made.publication.change.delete == frozenset()
         assert made.publication.managed == {"/new", "/data"}
 
+    def test_what_only_an_unfinished_publication_made_is_removed_unless_a_file_has_it(self):
+        live = live_of(TREE + "/data\n/half\n  /x : foo-1\n    /deploy\n      /h1\n")
+        left = Published(None, managed=frozenset({"/who", "/data", "/half"}), begun=frozenset({"/who", "/half"}))
+        made = draft(reviewed(TREE), live, Standing(Cluster("r1", importing="r2"), left), revision="r3")
+        gone = {"/half", "/half/x", "/half/x/deploy", "/half/x/deploy/h1"}
+        assert made.publication.change.delete == gone
+        assert [service.path for service in made.publication.targets["h1"]] == ["/who/web"]
+        assert (made.publication.managed, made.publication.left) == ({"/who", "/data"}, frozenset())
+
+    def test_what_of_it_is_above_ephemeral_nodes_is_kept_in_mind(self):
+        live = LiveTree(live_of(TREE + "/half\n  /x\n").tree, {}, frozenset({"/half", "/half/x"}))
+        left = Published(None, managed=frozenset({"/half"}), begun=frozenset({"/half"}))
+        made = draft(reviewed(TREE), live, Standing(Cluster("r1", importing="r2"), left), revision="r3")
+        assert made.publication.left == {"/half"}
+
     def test_pruning_at_the_revision_that_hosts_have_says_that_they_take_it_up_later(self):
         standing = Standing(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
         made = draft(reviewed("/new\n"), self.live, standing, revision="r2", prune=True)

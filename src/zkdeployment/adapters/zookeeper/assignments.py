@@ -40,14 +40,19 @@ def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wan
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> Wanted:
     """Walk the tree, which a version set by hand stands for."""
-    before = session.get(paths.HOSTS)
+    before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(before, revision)
     tree = read_live_tree(session).tree
-    after = session.get(paths.HOSTS)
+    after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(after, revision)
-    if before is None or after is None or after.changed != before.changed:
-        raise ConflictError(f"the cluster version changed while the tree was read for {identity}")
+    # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
+    if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
+        raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
     return planning.wanted_from_tree(identity, tree)
+
+
+def _changed(node: Node | None) -> int | None:
+    return None if node is None else node.changed
 
 
 def _check_cluster(node: Node | None, revision: Revision) -> None:

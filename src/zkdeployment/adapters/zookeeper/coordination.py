@@ -261,7 +261,7 @@ class ZooKeeperRollouts:
         cluster = Cluster.from_properties(node.properties)
         if cluster.version in {running.revision, False, None}:
             yield Set(paths.HOSTS, encode(node.properties | {"version": None}), node.version)
-            yield recording_stop(self._session, stop)
+            yield from recording_stop(self._session, stop)
 
     def _granting(
         self, rollout: str, hosts: Sequence[str], wanted: Mapping[str, Grant], standing: Mapping[str, Grant]

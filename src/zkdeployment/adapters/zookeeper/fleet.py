@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.remains import remove_remains
 from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
 from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock, any_free
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.adapters.zookeeper.stops import recording_stop
 from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.log import get_logger
@@ -269,8 +270,7 @@ class ZooKeeperFleet:
                 get_logger().warning("session-not-remembered", reason=str(error))
 
     def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
-        path, stop_path = _host_path(host), f"{paths.STOPS}/{stop.host_id}"
-        cluster, ours, former = self._session.get_many([paths.HOSTS, path, stop_path])
+        cluster, ours = self._session.get_many([paths.HOSTS, _host_path(host)])
         operations: list[Operation] = []
         if cluster is None:
             operations.append(Create(paths.HOSTS, encode({"version": None})))
@@ -279,10 +279,7 @@ class ZooKeeperFleet:
         else:
             stopped = encode(cluster.properties | {"version": None})
             operations.append(Set(paths.HOSTS, stopped, cluster.version))
-        operations += self._own_node(host, ours)
-        data = encode(stop.properties())
-        operations.append(Create(stop_path, data) if former is None else Set(stop_path, data, former.version))
-        return operations
+        return [*operations, *self._own_node(host, ours), *recording_stop(self._session, stop)]
 
     def _own_node(self, host: Host, node: Node | None) -> list[Operation]:
         """Return what brings the host's node up to date, if that is this session's."""

@@ -11,8 +11,8 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.audit import recording
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
 from zkdeployment.adapters.zookeeper.requests import answer_request, asking, read_request
-from zkdeployment.adapters.zookeeper.stops import recording_stop
-from zkdeployment.adapters.zookeeper.transactions import Check, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.stops import few_stops, forgetting_stops, recording_stop
+from zkdeployment.adapters.zookeeper.transactions import Check, Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
 from zkdeployment.model.publication import Permit, PublicationRequest
@@ -76,11 +76,10 @@ class Interventions:
             """Read what is there and return what ends the stop."""
             nonlocal published
             hosts, targets, published = _resumable(*self._session.get_many([paths.HOSTS, paths.TARGETS]))
-            stops = self._session.children(paths.STOPS) or ()
             return [
                 Check(paths.TARGETS, targets.version),
                 Set(paths.HOSTS, encode(hosts.properties | {"version": published}), hosts.version),
-                *(Delete(f"{paths.STOPS}/{name}") for name in stops),
+                *forgetting_stops(few_stops(self._session, hosts.version)),
                 recording(self._session, act),
             ]
 
@@ -128,7 +127,7 @@ class Interventions:
         changed = encode(hosts.properties | {"version": version})
         return [
             Set(paths.HOSTS, changed, hosts.version),
-            recording_stop(self._session, Stop.of_operator(act)),
+            *recording_stop(self._session, Stop.of_operator(act)),
             recording(self._session, act),
         ]
 

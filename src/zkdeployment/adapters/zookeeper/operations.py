@@ -121,10 +121,11 @@ class Operations:
     def import_tree(self, change: TreeChange, *, roles: Collection[str], versions: Mapping[str, int]) -> None:
         """Change the tree by hand, without a new version, and make the lock nodes of ``roles``.
 
+        Without a change what is published stays published.
         Raises ``ConflictError`` if one of the nodes was changed since it was read at ``versions``.
         """
-        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        for operations in import_transactions(change, versions, hosts, targets, self._session.acl_size):
+        standing = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
+        for operations in import_transactions(change, versions, standing, self._session.acl_size):
             self._session.commit(*operations)
         for role in sorted(roles):
             self._session.ensure(f"{paths.ROLE_LOCKS}/{role}")

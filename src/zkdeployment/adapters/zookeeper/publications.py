@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.requests import answer_request, read_reques
 from zkdeployment.adapters.zookeeper.rollouts import read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
+from zkdeployment.adapters.zookeeper.transactions import Check
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
@@ -63,6 +64,7 @@ class ZooKeeperPublications:
         self._session = session
         self._history = history
         self._reach = reach
+        self._lock: ContenderLock | None = None
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def standing(self) -> Standing:
@@ -96,14 +98,16 @@ class ZooKeeperPublications:
         return read_live_nodes(self._session, paths)
 
     def lock(self) -> ContenderLock:
-        """Return a fresh ``/hosts-lock``."""
-        return ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+        """Return a fresh ``/hosts-lock``; while it is held, ``publish`` writes nothing without it."""
+        self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+        return self._lock
 
     def publish(self, publication: Publication) -> None:
         """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
 
         Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
-        mark stands and the next publication finishes the work. ``TreeError`` if a node is too large for ZooKeeper.
+        mark stands and the next publication finishes the work; so, too, when the lock is lost meanwhile.
+        ``TreeError`` if a node is too large for ZooKeeper.
         """
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
         situation = read_situation(self._session, publication.touched)
@@ -120,13 +124,15 @@ class ZooKeeperPublications:
         tidy(self._session, situation.recorded, limit=self._history)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
-        """Commit one after the other, each sent while ZooKeeper works on the one before."""
+        """Commit one after the other, each under our lock, sent while ZooKeeper works on the one before."""
+        seat = None if self._lock is None else self._lock.path
+        held = [] if seat is None else [Check(seat, 0)]
         flying: deque[Callable[[], None]] = deque()
         for operations in transactions:
             if len(flying) == _FLYING:
                 self._land(flying)
             self._reach("before:commit")
-            flying.append(self._session.begin(*operations))
+            flying.append(self._session.begin(*held, *operations))
         while flying:
             self._land(flying)
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.compiled import encode_targets, node_paths
+from zkdeployment.adapters.zookeeper.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.adapters.zookeeper.stops import RecordedStops, few_stops, forgetting_stops
 from zkdeployment.adapters.zookeeper.strategies import encode_strategy
 from zkdeployment.adapters.zookeeper.transactions import (
     ANY_VERSION,
@@ -23,7 +25,7 @@ from zkdeployment.adapters.zookeeper.transactions import (
     size,
 )
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.cluster import BY_HAND, Cluster, is_revision
+from zkdeployment.model.cluster import BY_HAND, is_revision
 from zkdeployment.model.publication import Published, is_sequence
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Situation:
     managed: Node
     compiled: Mapping[str, Node]
     role_locks: frozenset[str]
-    stops: tuple[str, ...]
+    stops: RecordedStops
     recorded: tuple[int, ...]
     strategy: Node | None = None
 
@@ -67,12 +69,11 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
     version, exact = targets.properties.get("version"), targets.properties.get("exact")
     sequence, strategy = targets.properties.get("sequence"), targets.properties.get("strategy")
     ordered = targets.properties.get("ordered")
-    names = None if managed is None else managed.properties.get("names")
-    listed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     return Published(
         revision=version if is_revision(version) else None,
         exact=exact if isinstance(exact, str) else None,
-        managed=frozenset(f"/{name}" for name in listed.intersection(tops)),
+        managed=managed_tops(managed).intersection(f"/{name}" for name in tops),
+        begun=begun_tops(managed).intersection(f"/{name}" for name in tops),
         stamp=targets.version,
         sequence=sequence if is_sequence(sequence) else 0,
         strategy=strategy if isinstance(strategy, str) else None,
@@ -83,11 +84,11 @@ def published(targets: Node | None, managed: Node | None, tops: Collection[str])
 def read_situation(session: Session, touched: Collection[str] | None) -> Situation:
     """Read it, with these targets (``None``: all); makes what is missing of the skeleton first."""
     known = [] if touched is None else node_paths(touched)
-    wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.STOPS, paths.HISTORY]
-    nodes, (role_locks, stops, history) = session.look(wanted, listed)
+    wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.HISTORY]
+    nodes, (role_locks, history) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
         make_skeleton(session)
-        nodes, (role_locks, stops, history) = session.look(wanted, listed)
+        nodes, (role_locks, history) = session.look(wanted, listed)
     found = dict(zip(wanted, nodes, strict=True))
     if touched is None:
         known = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
@@ -101,7 +102,7 @@ def read_situation(session: Session, touched: Collection[str] | None) -> Situati
         managed=managed,
         compiled={path: node for path in known if (node := found[path]) is not None},
         role_locks=frozenset(role_locks or ()),
-        stops=tuple(stops or ()),
+        stops=few_stops(session, hosts.version),
         recorded=tuple(paths.sequences(history or ())),
         strategy=found[paths.STRATEGY],
     )
@@ -112,32 +113,29 @@ def transactions_for(
 ) -> Iterator[Sequence[Operation]]:
     """Return the transactions that publish it, in order; the first and the last are to be committed alone.
 
-    One if it fits. Otherwise the first takes the targets' version away and sets the mark ``importing``, which only
-    the last removes, with the new version: what a crash leaves between them deploys nowhere. Each depends on
-    ``/hosts`` being as the one before left it. ``acl`` is how many bytes the access list of a node takes. Raises
-    ``TreeError`` if a node is too large, before anything is written.
+    One if it fits. Otherwise the first takes the targets' version away, lists the coming top-level nodes, and sets
+    the mark ``importing``, which only the last removes, with the new version: what a crash leaves between them
+    deploys nowhere, and the next publication removes it. Each depends on ``/hosts`` being as the one before left
+    it. ``acl`` is how many bytes the access list of a node takes. Raises ``TreeError`` if a node is too large,
+    before anything is written.
     """
     work = [
         *_tree_operations(publication.change, publication.versions),
         *_target_operations(publication, situation),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - situation.role_locks)),
     ]
-    hosts, targets = situation.hosts.version, situation.targets.version
-    closing = _closing(publication, situation, hosts, targets)
+    closing, opening = _closing(publication, situation), _opening(publication, situation)
     check_data(work)
     check_sizes(closing, acl)
     whole = [*work, *closing]
     if _fits(whole, acl):
         yield whole
         return
-    kept = situation.hosts.properties | {"importing": publication.revision}
-    yield [
-        Set(paths.HOSTS, encode(kept), hosts),
-        _invalidation(situation.targets),
-    ]
+    check_sizes(opening, acl)
+    yield opening
     for chunk in _chunks(work, acl):
-        yield [Check(paths.HOSTS, hosts + 1), *chunk]
-    yield _closing(publication, situation, hosts + 1, targets + 1)
+        yield [Check(paths.HOSTS, situation.hosts.version + 1), *chunk]
+    yield _closing(publication, situation, opened=True)
 
 
 def sequence_of(publication: Publication, situation: Situation) -> int:
@@ -147,26 +145,50 @@ def sequence_of(publication: Publication, situation: Situation) -> int:
 
 
 def import_transactions(
-    change: TreeChange, versions: Mapping[str, int], hosts: Node | None, targets: Node | None, acl: int = 0
+    change: TreeChange, versions: Mapping[str, int], standing: Sequence[Node | None], acl: int = 0
 ) -> Sequence[Sequence[Operation]]:
-    """Return the transactions that change the tree without publishing it; one if it fits.
+    """Return the transactions that change the tree without publishing it; one if it fits, none for no change.
 
-    The targets lose their version with the first: they are not those of this tree any more, so agents that are
-    sent to a version read the tree itself. Of several the first sets the mark ``importing``, and the last removes
-    it, unless something keeps hosts from reading half a tree already. What a crash leaves between them only a
-    publication ends.
+    ``standing`` are ``/hosts``, the targets and the managed names. The targets lose their version with the first
+    transaction: they are not those of this tree any more, so agents that are sent to a version read the tree
+    itself. Of several transactions the first sets the mark ``importing`` and lists the coming top-level nodes, and
+    the last takes that back. A publication ends what a crash leaves between them, and removes those nodes.
     """
     work = list(_tree_operations(change, versions))
+    if not work:
+        return []
     check_data(work)
+    hosts, targets, managed = standing
     first = [] if targets is None else [_invalidation(targets)]
     chunks = list(_chunks([*first, *work], acl))
-    if len(chunks) < 2 or hosts is None or Cluster.from_properties(hosts.properties).revision is None:
+    if len(chunks) < 2 or hosts is None:
         return chunks
-    marked = hosts.properties | {"importing": BY_HAND}
+    marked = {"importing": BY_HAND, **hosts.properties}
+    opening = [Set(paths.HOSTS, encode(marked), hosts.version), *first]
+    closing = [Set(paths.HOSTS, encode(hosts.properties), hosts.version + 1)]
+    if managed is not None:
+        begun = begun_tops(managed) | made_tops(change)
+        data = encode_managed(managed_tops(managed), begun)
+        opening.append(Set(paths.MANAGED, data, managed.version))
+        closing.append(Set(paths.MANAGED, managed.data, managed.version + 1))
+    check_sizes(opening, acl)
     return [
-        [Set(paths.HOSTS, encode(marked), hosts.version), *first],
+        opening,
         *([Check(paths.HOSTS, hosts.version + 1), *chunk] for chunk in _chunks(work, acl)),
-        [Set(paths.HOSTS, encode(hosts.properties), hosts.version + 1)],
+        closing,
+    ]
+
+
+def _opening(publication: Publication, situation: Situation) -> list[Operation]:
+    """Mark that a large publication is under way, and note which top-level nodes it makes."""
+    hosts, managed = situation.hosts, situation.managed
+    marked = hosts.properties | {"importing": publication.revision}
+    names = managed_tops(managed) | publication.managed
+    begun = begun_tops(managed) | made_tops(publication.change)
+    return [
+        Set(paths.HOSTS, encode(marked), hosts.version),
+        _invalidation(situation.targets),
+        Set(paths.MANAGED, encode_managed(names, begun), managed.version),
     ]
 
 
@@ -199,23 +221,31 @@ def _target_operations(publication: Publication, situation: Situation) -> Iterat
         yield Delete(path, situation.compiled[path].version)
 
 
-def _closing(publication: Publication, situation: Situation, hosts: int, targets: int) -> list[Operation]:
-    """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on."""
+def _closing(publication: Publication, situation: Situation, *, opened: bool = False) -> list[Operation]:
+    """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on.
+
+    ``opened``: the transaction of ``_opening`` was done before. A stop that was recorded since the ``situation``
+    was read is in the way.
+    """
     kept = {name: value for name, value in situation.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
     sequence = sequence_of(publication, situation)
-    managed = encode({"names": [path[1:] for path in sorted(publication.managed)]})
+    managed = encode_managed(publication.managed, publication.left)
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision
     said = {"version": revision, "sequence": sequence, **exact, **by, "ordered": revision}
     return [
         *_recording(publication, situation, sequence),
-        *([] if managed == situation.managed.data else [Set(paths.MANAGED, managed, situation.managed.version)]),
+        *(
+            [Set(paths.MANAGED, managed, situation.managed.version + opened)]
+            if opened or managed != situation.managed.data
+            else []
+        ),
         *_strategy_operations(publication, situation),
-        Set(paths.TARGETS, encode(said), targets),
-        Set(paths.HOSTS, encode(kept | {"version": publication.revision}), hosts),
-        *(Delete(f"{paths.STOPS}/{name}") for name in situation.stops),
+        Set(paths.TARGETS, encode(said), situation.targets.version + opened),
+        Set(paths.HOSTS, encode(kept | {"version": publication.revision}), situation.hosts.version + opened),
+        *forgetting_stops(situation.stops),
     ]
 
 

@@ -395,15 +395,21 @@ def test_a_large_publication_that_begins_between_two_reads_is_a_conflict(fleet, 
         fleet.wanted(WEB1, "new")
 
 
-def test_a_publication_while_the_tree_is_read_is_a_conflict(fleet, session, client):
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [("/hosts", {"version": "new"}), ("/zkdeployment/targets", {"version": None})],
+    ids=["publication", "import by hand in one transaction"],
+)
+def test_a_change_of_the_tree_while_it_is_read_is_a_conflict(fleet, session, client, path, data):
     put(client, "/hosts", {"version": "new"})
-    read = session.get
+    put(client, "/zkdeployment/targets", {"version": None})
+    read = session.children
 
-    def disturb(path):
-        put(client, "/hosts", {"version": "new"})
-        return read(path)
+    def disturb(above):
+        put(client, path, data)
+        return read(above)
 
-    session.get = disturb
+    session.children = disturb
     with pytest.raises(ConflictError, match="changed while the tree was read"):
         fleet.wanted(WEB1, "new")
 

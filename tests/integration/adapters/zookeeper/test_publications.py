@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.transactions import Create, Operation, Set
+from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import (
     ConflictError,
     RefusedError,
@@ -114,6 +114,7 @@ def test_a_change_is_one_transaction_of_what_changed(store, session):
         ("Set", "/zkdeployment/targets/1"),
         ("Set", "/zkdeployment/targets"),
         ("Set", "/hosts"),
+        ("Check", "/zkdeployment/stops"),
     ]
     assert store.live_tree().tree == tree
 
@@ -124,7 +125,7 @@ def test_targets_that_stay_are_not_written_and_stale_ones_go(store, session):
     made = writes(session)
     store.publish(publication(store, shop(1), "r2"))
     touched = [operation.path for operation in made[0] if operation.path.startswith("/zkdeployment")]
-    assert touched == ["/zkdeployment/targets/2", "/zkdeployment/targets"]
+    assert touched == ["/zkdeployment/targets/2", "/zkdeployment/targets", "/zkdeployment/stops"]
     assert session.children("/zkdeployment/targets") == ["1"]
 
 
@@ -372,6 +373,54 @@ def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_p
         else:
             assert agent.wanted(identity, "one").assignments == compile_targets(two)[0]["1"]
     assert number >= 6
+
+
+@pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
+def test_a_syncer_that_lost_its_lock_writes_nothing_more(store, other, monkeypatch, limit):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
+    store.publish(publication(store, shop(1), "r1"))
+    reached = []
+
+    def lose(place):
+        reached.append(place)
+        if len(reached) == (1 if limit == 2000 else 3):
+            other.commit(Delete(lock.path))
+
+    losing = ZooKeeperPublications(store._session, reach=lose)
+    lock = losing.lock()
+    assert lock.try_acquire()
+    prepared = publication(losing, shop(9), "r2")
+    with pytest.raises(ConflictError, match="/hosts-lock/"):
+        losing.publish(prepared)
+    assert store.standing().cluster == Cluster("r1", importing=None if limit == 2000 else "r2")
+    assert store.live_tree().tree == shop(1)
+
+
+def test_an_import_by_hand_that_changes_nothing_leaves_what_is_published(store, session):
+    store.publish(publication(store, shop(1), "r1"))
+    before = session.get("/zkdeployment/targets")
+    import_by_hand(session, shop(1))
+    assert session.get("/zkdeployment/targets") == before
+    assert store.standing().published.revision == "r1"
+
+
+@pytest.mark.parametrize("version", ["one", None, False])
+def test_what_a_killed_import_made_is_known_until_a_publication(session, store, client, monkeypatch, version):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", managed=frozenset({"/shop"})))
+    client.set("/hosts", json.dumps({"version": version}).encode())
+    more = Tree(
+        {**shop(1).nodes, **{path.replace("/shop", "/new"): found for path, found in shop(4).nodes.items()}}
+    )
+    with Session(session.connection) as doomed:
+        kill_at(doomed, 3, after=False)
+        with pytest.raises(Killed):
+            import_by_hand(doomed, more)
+    published = store.standing().published
+    assert (published.begun, published.managed) == ({"/new"}, {"/shop"})
+    import_by_hand(session, shop(1))
+    store.publish(publication(store, shop(1), "two", managed=frozenset({"/shop"})))
+    assert session.get("/zkdeployment/managed").properties == {"names": ["shop"]}
 
 
 def test_a_large_import_by_hand_does_not_end_what_holds_the_fleet(session, store, client, monkeypatch):
