@@ -105,6 +105,7 @@ def test_the_fleet_as_json():
         "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
         "stops": [STOP.properties()],
+        "stops_recorded": 1,
         "rollout": None,
         "hosts": [status.hosts[0].to_json()],
     }
