@@ -178,3 +178,10 @@ def test_the_pages_about_speed_show_the_kept_results():
     assert table(highlights(results)) in README.read_text(encoding="utf-8")
     assert sum(map(len, highlights(results).values())) == 10
     assert table(judged(results)) in SPEED.read_text(encoding="utf-8")
+
+
+def test_the_files_that_contributors_are_sent_to_exist():
+    text = (HERE / "CONTRIBUTING.rst").read_text(encoding="utf-8")
+    named = set(re.findall(r"``((?:src|tests|etc|scripts|\.ci)/[a-z0-9_/.]+)``", text))
+    assert len(named) > 20
+    assert sorted(path for path in named if not (HERE / path).exists()) == []
