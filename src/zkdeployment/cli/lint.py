@@ -11,16 +11,22 @@ import click
 from zkdeployment.cli.files import read_trees
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
+from zkdeployment.tree.lint import sort_problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import SourceFile
 
 
 @click.command("lint")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--strict", is_flag=True, help="Let warnings fail, too.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Let warnings fail, too, and ask for require_hosts where critical groups may be empty.",
+)
 @click.option("--hook", is_flag=True, help="Check what git is about to take: as a pre-commit or pre-receive hook.")
 @click.option(
     "-b", "--branch", metavar="BRANCH", help="With --hook: the tree's branch; pushes to others are not checked."
@@ -54,10 +60,12 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
 def _check(files: Sequence[SourceFile], strict: bool) -> bool:
     """Print all problems of a tree and say whether it is good."""
     found = review(files)
-    for problem in found.problems:
+    advice = found.documents.advice if strict else ()
+    problems = sort_problems([*found.problems, *found.spare_strategies, *advice])
+    for problem in problems:
         click.echo(str(problem))
-    click.echo(_summary(found, len(files)), err=True)
-    return not (found.errors or (strict and found.problems))
+    click.echo(_summary(found, problems, len(files)), err=True)
+    return not (problems if strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
 def _check_hook(branch: str | None, *, strict: bool) -> bool:
@@ -80,12 +88,12 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
     return good
 
 
-def _summary(found: Review, files: int) -> str:
-    warnings = sum(problem.severity is Severity.WARNING for problem in found.problems)
+def _summary(found: Review, problems: Sequence[Problem], files: int) -> str:
+    warnings = sum(problem.severity is Severity.WARNING for problem in problems)
     counts = (
         _count(files, "file"),
         _count(len(found.linted.tree), "node"),
-        _count(len(found.errors), "error"),
+        _count(len(problems) - warnings, "error"),
         _count(warnings, "warning"),
     )
     return ", ".join(counts)

@@ -72,7 +72,9 @@ def command() -> None:
 
 @command.command(name="simulate")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--strategy", "name", metavar="NAME", help="The strategy to try; default: the fleet's.")
+@click.option(
+    "--strategy", "name", metavar="NAME", help="The strategy to try, in force or not; default: the one in force."
+)
 @click.option(
     "--hosts",
     "inventory",
@@ -106,7 +108,7 @@ def simulate_command(
       zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --deploy-fails app1 --times-out web:prepare
     """
     documents = read_strategies(SourceFile(str(file), _read(file)) for file in files)
-    problems = [str(problem) for problem in documents.problems]
+    problems = [str(problem) for problem in (documents.errors if name is None else documents.problems)]
     strategy = None if problems else _choose(documents, name)
     if strategy is None:
         problems = problems or [_missing(documents, name)]
@@ -131,13 +133,8 @@ def _read(file: Path) -> bytes:
 
 
 def _choose(documents: Documents, name: str | None) -> Strategy | None:
-    """Return the strategy of this name, else the fleet's, else the only one."""
-    if name is not None:
-        return documents.strategies.get(name)
-    chosen = documents.strategy()
-    if chosen is None and len(documents.strategies) == 1:
-        (chosen,) = documents.strategies.values()
-    return chosen
+    """Return the strategy of this name, else the one that the syncer would publish."""
+    return documents.strategy() if name is None else documents.strategies.get(name)
 
 
 def _missing(documents: Documents, name: str | None) -> str:

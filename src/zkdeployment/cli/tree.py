@@ -250,7 +250,7 @@ def _make(
 def _compare_strategy(operations: Operations, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
     """Hold the published strategy against that of the files; without one in a part of a tree it may stay."""
     documents = read_strategies(document_files(files))
-    _refuse(documents.problems)
+    _refuse(documents.errors)
     published = operations.strategy()
     return StrategyChange(published, documents.strategy() if whole or documents.files else published)
 

@@ -185,6 +185,7 @@ def _draft(
     )
     affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))
     warnings = [problem for problem in reviewed.problems if problem.severity is Severity.WARNING]
+    warnings += (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
     warnings += _forsaken(text, targets, left)
     if affected and standing.cluster == Cluster(revision):
         words = f"{revision} is what hosts have already: they take up what changes for them with the next revision"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: To be counted up whenever the same text comes to mean another tree or other targets: what an older program
 #: published is not taken for granted then.
-RULES = 1
+RULES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class Review:
     def errors(self) -> tuple[Problem, ...]:
         """The problems that forbid publication."""
         return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
+
+    @property
+    def spare_strategies(self) -> tuple[Problem, ...]:
+        """The strategies that are not in force while another is: errors of lint that forbid no publication."""
+        return self.documents.unused if self.documents.in_force else ()
 
 
 def fingerprint(files: Sequence[SourceFile]) -> str:
@@ -70,7 +75,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     near = damaged.union(*(_above(path) for path in damaged))
     dubious = _paths(linted, Severity.WARNING)
     # Whoever has a strategy alone checked does not miss a tree.
-    placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.problems]
+    placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.errors]
     for problem in conflicts:
         # What may only be there because a line of its node, or below it, could not be understood, is not said.
         if problem.path in near:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.model.problem import Problem
+from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Strategy
 from zkdeployment.rollout.encoding import strategy_from_value
@@ -14,10 +14,14 @@ from zkdeployment.rollout.schema import (
     SCHEMAS,
     STRATEGY_SCHEMA,
     Fault,
+    choice,
+    choice_faults,
     form_faults,
+    group_advice,
     group_faults,
     mentions_documents,
     one_of,
+    schema_faults,
 )
 from zkdeployment.rollout.typed_values import typed_values
 from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_documents
@@ -35,14 +39,27 @@ class Documents:
     """What YAML files say of rollouts.
 
     ``configured`` says whether there is a configuration, ``chosen`` which strategy it names. With ``problems`` the
-    rest is what could be understood. ``files`` are what all that was read from.
+    rest is what could be understood. ``unused`` names the strategies that are not in force, ``advice`` what a
+    strict check asks for. ``files`` are what all that was read from.
     """
 
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
     configured: bool = False
     chosen: str | None = None
     problems: tuple[Problem, ...] = ()
+    unused: tuple[Problem, ...] = ()
+    advice: tuple[Problem, ...] = ()
     files: tuple[SourceFile, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that forbid publication: also strategies of which none is in force."""
+        return self.problems if self.in_force else (*self.problems, *self.unused)
+
+    @property
+    def in_force(self) -> bool:
+        """Whether one of the strategies is the fleet's."""
+        return (DEFAULT_NAME if self.chosen is None else self.chosen) in self.strategies
 
     def strategy(self) -> Strategy | None:
         """Return the fleet's strategy, once there are no problems; ``None`` if it goes without."""
@@ -86,19 +103,26 @@ class _Collection:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._advice: list[Problem] = []
         self._strategies: dict[str, Strategy] = {}
+        self._origins: dict[str, tuple[str, Document]] = {}
         self._configurations: list[tuple[str, Document]] = []
 
     def add(self, file: str, document: Document) -> None:
         """Take in a document if it is one of ours, and note its problems."""
         value: Any = document.value
-        schema = value.get("schema") if isinstance(value, dict) else None
-        if not isinstance(schema, str) or schema not in SCHEMAS:
+        if not isinstance(value, dict):
             return
-        add = self._add_strategy if schema == STRATEGY_SCHEMA else self._add_configuration
-        self.problems += [_problem(file, document, way, words) for way, words in add(file, document)]
+        schema = value.get("schema")
+        if schema == STRATEGY_SCHEMA:
+            faults = self._add_strategy(file, document)
+        elif schema == CONFIGURATION_SCHEMA:
+            faults = self._add_configuration(file, document)
+        else:
+            faults = schema_faults(value)
+        self.problems += [_problem(file, document, way, words) for way, words in faults]
 
-    def _add_strategy(self, _file: str, document: Document) -> Iterator[Fault]:
+    def _add_strategy(self, file: str, document: Document) -> Iterator[Fault]:
         value: Any = typed_values(document.value, SCHEMAS[STRATEGY_SCHEMA])
         faults = list(form_faults(value, SCHEMAS[STRATEGY_SCHEMA]))
         yield from faults
@@ -110,9 +134,14 @@ class _Collection:
             words = f"there is another strategy {strategy.name}; each needs a name of its own"
             yield ("metadata", "name"), words
         self._strategies[strategy.name] = strategy
+        self._origins[strategy.name] = file, document
+        self._advice += [
+            replace(_problem(file, document, way, words), severity=Severity.WARNING)
+            for way, words in group_advice(strategy.groups)
+        ]
 
     def _add_configuration(self, file: str, document: Document) -> Iterator[Fault]:
-        faults = list(form_faults(document.value, SCHEMAS[CONFIGURATION_SCHEMA]))
+        faults = [*form_faults(document.value, SCHEMAS[CONFIGURATION_SCHEMA]), *choice_faults(document.value)]
         yield from faults
         if faults:
             return
@@ -126,24 +155,36 @@ class _Collection:
         """Return what was read."""
         chosen = None
         for file, document in self._configurations:
-            way, chosen = _choice(document.value)
+            way, chosen = choice(document.value)
             if chosen is not None and chosen not in self._strategies and not self.problems:
                 expected = one_of(self._strategies) if self._strategies else "a DeploymentStrategy of that name"
                 words = f"there is no strategy {chosen}; expected {expected}"
                 self.problems.append(_problem(file, document, way, words))
-        return Documents(self._strategies, bool(self._configurations), chosen, tuple(self.problems), files)
+        return Documents(
+            self._strategies,
+            configured=bool(self._configurations),
+            chosen=chosen,
+            problems=tuple(self.problems),
+            # What a document that is not understood chooses is not known.
+            unused=() if self.problems else tuple(self._unused(chosen or DEFAULT_NAME)),
+            advice=tuple(self._advice),
+            files=files,
+        )
+
+    def _unused(self, chosen: str) -> Iterator[Problem]:
+        """Report the strategies that are not the chosen one, each at its name."""
+        for name, (file, document) in self._origins.items():
+            if name == chosen:
+                continue
+            configure = f"data: {{deployment_strategy: {name}}} in a DeploymentConfiguration"
+            if chosen in self._strategies:
+                words = f"strategy {name} is not in force, {chosen} is; remove it, or choose it with {configure}"
+            else:
+                words = f"strategy {name} is not in force; name it {DEFAULT_NAME}, or choose it with {configure}"
+            yield _problem(file, document, ("metadata", "name"), words)
 
 
 def _problem(file: str, document: Document, way: Way, words: str) -> Problem:
     line, column = document.place(way)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in way).removeprefix(".")
     return Problem(words, file, line, column, path or None)
-
-
-def _choice(value: Any) -> tuple[Way, str | None]:
-    """Return which strategy a configuration names, and where."""
-    data = value["data"]
-    for way, place in (("data",), data), (("data", "physical_provisioner"), data.get("physical_provisioner", {})):
-        if "deployment_strategy" in place:
-            return (*way, "deployment_strategy"), place["deployment_strategy"]
-    return ("data",), None

@@ -10,13 +10,17 @@ import difflib
 import functools
 import graphlib
 import math
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from zkdeployment.model.strategy import Selector
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from zkdeployment.model.strategy import Group
     from zkdeployment.rollout.yaml_values import Way
 
 #: Where something is wrong, and what.
@@ -161,9 +165,62 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
+#: What looks like the schema of such a document, although it may be misspelt or of another version.
+_OURS = r"shipyard/|deployment[-_]?(strategy|configuration)/"
+_OUR_CONTENT = re.compile(_OURS.encode(), re.IGNORECASE)
+_OUR_SCHEMA = re.compile(_OURS, re.IGNORECASE)
+
+_CHOICE = "deployment_strategy"
+_CHOICES: tuple[Way, ...] = (("data", _CHOICE), ("data", "physical_provisioner", _CHOICE))
+
+
 def mentions_documents(content: bytes) -> bool:
     """Whether a file may hold one of these documents; others need not even be YAML that we could read."""
-    return any(name.encode() in content for name in SCHEMAS)
+    return _OUR_CONTENT.search(content) is not None
+
+
+def schema_faults(value: Mapping[str, object]) -> Iterator[Fault]:
+    """Report a document whose schema is none of these but looks like one, and one that has it by another key."""
+    for key, content in value.items():
+        if not isinstance(content, str):
+            continue
+        if key == "schema" and _OUR_SCHEMA.search(f"{content}/"):
+            yield (key,), f"expected {one_of(SCHEMAS)}, found {content!r}"
+        elif key != "schema" and content in SCHEMAS:
+            yield (key,), f"expected the key schema, found {key!r}"
+
+
+def choice_faults(value: Any) -> Iterator[Fault]:
+    """Report keys of a configuration that seem to choose a strategy but do not, and contradicting choices."""
+    yield from _near_choices((), value)
+    named = {way: name for way, name in _choices(value) if isinstance(name, str)}
+    if len(set(named.values())) > 1:
+        yield _CHOICES[1], f"expected one strategy, found {' and '.join(named.values())}"
+
+
+def choice(value: Any) -> tuple[Way, str | None]:
+    """Return the strategy that a sound configuration names, and where."""
+    return next(_choices(value), (("data",), None))
+
+
+def _choices(value: Any) -> Iterator[tuple[Way, Any]]:
+    for way in _CHOICES:
+        place = value
+        for key in way:
+            place = place.get(key) if isinstance(place, dict) else None
+        if place is not None:
+            yield way, place
+
+
+def _near_choices(way: Way, value: object) -> Iterator[Fault]:
+    if not isinstance(value, dict):
+        return
+    for key, content in value.items():
+        here = (*way, key)
+        name = key.lower().replace("-", "_")
+        if here not in _CHOICES and difflib.get_close_matches(name, [_CHOICE], cutoff=0.85):
+            yield here, f"{key} chooses no strategy here; expected {_CHOICE} in data"
+        yield from _near_choices(here, content)
 
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
@@ -222,6 +279,18 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
         number = next(number for number, group in enumerate(groups) if group["name"] == circle[0])
         words = f"groups depend on each other in a circle: {' > '.join(circle)}"
         yield ("data", "groups", number, "depends_on"), words
+
+
+def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
+    """Name the critical groups that succeed without a host when their selectors match none."""
+    for number, group in enumerate(groups):
+        selective = group.selectors and all(selector != Selector() for selector in group.selectors)
+        if group.critical and selective and group.require_hosts is None:
+            way = ("data", "groups", number, "selectors")
+            yield (
+                way,
+                f"critical group {group.name} may be empty; add require_hosts: N, the hosts that it waits for",
+            )
 
 
 def _window_faults(way: Way, window: Mapping[str, str]) -> Iterator[Fault]:

@@ -74,6 +74,25 @@ def test_a_wrong_strategy_is_refused_with_its_place_and_nothing_is_published(pub
     assert strategy_of(publishing) is None
 
 
+def test_a_strategy_that_would_not_be_in_force_is_not_published_as_none(publishing: Publishing):
+    revision = publishing.push(TREE)
+    publishing.sync()
+    publishing.push(TREE, strategy_yaml=STRATEGY.replace("name: deployment-strategy", "name: careful", 1))
+    with pytest.raises(TreeError, match=r"strategy\.yaml:5:9: metadata\.name: strategy careful is not in force"):
+        publishing.sync()
+    assert publishing.version == revision
+
+
+def test_a_strategy_beside_the_one_in_force_is_warned_of(publishing: Publishing):
+    spare = STRATEGY.replace("name: deployment-strategy", "name: careful", 1)
+    publishing.push(TREE, strategy_yaml=STRATEGY, spare_yaml=spare)
+    with publishing.syncer() as syncer:
+        draft = syncer.sync().draft
+    assert draft is not None
+    assert ["strategy careful is not in force" in str(warning) for warning in draft.warnings] == [True]
+    assert strategy_of(publishing) == example()
+
+
 def test_a_damaged_strategy_is_replaced(publishing: Publishing):
     publishing.push(TREE, strategy_yaml=STRATEGY)
     publishing.sync()

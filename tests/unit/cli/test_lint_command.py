@@ -117,3 +117,29 @@ def test_revision_of_the_git_repository_around_is_checked(tmp_path, monkeypatch)
     result = run("HEAD")
     assert result.exit_code == 1
     assert result.stdout == "a.zk:1:1: expected /NODE or /NODE : TYPE\n"
+
+
+def test_a_strategy_that_is_not_in_force_is_an_error(tmp_path):
+    shutil.copy(EXAMPLE_FILE, tmp_path / "a.yaml")
+    spare = tmp_path / "b.yaml"
+    spare.write_text(EXAMPLE_FILE.read_text().replace("name: deployment-strategy", "name: careful"))
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert f"{spare}:5:9: metadata.name: strategy careful is not in force, deployment-strategy is" in result.stdout
+    assert "1 error, 0 warnings" in result.stderr
+    (tmp_path / "a.yaml").unlink()
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "strategy careful is not in force; name it deployment-strategy" in result.stdout
+
+
+def test_a_strict_check_asks_for_required_hosts(tmp_path):
+    strategy = tmp_path / "strategy.yaml"
+    shutil.copy(EXAMPLE_FILE, strategy)
+    assert (run(strategy).exit_code, run(strategy).stdout) == (0, "")
+    result = run("--strict", strategy)
+    assert result.exit_code == 1
+    groups = [line.partition("critical group ")[2].split()[0] for line in result.stdout.splitlines()]
+    assert groups == ["control-nodes", "ntp-node"]
+    strategy.write_text(strategy.read_text().replace("critical: true", "critical: true\n      require_hosts: 1"))
+    assert (run("--strict", strategy).exit_code, run("--strict", strategy).stdout) == (0, "")

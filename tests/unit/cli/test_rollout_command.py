@@ -79,10 +79,18 @@ def test_an_invalid_document_is_an_error_for_people_and_programs(simulate, tmp_p
     assert "there is no group nobody" in json.loads(result.stdout)["errors"][0]
 
 
-def test_the_strategy_is_named_or_the_only_one(simulate, tmp_path):
+def test_the_strategy_is_named_or_the_one_that_the_syncer_would_publish(simulate, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text(EXAMPLE_FILE.read_text().replace("name: deployment-strategy", "name: careful"))
-    assert simulate(files=[other]).exit_code == 0
+    result = simulate("-o", "json", files=[other])
+    assert result.exit_code == 1
+    (error,) = json.loads(result.stdout)["errors"]
+    assert "strategy careful is not in force; name it deployment-strategy, or choose it with" in error
+    assert simulate("--strategy", "careful", files=[other]).exit_code == 0
+    configuration = tmp_path / "configuration.yaml"
+    configuration.write_text("schema: shipyard/DeploymentConfiguration/v1\ndata: {deployment_strategy: careful}\n")
+    assert simulate(files=[configuration, other]).exit_code == 0
+    assert simulate(files=[configuration, EXAMPLE_FILE, other]).exit_code == 0
     assert simulate("--strategy", "careful", files=[EXAMPLE_FILE, other]).exit_code == 0
     result = simulate("--strategy", "bold", files=[EXAMPLE_FILE, other])
     assert result.exit_code == 1

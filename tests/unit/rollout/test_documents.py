@@ -13,6 +13,7 @@ from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace,
 from zkdeployment.rollout.documents import read_strategies
 from zkdeployment.rollout.facts import read_facts
 from zkdeployment.rollout.groups import members
+from zkdeployment.rollout.schema import mentions_documents
 from zkdeployment.sandbox.hosts import read_hosts
 
 HEAD = """\
@@ -236,6 +237,85 @@ class TestChoice:
         assert read(CONFIGURATION % "", strategy_of()).strategy().name == "deployment-strategy"
         assert read(CONFIGURATION % "physical_provisioner: {}").strategy() == ALL_HOSTS
 
+    def test_strategies_of_which_none_is_in_force_are_errors(self):
+        for texts in ([strategy_of("canary")], [strategy_of("canary"), CONFIGURATION % ""]):
+            found = read(*texts)
+            assert found.problems == ()
+            (error,) = found.errors
+            assert str(error) == (
+                "0.yaml:2:18: metadata.name: strategy canary is not in force; name it deployment-strategy,"
+                " or choose it with data: {deployment_strategy: canary} in a DeploymentConfiguration"
+            )
+
+    def test_a_strategy_beside_the_one_in_force_is_named_and_forbids_nothing(self):
+        found = read(strategy_of(), strategy_of("canary"))
+        assert (found.errors, found.in_force) == ((), True)
+        (spare,) = found.unused
+        assert str(spare) == (
+            "1.yaml:2:18: metadata.name: strategy canary is not in force, deployment-strategy is; remove it,"
+            " or choose it with data: {deployment_strategy: canary} in a DeploymentConfiguration"
+        )
+
+    @pytest.mark.parametrize(
+        ("data", "place"),
+        [
+            ("deployment_stratgy: canary", "data.deployment_stratgy"),
+            ("deployment-strategy: canary", "data.deployment-strategy"),
+            ("deploymentStrategy: canary", "data.deploymentStrategy"),
+            (
+                "physical_provisionner: {deployment_strategy: canary}",
+                "data.physical_provisionner.deployment_strategy",
+            ),
+            (
+                "physical_provisioner: {deployment_strategys: canary}",
+                "data.physical_provisioner.deployment_strategys",
+            ),
+        ],
+    )
+    def test_a_misspelt_choice_is_an_error(self, data, place):
+        (found,) = errors(strategy_of(), CONFIGURATION % data)
+        assert re.match(
+            rf"1\.yaml:2:\d+: {place}: \S+ chooses no strategy here; expected deployment_strategy", found
+        )
+
+    def test_other_keys_of_a_configuration_are_not_ours(self):
+        assert (
+            errors(strategy_of(), CONFIGURATION % "deploy_site: {timeout: 5}, strategy: x, kubernetes: {}") == []
+        )
+
+    def test_two_places_that_choose_differently_are_an_error(self):
+        both = "deployment_strategy: %s, physical_provisioner: {deployment_strategy: deployment-strategy}"
+        assert errors(strategy_of(), CONFIGURATION % both % "deployment-strategy") == []
+        (found,) = errors(strategy_of(), strategy_of("a"), CONFIGURATION % both % "a")
+        assert found.endswith("expected one strategy, found a and deployment-strategy")
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            "shipyard/DeploymentStrategy/v1.0",
+            "shipyard/DeploymentStrategy/v2",
+            "shipyard/DeploymentStrategy",
+            "Shipyard/DeploymentStrategy/v1",
+            "shipyrd/DeploymentStrategy/v1",
+            "DeploymentStrategy/v1",
+            "shipyard/DeploymentStratgey/v1",
+            "shipyard/deployment-strategy/v1",
+        ],
+    )
+    def test_a_document_of_another_version_or_a_misspelt_schema_is_an_error(self, schema):
+        text = strategy_of().replace("shipyard/DeploymentStrategy/v1", schema)
+        assert mentions_documents(text.encode())
+        (found,) = errors(text)
+        expected = "shipyard/DeploymentConfiguration/v1, shipyard/DeploymentStrategy/v1"
+        assert found == f"0.yaml:1:9: schema: expected one of: {expected}, found '{schema}'"
+
+    def test_a_schema_by_another_key_is_an_error(self):
+        (found,) = errors(strategy_of().replace("schema", "Schema"))
+        assert found == "0.yaml:1:9: expected the key schema, found 'Schema'"
+
+    def test_documents_of_others_are_ignored(self):
+        assert errors("schema: promenade/Docker/v1\ndata: {}\n", "schema: 1\n", "- schema\n") == []
+
     def test_a_name_that_does_not_exist_is_an_error(self):
         (found,) = errors(strategy_of(), CONFIGURATION % "deployment_strategy: nope")
         assert found.startswith(
@@ -291,6 +371,22 @@ def test_a_damaged_example_is_read_or_refused_with_its_place(line, column, chara
     lines[line] = lines[line][:column] + character + lines[line][column + 1 :]
     found = read_strategies([SourceFile("x.yaml", "".join(lines).encode())])
     assert all(problem.file == "x.yaml" and problem.line for problem in found.problems)
+
+
+@pytest.mark.parametrize(
+    ("values", "asked"),
+    [
+        ({"selectors": "[{node_tags: [canary]}]"}, True),
+        ({"selectors": "[{node_tags: [canary]}]", "require_hosts": "1"}, False),
+        ({"selectors": "[{node_tags: [canary]}]", "critical": "false"}, False),
+        ({"selectors": "[{node_tags: [canary]}, {node_tags: []}]"}, False),
+        ({"selectors": "[]"}, False),
+    ],
+)
+def test_critical_groups_that_may_be_empty_are_asked_for_required_hosts(values, asked):
+    found = [str(problem) for problem in read(HEAD + group_line(**values)).advice]
+    words = "critical group web may be empty; add require_hosts: N, the hosts that it waits for"
+    assert [line.partition("warning: ")[2] for line in found] == ([words] if asked else [])
 
 
 class TestFacts:
