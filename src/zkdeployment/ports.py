@@ -139,15 +139,12 @@ class HostFiles(HostMemory, Protocol):
         """Take packages from the registry, after the last of them is gone."""
 
 
-class NodeLock(Protocol):
-    """A lock, held by at most one host. A fresh object for each attempt."""
+class QueuedLock(Protocol):
+    """A lock, held by at most one host, that is granted in the order in which hosts queue for it."""
 
     @property
     def ahead(self) -> int:
         """How many contenders were ahead of ours when the queue was last read."""
-
-    def try_acquire(self) -> bool:
-        """Take it if it is free; leave no contender behind if it is not."""
 
     def acquire(self, timeout: float) -> bool:
         """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
@@ -156,39 +153,27 @@ class NodeLock(Protocol):
         """Ask the server whether it is still ours; raises ``LockLostError``."""
 
     def release(self) -> None:
-        """Give it back, or leave the queue. Never raises for a lock that is gone."""
+        """Give it back, or leave the queue: on return nothing of ours is left there, or soon."""
 
     def holder(self) -> str | None:
         """Say who has it: ``NAME (HOST-ID)``."""
 
 
-class RoleLock(Protocol):
+class NodeLock(QueuedLock, Protocol):
+    """A lock that ends with the session. A fresh object for each attempt; ``release`` never raises."""
+
+    def try_acquire(self) -> bool:
+        """Take it if it is free; leave no contender behind if it is not."""
+
+
+class RoleLock(QueuedLock, Protocol):
     """The lock of a role, held by at most one host, across its restarts: only ``release`` or people end that.
 
-    Raises ``UnreachableError``; then call again.
+    A request that this host left earlier is adopted. Raises ``UnreachableError``; then call again.
     """
-
-    @property
-    def ahead(self) -> int:
-        """How many requests were ahead of ours when the queue was last read."""
-
-    def acquire(self, timeout: float) -> bool:
-        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours.
-
-        A request that this host left earlier is adopted.
-        """
-
-    def check(self) -> None:
-        """Ask the server whether it is still ours; raises ``LockLostError`` (people may take it away)."""
-
-    def release(self) -> None:
-        """Give it back: on return no request of this host is left."""
 
     def withdraw(self) -> None:
         """Leave the queue; a request that was adopted stays. Never raises."""
-
-    def holder(self) -> str | None:
-        """Say who has it: ``NAME (HOST-ID)``."""
 
 
 class ServiceLock(NodeLock, Protocol):
@@ -250,6 +235,9 @@ class FleetStore(Protocol):
         Raises ``ConflictError`` when the cluster has moved on while reading, ``TreeError`` when the tree
         contradicts itself for this host.
         """
+
+    def services(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of these paths that are service nodes of the tree, whatever hosts they are for."""
 
     def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
         """Return a fresh lock of the deployment's service node."""

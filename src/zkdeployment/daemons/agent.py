@@ -13,7 +13,7 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.gate import Gate
 from zkdeployment.daemons.presence import LOOK, reason
 from zkdeployment.daemons.stocktaking import Stocktaking
-from zkdeployment.daemons.supervision import FailedError, Supervision
+from zkdeployment.daemons.supervision import FailedError, Supervision, make_plan
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
     ConflictError,
@@ -29,7 +29,6 @@ from zkdeployment.errors import (
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
-from zkdeployment.planning.planner import plan
 from zkdeployment.rollout.engine import Phase
 
 if TYPE_CHECKING:
@@ -312,4 +311,4 @@ def preview(doors: Doors, identity: Identity) -> tuple[Revision, Plan]:
     if revision in {INITIAL, doors.files.read_version(identity)}:
         return revision, Plan()
     wanted = doors.fleet.wanted(identity, revision)
-    return revision, plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)
+    return revision, make_plan(doors, wanted)

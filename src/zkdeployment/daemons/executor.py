@@ -1,15 +1,15 @@
-"""Takes the steps of a plan: each only if the world is still as planned, deployments under their node's lock."""
+"""Takes the steps of a plan: each only if the world is still as planned, those of services under a lock."""
 
 from __future__ import annotations
 
 from collections import deque
-from itertools import count, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.daemons.failpoints import reach
-from zkdeployment.daemons.queue_pace import TURN, asks_for_holder, asks_for_others
+from zkdeployment.daemons.locked_steps import LockedSteps
 from zkdeployment.daemons.tenure import Tenure
-from zkdeployment.errors import LockLostError, PackageError, UnreachableError
+from zkdeployment.errors import PackageError
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.plan import (
@@ -72,6 +72,7 @@ class Executor:
         self._prepared: deque[Transaction] = deque()
         self._coming: Tenure | None = None
         self._tenure: Tenure | None = None
+        self._locked = LockedSteps(doors.fleet, identity, supervisor, take=self._take, show=self._show_waiting)
         self._done = 0
         self._total = 0
 
@@ -94,9 +95,10 @@ class Executor:
             self._prepared.clear()
 
     def execute(self, plan: Plan) -> None:
-        """Take the steps of a plan that is prepared in order; of neighbouring deployments any order.
+        """Take the steps of a plan that is prepared, in order; of neighbours that need locks in any order.
 
-        The role controller's scripts and what is between them hold the role's lock, and no others.
+        The role controller's scripts, what is between them, and undeployments before them that need a lock hold
+        the role's lock, and no others.
         """
         changes = (place for place, step in enumerate(plan.steps, 1) if isinstance(step, ChangeController))
         first = next(changes, 0)
@@ -105,9 +107,11 @@ class Executor:
             self._prepare([step.change for step in plan.steps if isinstance(step, ChangePackages)])
         rest = plan.steps[first:]
         if self._coming is None:
-            self._take_all(rest)
+            self._take_service_by_service(rest, plan.handover)
             return
-        start = next(place for place, step in enumerate(rest) if isinstance(step, StartDeployments))
+        start = next(
+            place for place, step in enumerate(rest) if isinstance(step, StartDeployments) or _needs_lock(step)
+        )
         self._take_all(rest[:start])
         with self._supervisor.reporting("role lock"), self._coming.held():
             self._tenure = self._coming
@@ -116,17 +120,33 @@ class Executor:
     def _make_tenure(self, role: str) -> Tenure:
         with self._supervisor.reporting("role lock"):
             lock = self._doors.fleet.role_lock(role, self._identity)
-        return Tenure(
-            role, lock, self._supervisor, lambda step: self._supervisor.show(step, self._done, self._total)
-        )
+        return Tenure(role, lock, self._supervisor, self._show_waiting)
+
+    def _show_waiting(self, waiting: str) -> bool:
+        return self._supervisor.show(waiting, self._done, self._total)
+
+    def _take_service_by_service(self, steps: Sequence[Step], handover: str | None) -> None:
+        """Take steps without the lock of a role: those of the service ``handover`` together, under one lock."""
+        own = [step for step in steps if isinstance(step, Undeploy | Deploy) and step.deployment.path == handover]
+        if not own:
+            self._take_all(steps)
+            return
+        start, end = steps.index(own[0]), steps.index(own[-1]) + 1
+        self._take_all(steps[:start])
+        left = self._locked.take_together(steps[start:end], own[0])
+        self._take_all([*left, *steps[end:]])
 
     def _take_all(self, steps: Sequence[Step]) -> None:
-        for locking, some in groupby(steps, key=lambda step: isinstance(step, Deploy) and self._tenure is None):
-            if locking:
-                self._deploy_all([step for step in some if isinstance(step, Deploy)])
+        """Take steps in order; of neighbouring deployments, or undeployments, those first whose lock is free."""
+        for kind, some in groupby(steps, key=lambda step: type(step) if self._locks(step) else None):
+            if kind is not None:
+                self._locked.take_each([step for step in some if isinstance(step, Undeploy | Deploy)])
             else:
                 for step in some:
                     self._take(step)
+
+    def _locks(self, step: Step) -> bool:
+        return _needs_lock(step) and self._tenure is None
 
     def _prepare(self, changes: Sequence[PackageChange]) -> None:
         for change in changes:
@@ -172,7 +192,7 @@ class Executor:
                 case EndDeployments():
                     self._run_controller(step, "ending-deployments")
                 case Undeploy():
-                    self._undeploy(step)
+                    self._undeploy(step, lock)
                 case ChangePackages():
                     with self._doors.notifier.uninterrupted():
                         self._change_packages(step)
@@ -188,84 +208,6 @@ class Executor:
                         self._remove_software(step)
             reach(f"after:{kind}")
         self._done += 1
-
-    # Deployments, each under its node's lock
-
-    def _deploy_all(self, steps: Sequence[Deploy]) -> None:
-        pending = list(steps)
-        while pending:
-            self._supervisor.check()
-            try:
-                with self._supervisor.reporting("lock"):
-                    found = self._lock_any(pending)
-            except UnreachableError as error:
-                get_logger().warning("lock-not-taken", reason=str(error))
-                continue
-            if found is None:
-                continue
-            step, lock = found
-            try:
-                reach("after:lock")
-                self._take(step, lock)
-                pending.remove(step)
-            except (LockLostError, UnreachableError) as error:
-                get_logger().warning(
-                    "lock-lost", deployment=str(step.deployment), step=title(step), reason=str(error)
-                )
-            finally:
-                reach("before:release")
-                lock.release()
-
-    def _lock_any(self, pending: Sequence[Deploy]) -> tuple[Deploy, ServiceLock] | None:
-        """Return the first instance whose node is free, and its lock; queue for the first node if none is.
-
-        Never holds two: the queue is left before another lock is tried. ``None`` when that is to be done now.
-        """
-        firsts: dict[str, Deploy] = {}
-        for step in pending:
-            firsts.setdefault(step.deployment.path, step)
-        for step in firsts.values():
-            lock = self._lock_of(step)
-            if lock.try_acquire():
-                return step, lock
-        first, *others = firsts.values()
-        lock = self._lock_of(first)
-        if self._queue(first, lock, others):
-            return first, lock
-        return None
-
-    def _queue(self, step: Deploy, lock: ServiceLock, others: Sequence[Deploy]) -> bool:
-        """Wait for a lock, in its place in the queue; give the place up when another one is seen free.
-
-        That ends: whoever is faster there has less to do then.
-        """
-        try:
-            holder = lock.holder()
-            for turn in count(1):
-                self._show_waiting(step, holder)
-                if lock.acquire(TURN):
-                    break
-                self._supervisor.check()
-                if asks_for_holder(turn, lock.ahead):
-                    holder = lock.holder()
-                if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
-                    lock.release()
-                    return False
-        except BaseException:
-            lock.release()
-            raise
-        return True
-
-    def _is_any_free(self, steps: Sequence[Deploy]) -> bool:
-        return bool(steps) and self._doors.fleet.any_free([step.deployment for step in steps], self._identity)
-
-    def _lock_of(self, step: Deploy) -> ServiceLock:
-        return self._doors.fleet.node_lock(step.deployment, self._identity)
-
-    def _show_waiting(self, step: Deploy, holder: str | None) -> None:
-        waiting = f"wait for the lock of {step.deployment.path}, held by {holder or 'nobody'}"
-        if self._supervisor.show(waiting, self._done, self._total):
-            get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)
 
     # The steps
 
@@ -284,8 +226,10 @@ class Executor:
         script = self._doors.files.controller_script(step.controller.package, name)
         self._doors.scripts.run([script, step.controller.path], name=title(step), revision=self._revision)
 
-    def _undeploy(self, step: Undeploy) -> None:
+    def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
         if step.script is not None:
+            if lock is not None:
+                lock.check_lease()
             self._run(step, step.script)
         reach("before:unmark")
         self._doors.files.remove_marker(step.application, step.deployment, step.files)
@@ -360,6 +304,11 @@ class Executor:
 
     def _run(self, step: Undeploy | Deploy, script: str) -> None:
         self._doors.scripts.run([script, *step.arguments], name=title(step), revision=self._revision)
+
+
+def _needs_lock(step: Step) -> bool:
+    """Return whether a step is taken under the lock of a service, or of the role where that has a controller."""
+    return isinstance(step, Deploy) or (isinstance(step, Undeploy) and step.locked)
 
 
 def _joined(changes: Sequence[PackageChange]) -> PackageChange:

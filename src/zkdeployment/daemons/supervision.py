@@ -16,7 +16,7 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.planning.planner import plan
+from zkdeployment.planning.planner import plan, unwanted_services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.gate import Gate
     from zkdeployment.daemons.presence import Presence
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Wanted
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Plan
     from zkdeployment.rollout.engine import Phase
@@ -149,4 +150,11 @@ def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:
     with doors.notifier.uninterrupted():
         doors.packages.recover()
         doors.checkouts.recover()
-    return plan(wanted.assignments, doors.files.inventory(doors.packages.installed()), wanted.controller)
+    return make_plan(doors, wanted)
+
+
+def make_plan(doors: Doors, wanted: Wanted) -> Plan:
+    """Return what this host has to do to get to what is wanted; changes nothing."""
+    inventory = doors.files.inventory(doors.packages.installed())
+    services = doors.fleet.services(unwanted_services(wanted.assignments, inventory))
+    return plan(wanted.assignments, inventory, wanted.controller, services=services)

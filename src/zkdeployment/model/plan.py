@@ -1,8 +1,8 @@
 """A plan is data: the steps a host takes to get from what it has to what it is to run, with reasons.
 
 The agent executes it, ``--dry-run`` prints it; both from the same value. Steps stand in the order in which they
-are taken, with one freedom: neighbouring ``Deploy`` steps may be taken in another order when a node lock
-is held elsewhere.
+are taken, with one freedom: neighbouring steps that need the locks of services may be taken in another order when
+a lock is held elsewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class PackageChange:
 class Undeploy:
     """Call the script with ``-u`` and take the markers away.
 
-    ``script`` is ``None`` when the script is gone: then only the markers go.
+    ``script`` is ``None`` when the script is gone: then only the markers go. ``locked``: the service stays in the
+    tree, so other hosts may have instances of it, and its lock (or that of the role, where the role has a
+    controller) is held meanwhile. A service that is gone from the tree is undeployed on all hosts at once.
     """
 
     deployment: Deployment
@@ -44,6 +46,7 @@ class Undeploy:
     script: str | None
     files: tuple[str, ...]
     reason: str
+    locked: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -67,7 +70,7 @@ class ChangeController:
 
 @dataclass(frozen=True, slots=True)
 class StartDeployments:
-    """Take the role's lock and call the controller's ``starting-deployments``; all later steps hold the lock."""
+    """Call the controller's ``starting-deployments`` under the role's lock, which all later steps hold, too."""
 
     controller: Assignment
     reason: str
@@ -171,9 +174,15 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ordered steps; a host that has what it wants at the revision it wants has none."""
+    """Ordered steps; a host that has what it wants at the revision it wants has none.
+
+    ``handover`` is the path of a service that changes hands on this host: another application is deployed for it
+    than before. Its lock is kept from its undeployment to the end of its deployment, whatever steps are between,
+    so that not all hosts are without the service at once. There is one at most, for a host never has two locks.
+    """
 
     steps: tuple[Step, ...] = ()
+    handover: str | None = None
 
     @property
     def controller(self) -> Assignment | None:

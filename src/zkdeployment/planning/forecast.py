@@ -11,6 +11,7 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
 from zkdeployment.planning.planner import is_repetition, plan
+from zkdeployment.planning.services import services
 from zkdeployment.planning.targets import wanted_for
 from zkdeployment.planning.wording import action, describe, sentence
 from zkdeployment.rollout.changes import StrategyChange
@@ -160,9 +161,11 @@ def forecast(  # noqa: PLR0913  each is one fact
     stock = {one.identity.id: one for one in known}
     registered = {host.identity.id: host for host in hosts}
     absent = {host_id: one for host_id, one in stock.items() if host_id not in registered}
-    touched = _touched(live, change, targets)
-    found = [_of_registered(host, stock.get(host.identity.id), targets, revision) for host in registered.values()]
-    found += [_plan(one.identity, one, targets, absent=True) for one in absent.values()]
+    after = apply(live, change) if change else live
+    touched = _touched(live, change, after, targets)
+    coming = _Coming(targets, services(after))
+    found = [_of_registered(host, stock.get(host.identity.id), coming, revision) for host in registered.values()]
+    found += [_plan(one.identity, one, coming, absent=True) for one in absent.values()]
     found = [_judge(host, touched) for host in found]
     found += _nobodies(targets, [host.identity for host in found])
     if asked:
@@ -171,29 +174,37 @@ def forecast(  # noqa: PLR0913  each is one fact
     return Forecast(revision, change, tuple(found), partial=bool(asked))
 
 
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """What hosts read of the tree that would be: its targets, and which services it has."""
+
+    targets: Targets
+    services: frozenset[str]
+
+
 def _of_registered(
-    host: Host, known: KnownHost | None, targets: Targets, revision: Revision | None
+    host: Host, known: KnownHost | None, coming: _Coming, revision: Revision | None
 ) -> HostForecast:
     if host.deploying is not None:
         return _unknown(host.identity, "it is deploying just now; ask again when it is done")
     if revision is not None and host.has(revision):
         return HostForecast(host.identity, Outlook.NOTHING)
-    return _plan(host.identity, known, targets)
+    return _plan(host.identity, known, coming)
 
 
-def _plan(identity: Identity, known: KnownHost | None, targets: Targets, *, absent: bool = False) -> HostForecast:
+def _plan(identity: Identity, known: KnownHost | None, coming: _Coming, *, absent: bool = False) -> HostForecast:
     if known is None or known.inventory is None:
         why = known.unknown if known is not None else "it did not tell what it has"
         return _unknown(identity, why, absent=absent)
     try:
-        return _planned(identity, known.inventory, targets, absent=absent)
+        return _planned(identity, known.inventory, coming, absent=absent)
     except (TreeError, HostFilesError) as error:
         return HostForecast(identity, Outlook.FAILS, reason=str(error), absent=absent)
 
 
-def _planned(identity: Identity, inventory: Inventory, targets: Targets, *, absent: bool) -> HostForecast:
-    wanted = wanted_for(identity, targets)
-    steps = plan(wanted.assignments, inventory, wanted.controller)
+def _planned(identity: Identity, inventory: Inventory, coming: _Coming, *, absent: bool) -> HostForecast:
+    wanted = wanted_for(identity, coming.targets)
+    steps = plan(wanted.assignments, inventory, wanted.controller, services=coming.services)
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
     if not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
@@ -230,18 +241,17 @@ def _chosen(hosts: Sequence[HostForecast], asked: Collection[str]) -> Iterator[H
         yield _unknown(Identity(name, name), "no host with this id or name is known")
 
 
-def _touched(live: Tree, change: TreeChange, targets: Targets) -> frozenset[str]:
+def _touched(live: Tree, change: TreeChange, after: Tree, targets: Targets) -> frozenset[str]:
     """Return the services whose own node, or a node below it, changes; who runs them does not count."""
-    services = {one.path for assignments in targets.values() for one in assignments}
+    deployed = {one.path for assignments in targets.values() for one in assignments}
     changed = set()
     for path in (*change.create, *change.update, *change.delete):
         above = path
         while above:
-            if above in services and not f"{path}/".startswith(f"{above}/deploy/"):
+            if above in deployed and not f"{path}/".startswith(f"{above}/deploy/"):
                 changed.add(above)
             above = above.rpartition("/")[0]
-    after = apply(live, change) if change else live
-    linked = (path for path in services - changed if _differs(path, live, after)) if change else ()
+    linked = (path for path in deployed - changed if _differs(path, live, after)) if change else ()
     return frozenset(changed.union(linked))
 
 

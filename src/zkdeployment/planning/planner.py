@@ -27,7 +27,7 @@ from zkdeployment.planning.controllers import change_controller
 from zkdeployment.planning.packages import has_version, version_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.model.deployment import Assignment, Deployment
     from zkdeployment.model.inventory import Inventory, Marker, Package
@@ -45,7 +45,13 @@ class _Need:
     application: str
 
 
-def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignment | None = None) -> Plan:
+def plan(
+    wanted: Sequence[Assignment],
+    inventory: Inventory,
+    controller: Assignment | None = None,
+    *,
+    services: Collection[str] = (),
+) -> Plan:
     """Return the steps from what a host has to what it is to run, each with its reason.
 
     ``wanted`` is free of conflicts (``planning.targets`` sees to that). Old deployments go first, then one package
@@ -56,8 +62,17 @@ def plan(wanted: Sequence[Assignment], inventory: Inventory, controller: Assignm
     ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
     the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or deployments in
     the place of the wanted one.
+
+    ``services`` are paths of services that the tree has, perhaps for other hosts only: what the host has of them
+    is undeployed under a lock, after what is gone from the tree. ``unwanted_services`` names those that matter.
     """
-    return Plan(tuple(_Planner(wanted, inventory, controller).steps()))
+    planner = _Planner(wanted, inventory, controller, services)
+    return Plan(tuple(planner.steps()), planner.handover)
+
+
+def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> frozenset[str]:
+    """Return the services that a host has and is not to have: only the tree says whether they are gone from it."""
+    return frozenset(marker.deployment.path for marker in inventory.markers).difference(one.path for one in wanted)
 
 
 def is_repetition(step: Step) -> bool:
@@ -73,13 +88,24 @@ def is_repetition(step: Step) -> bool:
 class _Planner:
     """One plan in the making; the methods are in the order of the steps."""
 
-    def __init__(self, wanted: Sequence[Assignment], inventory: Inventory, controller: Assignment | None) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[Assignment],
+        inventory: Inventory,
+        controller: Assignment | None,
+        services: Collection[str],
+    ) -> None:
         self.inventory = inventory
         self.controller = controller
         self.controllers_place = frozenset(() if controller is None else (controller.package,))
         self.wanted = sorted((one for one in wanted if one.n), key=lambda one: one.path)
         self.applications = {one.application for one in self.wanted}
         self.deployments = {(one.application, deployment) for one in self.wanted for deployment in one.deployments}
+        self.locked = {one.path for one in wanted}.union(services)
+        self.obsolete = [
+            one for one in inventory.markers if (one.application, one.deployment) not in self.deployments
+        ]
+        self.handover = None if controller is not None else max(self._change_hands(), default=None)
         software = self.wanted if controller is None else [*self.wanted, controller]
         self.checkouts = {one.package: one.version for one in software if one.version and is_checkout(one.version)}
         self.needs = _needs([one for one in self.wanted if one.package not in self.checkouts])
@@ -103,11 +129,7 @@ class _Planner:
     def steps(self) -> Iterator[Step]:
         """Give the steps in the order in which they are to be taken."""
         yield from self._controller()
-        obsolete = sorted(
-            (one for one in self.inventory.markers if (one.application, one.deployment) not in self.deployments),
-            key=lambda one: (one.deployment, one.application),
-        )
-        yield from (self._undeploy(marker) for marker in obsolete)
+        yield from (self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order))
         if self.controller is not None:
             yield StartDeployments(self.controller, "before the deployments")
         had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controllers_place)
@@ -116,11 +138,11 @@ class _Planner:
             yield self._change_packages()
         yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controllers_place))
         markers = {(one.application, one.deployment): one for one in self.inventory.markers}
-        for one in self.wanted:
+        for one in sorted(self.wanted, key=lambda one: one.path != self.handover):
             for deployment in one.deployments:
                 yield self._deploy(one, deployment, markers.get((one.application, deployment)))
         gone = [name for name in had if name not in self.needs]
-        left = {marker.application for marker in obsolete}.union(
+        left = {marker.application for marker in self.obsolete}.union(
             gone, (self._application_of(name) for name in self.unneeded)
         )
         if self.unneeded or left - self.applications:
@@ -139,6 +161,17 @@ class _Planner:
         for name in self.controllers_place & self.checkouts.keys():
             yield self._check_out(name)
 
+    def _change_hands(self) -> Iterator[str]:
+        """Yield the services that are deployed here, and are to be: as another application only."""
+        had = {(one.application, one.deployment.path) for one in self.inventory.markers}
+        old = {one.deployment.path for one in self.obsolete}
+        return (one.path for one in self.wanted if one.path in old and (one.application, one.path) not in had)
+
+    def _undeployment_order(self, marker: Marker) -> tuple[bool, bool, Deployment, str]:
+        """What needs no lock goes first; what is deployed anew under the same lock goes last."""
+        path = marker.deployment.path
+        return path in self.locked, path == self.handover, marker.deployment, marker.application
+
     def _undeploy(self, marker: Marker) -> Undeploy:
         script = self._script_of(marker)
         return Undeploy(
@@ -147,6 +180,7 @@ class _Planner:
             script=script,
             files=marker.files,
             reason=self._why_obsolete(marker) + ("" if script else "; its deploy script is gone"),
+            locked=marker.deployment.path in self.locked,
         )
 
     def _change_packages(self) -> ChangePackages:

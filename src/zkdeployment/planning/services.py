@@ -38,6 +38,16 @@ class Service:
     patches: Mapping[str, str] = field(default_factory=dict)
 
 
+def deploy_node(service: str) -> str:
+    """Return the node that makes a service node of the one above it; below it are the targets."""
+    return f"{service}/deploy"
+
+
+def services(tree: Tree) -> frozenset[str]:
+    """Return the paths of a tree's service nodes, whether or not they make sense."""
+    return frozenset(path.removesuffix("/deploy") for path in tree.nodes if path.endswith("/deploy"))
+
+
 def has_property(tree: Tree, path: str, name: str) -> bool:
     """Whether a node has a property, itself or as a property link."""
     properties = tree.nodes.get(path, {})

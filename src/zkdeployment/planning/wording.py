@@ -79,13 +79,16 @@ def removed_files(step: Step) -> tuple[str, ...]:
 def _call(step: Step, controller: Assignment | None) -> str:
     match step:
         case Undeploy(script=str(script)):
-            return f"runs {' '.join((script, *step.arguments))}"
+            return f"runs {' '.join((script, *step.arguments))}" + (_lock(step, controller) if step.locked else "")
         case Deploy():
-            lock = step.deployment.path if controller is None else f"role {controller.role}"
-            return f"runs {' '.join(('zookeeper-deploy', *step.arguments))} under the lock of {lock}"
+            return f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
         case StartDeployments(controller=one) | EndDeployments(controller=one):
             return f"runs {title(step)} under the lock of role {one.role}"
     return ""
+
+
+def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
+    return f" under the lock of {step.deployment.path if controller is None else f'role {controller.role}'}"
 
 
 def describe(plan: Plan) -> list[Value]:
@@ -117,6 +120,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "application": step.application,
                 "script": step.script,
                 "arguments": [*step.arguments],
+                "lock": step.deployment.lock_name if step.locked and controller is None else None,
                 "reason": step.reason,
             }
         case ChangePackages():

@@ -16,7 +16,7 @@ from zkdeployment.model.plan import (
     RemoveSoftware,
     Undeploy,
 )
-from zkdeployment.planning.planner import plan
+from zkdeployment.planning.planner import plan, unwanted_services
 
 
 def assignment(path="/who/myfoo", package="foo", version="1", **fields):
@@ -102,22 +102,61 @@ def test_what_is_wanted_no_more_is_undone_first_in_order():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "reason"),
+    ("wanted", "reason", "locked"),
     [
-        ([], "not wanted on this host any more"),
-        ([assignment(n=0)], "not wanted on this host any more"),
-        ([assignment("/other")], "not wanted on this host any more"),
-        ([assignment(n=1)], "only 1 instance is wanted"),
-        ([assignment(n=2)], "only 2 instances are wanted"),
-        ([assignment(package="bar")], "/who/myfoo is bar now"),
+        ([], "not wanted on this host any more", False),
+        ([assignment(n=0)], "not wanted on this host any more", True),
+        ([assignment("/other")], "not wanted on this host any more", False),
+        ([assignment(n=1)], "only 1 instance is wanted", True),
+        ([assignment(n=2)], "only 2 instances are wanted", True),
+        ([assignment(package="bar")], "/who/myfoo is bar now", True),
     ],
 )
-def test_a_removal_says_why(wanted, reason):
+def test_a_removal_says_why_and_takes_a_lock_if_its_service_stays(wanted, reason, locked):
     have = foo_host(marker(number=3))
     (step,) = steps(wanted, have, Undeploy)
     assert step == Undeploy(
-        Deployment("/who/myfoo", 3), "foo", script_of("foo"), ("who:myfoo.3.deployed",), reason
+        Deployment("/who/myfoo", 3), "foo", script_of("foo"), ("who:myfoo.3.deployed",), reason, locked
     )
+
+
+def test_a_service_that_the_tree_has_for_other_hosts_is_undeployed_under_its_lock_after_what_is_gone():
+    have = foo_host(marker("/a/stays"), marker("/b/gone"), marker("/c/stays"))
+    assert unwanted_services([assignment("/c/stays")], have) == {"/a/stays", "/b/gone"}
+    found = plan([], have, services={"/a/stays", "/c/stays"}).steps
+    undone = [(step.deployment.path, step.locked) for step in found if isinstance(step, Undeploy)]
+    assert undone == [("/b/gone", False), ("/a/stays", True), ("/c/stays", True)]
+
+
+def test_a_service_that_becomes_another_application_keeps_its_lock_from_the_old_one_to_the_new_one():
+    have = foo_host(marker("/a/x"), marker("/b/x"), marker("/c/less"), marker("/c/less", number=1))
+    wanted = [assignment("/a/x", package="bar"), assignment("/b/x", package="bar"), assignment("/c/less")]
+    found = plan(wanted, have)
+    assert found.handover == "/b/x"
+    order = [step.deployment.path for step in found.steps if isinstance(step, Undeploy | Deploy)]
+    assert order == ["/a/x", "/c/less", "/b/x", "/b/x", "/a/x", "/c/less"]
+    (change,) = [place for place, step in enumerate(found.steps) if isinstance(step, ChangePackages)]
+    assert change == 3
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        [],
+        [assignment("/b/x", n=1)],
+        [assignment("/b/x", version="2", n=2)],
+        [assignment("/other", package="bar")],
+    ],
+)
+def test_no_lock_is_kept_over_other_steps_where_no_service_changes_hands(wanted):
+    have = foo_host(marker("/b/x"), marker("/b/x", number=1))
+    assert plan(wanted, have).handover is None
+
+
+def test_under_the_lock_of_a_role_no_service_needs_its_own():
+    have = foo_host(marker("/b/x"))
+    found = plan([assignment("/b/x", package="bar")], have, Assignment("/roles/web", 1, "ctl", "ctl", version="1"))
+    assert found.handover is None
 
 
 def test_a_new_version_or_subtype_is_no_removal():

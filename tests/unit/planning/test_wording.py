@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_a_plan_is_a_list_of_records():
             "application": "foo",
             "script": "/opt/foo/bin/zookeeper-deploy",
             "arguments": ["-u", "/who/myfoo", "0"],
+            "lock": None,
             "reason": "not wanted any more",
             "removed_files": ["/etc/foo/who:myfoo.0.deployed"],
         },
@@ -160,6 +162,14 @@ def test_a_step_tells_the_script_it_runs_and_its_lock():
     assert action(UNDEPLOY, None).startswith("runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0;")
     assert action(DEPLOY, None) == "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of /who/myfoo"
     assert action(CHANGE, None) == ""
+
+
+def test_an_undeployment_of_a_service_that_stays_tells_its_lock():
+    stays = replace(UNDEPLOY, locked=True)
+    assert " -u /who/myfoo 0 under the lock of /who/myfoo; removes " in action(stays, None)
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="1")
+    assert " -u /who/myfoo 0 under the lock of role web; removes " in action(stays, controller)
+    assert [record["lock"] for record in describe(Plan((UNDEPLOY, stays)))] == [None, "who,myfoo"]
 
 
 def test_a_step_names_every_file_that_it_removes():

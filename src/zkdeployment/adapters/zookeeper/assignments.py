@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.compiled import decode_targets
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree
+from zkdeployment.adapters.zookeeper.nodes import is_path
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.planning import targets as planning
+from zkdeployment.planning.services import deploy_node
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.cluster import Revision
@@ -36,6 +40,13 @@ def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wan
     if targets.changed > seen:
         raise ConflictError(f"the targets changed while those of {identity} were read")
     return planning.wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
+
+
+def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
+    """Return those of these paths that are service nodes of the live tree; no request if there are none."""
+    asked = [path for path in services if is_path(path)]
+    nodes = session.get_many(map(deploy_node, asked)) if asked else ()
+    return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
 
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> Wanted:

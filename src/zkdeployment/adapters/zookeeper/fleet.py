@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.assignments import read_wanted
+from zkdeployment.adapters.zookeeper.assignments import read_services, read_wanted
 from zkdeployment.adapters.zookeeper.history import write_result
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.nodes import encode
@@ -186,6 +186,10 @@ class ZooKeeperFleet:
         contradicts itself for this host.
         """
         return read_wanted(self._session, identity, revision)
+
+    def services(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of these paths that are service nodes of the tree, whatever hosts they are for."""
+        return read_services(self._session, paths)
 
     def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
         """Return a fresh lock of the deployment's service node."""

@@ -81,6 +81,15 @@ def check_path(path: str) -> str:
     raise ConfigurationError(f"{shown!a} is not the path of a node: it {problem}")
 
 
+def is_path(path: str) -> bool:
+    """Return whether ZooKeeper takes a path."""
+    try:
+        check_path(path)
+    except ConfigurationError:
+        return False
+    return True
+
+
 def under(chroot: str, path: str) -> str:
     """Return a path as the server has it, which knows of no chroot."""
     return chroot + path if path != "/" else chroot or path

@@ -1,0 +1,132 @@
+"""Undeployments under locks: real agents, real ZooKeeper, real scripts."""
+
+import pytest
+
+from support.agents import Fleet, called
+from support.waiting import wait_until
+
+UNDO = "-u /who/myfoo 0"
+
+
+@pytest.fixture
+def hosts(fleet: Fleet):
+    """Two hosts at r1, with an instance of one service each, whose scripts wait from now on."""
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    first, second = fleet.host("h1"), fleet.host("h2")
+    with first.agent(), second.agent():
+        wait_until(lambda: first.at("r1") and second.at("r1"), "r1")
+        fleet.journal.unlink()
+        for host in (first, second):
+            host.block()
+        yield first, second
+
+
+def started(fleet: Fleet, call: str) -> list[str]:
+    """Return the hosts that started a call, in order."""
+    return [line.split()[0] for line in fleet.calls() if line.split(" ", 1)[1] == f"start {call}"]
+
+
+def order(fleet: Fleet, hosts, call: str):
+    """Wait until a host started a call, and return the hosts, that one first."""
+    wait_until(lambda: started(fleet, call), "the first host is at it")
+    (name,) = started(fleet, call)
+    return sorted(hosts, key=lambda host: host.id != name)
+
+
+def free(host) -> None:
+    (host.root / "block").unlink()
+
+
+def waits(host, lock="/who/myfoo") -> bool:
+    return f"wait for the lock of {lock}" in host.node.get("step", "")
+
+
+def test_a_service_that_becomes_another_application_is_changed_on_one_host_after_the_other(fleet, hosts):
+    fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
+    fleet.set_version("r2")
+    first, second = order(fleet, hosts, UNDO)
+    wait_until(lambda: waits(second), "the other one waits")
+    free(first)
+    wait_until(lambda: started(fleet, UNDO) == [first.id, second.id], "the other one undoes it")
+    assert fleet.calls()[:-1] == called(UNDO, "/who/myfoo 0", host=first.id), (
+        "the first one has the new one already"
+    )
+    free(second)
+    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    assert fleet.calls()[4:] == called(UNDO, "/who/myfoo 0", host=second.id)
+    assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_service_that_stays_for_other_hosts_only_is_undone_on_one_host_after_the_other(fleet, hosts):
+    fleet.service("/who/myfoo", "foo", "1.0", h3=1)
+    fleet.set_version("r2")
+    first, second = order(fleet, hosts, UNDO)
+    wait_until(lambda: waits(second), "the other one waits")
+    free(first)
+    free(second)
+    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    assert fleet.calls() == called(UNDO, host=first.id) + called(UNDO, host=second.id)
+
+
+def test_a_service_that_is_gone_from_the_tree_is_undone_on_all_hosts_at_once(fleet, hosts):
+    fleet.remove("/who/myfoo")
+    fleet.set_version("r2")
+    wait_until(lambda: sorted(started(fleet, UNDO)) == ["h1", "h2"], "both undo it")
+    for host in hosts:
+        free(host)
+    wait_until(lambda: all(host.at("r2") for host in hosts), "r2")
+
+
+def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_taken_again(fleet, hosts):
+    fleet.service("/who/myfoo", "bar", "1.0", h1=1)
+    fleet.remove("/agent-locks/who,myfoo")
+    fleet.set_version("r2")
+    first, second = order(fleet, hosts, UNDO)
+    fleet.remove("/agent-locks/who,myfoo")
+    free(first)
+    free(second)
+    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    one, other = called(UNDO, "/who/myfoo 0"), called(UNDO, host="h2")
+    assert [call for call in fleet.calls() if call.startswith("h1")] == one
+    assert [call for call in fleet.calls() if call.startswith("h2")] == other
+    assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+
+
+def test_a_failing_undeployment_stops_the_fleet_before_its_lock_is_free(fleet, hosts):
+    for host in hosts:
+        host.fail(UNDO)
+    fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
+    fleet.set_version("r2")
+    first, second = order(fleet, hosts, UNDO)
+    wait_until(lambda: waits(second), "the other one waits")
+    free(first)
+    free(second)
+    wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the queue is left")
+    assert fleet.version is None
+    assert started(fleet, UNDO) == [first.id]
+
+
+def test_hosts_of_a_role_with_a_controller_undo_a_service_that_stays_under_the_lock_of_the_role(fleet):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    fleet.service("/who/old", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    hosts = [fleet.host(name, role="web") for name in ("h1", "h2")]
+    with hosts[0].agent(), hosts[1].agent():
+        wait_until(lambda: all(host.at("r1") for host in hosts), "r1")
+        fleet.journal.unlink()
+        for host in hosts:
+            host.block()
+        fleet.service("/who/myfoo", "bar", "1.0", web=1)
+        fleet.remove("/who/old")
+        fleet.set_version("r2")
+        wait_until(lambda: len(started(fleet, "-u /who/old 0")) == 2, "what is gone is undone at once")
+        for host in hosts:
+            free(host)
+        wait_until(lambda: all(host.at("r2") for host in hosts), "r2")
+    bracket = [UNDO, "starting-deployments /roles/web", "/who/myfoo 0", "ending-deployments /roles/web"]
+    calls = [call for call in fleet.calls() if "/who/old" not in call]
+    first, second = dict.fromkeys(call.split()[0] for call in calls)
+    assert calls == called(*bracket, host=first) + called(*bracket, host=second)
