@@ -90,8 +90,8 @@ def script_calls(steps):
 def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publishing, tmp_path, monkeypatch):
     made = []
 
-    def planning(*values):
-        made.append(plan(*values))
+    def planning(*values, **options):
+        made.append(plan(*values, **options))
         return made[-1]
 
     monkeypatch.setattr(supervision, "plan", planning)

@@ -49,9 +49,7 @@ def test_a_service_that_becomes_another_application_is_changed_on_one_host_after
     wait_until(lambda: waits(second), "the other one waits")
     free(first)
     wait_until(lambda: started(fleet, UNDO) == [first.id, second.id], "the other one undoes it")
-    assert fleet.calls()[:-1] == called(UNDO, "/who/myfoo 0", host=first.id), (
-        "the first one has the new one already"
-    )
+    assert fleet.calls()[:-1] == called(UNDO, "/who/myfoo 0", host=first.id), "the first one is done"
     free(second)
     wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
     assert fleet.calls()[4:] == called(UNDO, "/who/myfoo 0", host=second.id)
