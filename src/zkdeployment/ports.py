@@ -264,6 +264,9 @@ class PublicationStore(Protocol):
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
 
+    def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
+        """Read what is known of the hosts that are not among these, the registered ones."""
+
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
 

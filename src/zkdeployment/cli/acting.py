@@ -46,7 +46,7 @@ def permit_options(function: Callable[..., R]) -> Callable[..., R]:
         help="Publish also a revision that does not descend from the published one.",
     )
     @click.option(
-        "--allow-mass-removal", is_flag=True, help="Publish also what removes more than 30 % of the service nodes."
+        "--allow-mass-removal", is_flag=True, help="Publish also what ends more than 30 % of the deployments."
     )
     @functools.wraps(function)
     def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:

@@ -86,7 +86,7 @@ def command(
 
     Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
     3), or if the tree has errors (1). Nor is, also with --force, a tip that does not descend from the published
-    revision or would remove more than 30 % of the service nodes (3). With --interval it follows the branch until
+    revision or would end more than 30 % of the deployments (3). With --interval it follows the branch until
     SIGTERM and looks at once at SIGHUP, after --notify (a git server's post-receive hook may call that), and for
     'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
 

@@ -158,7 +158,8 @@ class Syncer:
         if is_up_to_date(standing, tip) and not order.force and not drafted.publication.change:
             return None
         if not order.permit.mass_removal and not _is_begun(standing, tip):
-            _refuse(removal_refusal(tip, drafted.live.tree, drafted.publication.change))
+            made = drafted.publication
+            _refuse(removal_refusal(tip, drafted.before, made.targets, standing.known, made.change.delete))
         return drafted
 
     def _check_history(self, standing: Standing, tip: Revision, origin: Origin, order: _Order) -> None:
@@ -184,7 +185,8 @@ class Syncer:
         self.fetched = self._clock.now()
         if order.whole or not is_up_to_date(standing, tip):
             rollout = self._store.rollout(published.sequence) if published.strategy is not None else None
-            standing = replace(standing, hosts=self._store.hosts(), rollout=rollout)
+            hosts = self._store.hosts()
+            standing = replace(standing, hosts=hosts, absent=self._store.absent(hosts), rollout=rollout)
         firm = cluster == Cluster(False) and self._store.is_held_by_operator()
         verdict = judge(standing, tip=tip, force=order.force, prune=order.prune, firm=firm)
         if verdict is Verdict.NOT_CONVERGED:

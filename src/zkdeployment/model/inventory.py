@@ -10,7 +10,9 @@ from zkdeployment.model.host import Identity  # noqa: TC001  the same
 from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.model.host import Host
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,3 +100,10 @@ class KnownHost:
     def facts(self) -> Facts:
         """What selectors of a strategy ask of it."""
         return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
+
+
+def absent_hosts(known: Iterable[KnownHost], hosts: Collection[Host]) -> tuple[KnownHost, ...]:
+    """Return the known hosts that are not registered, but for those whose name a registered host has now."""
+    ids = {host.identity.id for host in hosts}
+    names = {host.identity.name for host in hosts}
+    return tuple(one for one in known if one.identity.id not in ids and one.identity.name not in names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError, LinkError, TreeError
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
 from zkdeployment.planning.planner import is_repetition, plan
@@ -160,12 +161,12 @@ def forecast(  # noqa: PLR0913  each is one fact
     """
     stock = {one.identity.id: one for one in known}
     registered = {host.identity.id: host for host in hosts}
-    absent = {host_id: one for host_id, one in stock.items() if host_id not in registered}
+    absent = absent_hosts(stock.values(), registered.values())
     after = apply(live, change) if change else live
     touched = _touched(live, change, after, targets)
     coming = _Coming(targets, services(after))
     found = [_of_registered(host, stock.get(host.identity.id), coming, revision) for host in registered.values()]
-    found += [_plan(one.identity, one, coming, absent=True) for one in absent.values()]
+    found += [_plan(one.identity, one, coming, absent=True) for one in absent]
     found = [_judge(host, touched) for host in found]
     found += _nobodies(targets, [host.identity for host in found])
     if asked:

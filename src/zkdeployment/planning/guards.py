@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import is_commit
-from zkdeployment.model.tree import PROPERTY_LINK, parent_path
-from zkdeployment.planning.services import has_property
+from zkdeployment.planning.targets import unchecked_assignments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import TreeChange
-    from zkdeployment.model.tree import Tree
+    from zkdeployment.model.publication import Targets
     from zkdeployment.planning.publishing import Standing
 
-#: The part of the service nodes that may go at once; one of them always may, however few there are.
+#: The part of the deployments that may end at once; one of them always may, however few there are.
 MOST_REMOVED = 0.3
 
 _SHOWN = 5
@@ -58,37 +58,39 @@ def date_refusal(tip: Revision, origin: Origin, before: Origin) -> str | None:
     )
 
 
-def removal_refusal(tip: Revision, before: Tree, change: TreeChange) -> str | None:
-    """Say why a change of the tree ``before`` would end too many services at once, or nothing.
+def removal_refusal(
+    tip: Revision, before: Targets, after: Targets, hosts: Collection[Identity], pruned: Collection[str] = ()
+) -> str | None:
+    """Return why targets that replace those ``before`` would end too many deployments at once, or nothing.
 
-    Top-level nodes go only where somebody asked for that (``--prune``), so they do not count.
+    ``hosts`` are all known ones: an instance on each host that a target means is a deployment. What is below the
+    ``pruned`` top-level nodes does not count: those are removed only where that was asked for.
     """
-    gone = sorted(path for path in {*_removed(before, change)} if f"/{path.split('/')[1]}" not in change.delete)
-    if not gone:
+    had = _deployments(before, hosts)
+    gone = had - _deployments(after, hosts)
+    ended: Counter[str] = Counter()
+    for (path, _), number in gone.items():
+        if f"/{path.split('/')[1]}" not in pruned:
+            ended[path] += number
+    if ended.total() <= max(1, MOST_REMOVED * had.total()):
         return None
-    services = sum(
-        1 for path in before.nodes if path.endswith("/deploy") and _is_service(before, parent_path(path))
-    )
-    if len(gone) <= max(1, MOST_REMOVED * services):
-        return None
-    listed = ", ".join(gone[:_SHOWN]) + (", …" if gone[_SHOWN:] else "")
+    listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
     return (
-        f"{tip} is not published: it would remove {len(gone)} of {services} service nodes ({listed}), more than"
-        f" {MOST_REMOVED:.0%}; if that is meant, use --allow-mass-removal"
+        f"{tip} is not published: it would end {ended.total()} of {had.total()} deployments"
+        f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is meant, use"
+        " --allow-mass-removal"
     )
 
 
-def _removed(before: Tree, change: TreeChange) -> Iterator[str]:
-    """Name the service nodes that a change makes an end of: all of it, its ``deploy`` node, or its type."""
-    for path in change.delete:
-        if _is_service(before, path):
-            yield path
-        elif path.endswith("/deploy") and _is_service(before, parent_path(path)):
-            yield parent_path(path)
-    for path, properties in change.update.items():
-        if not {"type", "type" + PROPERTY_LINK} & properties.keys() and _is_service(before, path):
-            yield path
-
-
-def _is_service(tree: Tree, path: str) -> bool:
-    return f"{path}/deploy" in tree.nodes and has_property(tree, path, "type")
+def _deployments(targets: Targets, hosts: Collection[Identity]) -> Counter[tuple[str, str]]:
+    """Count the instances of each service on each host, by path and host; an unknown target is one host."""
+    found: Counter[tuple[str, str]] = Counter()
+    for host in hosts:
+        for assignment in unchecked_assignments(host, targets):
+            found[assignment.path, host.id] += assignment.n
+    known = {name for host in hosts for name in host.target_names}
+    for name, assignments in targets.items():
+        if name not in known and not name.startswith("/"):
+            for assignment in assignments:
+                found[assignment.path, name] += assignment.n
+    return found

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.host import Host
+    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, Targets
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
@@ -41,14 +42,21 @@ class Verdict(Enum):
 class Standing:
     """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster.
 
-    ``strategy`` is the published one, ``rollout`` the newest that was begun of what is published.
+    ``absent`` are hosts that are known but not registered. ``strategy`` is the published one, ``rollout`` the
+    newest that was begun of what is published.
     """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  it cannot be changed
     hosts: Sequence[Host] = ()
+    absent: Sequence[KnownHost] = ()
     strategy: Strategy | None = None
     rollout: Running | None = None
+
+    @property
+    def known(self) -> tuple[Identity, ...]:
+        """All hosts, those that are absent included."""
+        return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
 
 
 def judge(
@@ -89,11 +97,12 @@ def is_up_to_date(standing: Standing, tip: Revision) -> bool:
 class Draft:
     """A publication that is ready, the live tree and the strategy it changes, and what is dubious about it.
 
-    ``affected`` are the names of the targets that are to run something else than the live tree says.
+    ``before`` are the targets of the live tree, ``affected`` the names of those that are to run something else.
     """
 
     publication: Publication
     live: LiveTree
+    before: Targets
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
     strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
@@ -128,7 +137,7 @@ def draft(
 ) -> Draft:
     """Work out the publication of a reviewed tree over the live one.
 
-    Targets are compiled from the whole tree as it will be live, and judged for every registered host. Nodes that
+    Targets are compiled from the whole tree as it will be live, and judged for every known host. Nodes that
     cannot be deleted because of ephemeral ones below stay. Top-level nodes that only an unfinished publication
     made are deleted unless a file has them; with ``prune`` all managed ones are. Raises ``TreeError`` with all
     errors.
@@ -166,7 +175,7 @@ def _draft(
     targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
         targets, conflicts = compile_targets(tree)
-    found = (*conflicts, *host_problems(targets, (host.identity for host in standing.hosts)))
+    found = (*conflicts, *_host_problems(targets, standing))
     check([place(problem, reviewed.linted) for problem in dict.fromkeys(found)], revision)
     change = diff(live.tree, tree)
     left = forsaken - change.delete
@@ -191,7 +200,19 @@ def _draft(
         words = f"{revision} is what hosts have already: they take up what changes for them with the next revision"
         warnings.append(Problem(words, severity=Severity.WARNING))
     strategy = StrategyChange(standing.strategy, publication.strategy)
-    return Draft(publication, live, tuple(affected), tuple(warnings), strategy)
+    return Draft(publication, live, before, tuple(affected), tuple(warnings), strategy)
+
+
+def _host_problems(targets: Targets, standing: Standing) -> Iterator[Problem]:
+    """Find what the agents of hosts would refuse, also of those that are absent: they come back."""
+    registered = host_problems(targets, (host.identity for host in standing.hosts))
+    yield from registered
+    for known in standing.absent:
+        for problem in host_problems(targets, [known.identity]):
+            if problem not in registered:
+                host = known.identity
+                more = f"{host} is absent; if it is gone for good, 'zkdeployment forget {host.id}'"
+                yield replace(problem, message=f"{problem.message}; {more}")
 
 
 def _is_exact(tree: Tree, text: Tree) -> bool:

@@ -97,7 +97,13 @@ def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, .
     problems = tuple(_judge(identity, targets))
     if problems:
         raise _tree_error(problems)
-    return _assignments(identity, targets)
+    return unchecked_assignments(identity, targets)
+
+
+def unchecked_assignments(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
+    """Return the same for targets that may contradict themselves for the host."""
+    names = (identity.role,) if identity.role is not None else identity.target_names
+    return tuple(sorted((one for name in names for one in targets.get(name, ())), key=_by_path))
 
 
 def host_problems(targets: Targets, identities: Iterable[Identity]) -> tuple[Problem, ...]:
@@ -229,11 +235,6 @@ class _Compiler:
         return self.above_types
 
 
-def _assignments(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
-    names = (identity.role,) if identity.role is not None else identity.target_names
-    return tuple(sorted((one for name in names for one in targets.get(name, ())), key=_by_path))
-
-
 def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:
     if identity.role is not None:
         for name in identity.target_names:
@@ -248,7 +249,7 @@ def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:
             if one.path in by_id:
                 message = f"{one.path} is deployed to both {identity.name} and {identity.id}, which are one host"
                 yield Problem(message, path=one.path)
-    yield from _conflicts((*_assignments(identity, targets), *_controllers(identity.role, targets)))
+    yield from _conflicts((*unchecked_assignments(identity, targets), *_controllers(identity.role, targets)))
 
 
 def _concerned(path: str) -> Iterator[str]:

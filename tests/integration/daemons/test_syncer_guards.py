@@ -15,14 +15,17 @@ from zkdeployment.adapters.git import GitSource
 from zkdeployment.adapters.svn import SvnSource
 from zkdeployment.adapters.systemd import Notifier
 from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.syncer import Syncer
-from zkdeployment.errors import RefusedError, SourceError, ZkdeploymentError
+from zkdeployment.errors import RefusedError, SourceError, TreeError, ZkdeploymentError
 from zkdeployment.model.act import Act
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.publication import Permit, TreeChange
 
 if TYPE_CHECKING:
@@ -161,12 +164,21 @@ class TestRemoval:
         publishing.sync()
         tip = publishing.push(tree(6))
         assert refused(publishing, force=force) == (
-            f"{tip} is not published: it would remove 4 of 10 service nodes (/who/s6, /who/s7, /who/s8, /who/s9),"
-            " more than 30%; if that is meant, use --allow-mass-removal"
+            f"{tip} is not published: it would end 4 of 10 deployments (/who/s6: 1, /who/s7: 1, /who/s8: 1,"
+            " /who/s9: 1), more than 30%; if that is meant, use --allow-mass-removal"
         )
         publishing.sync(force=force, permit=Permit(mass_removal=True))
         assert publishing.version == tip
         assert len(publishing.client.get_children("/who")) == 6
+
+    @pytest.mark.parametrize("emptied", ["    /deploy\n", "    /deploy\n      /h1\n        n = 0\n"])
+    def test_emptied_lists_of_hosts_and_no_instances_count_as_removed(self, publishing: Publishing, emptied: str):
+        publishing.push(tree(3))
+        publishing.sync()
+        publishing.push(
+            "/who\n" + "".join(f"  /s{number} : shop\n    version = '1.0'\n{emptied}" for number in range(3))
+        )
+        assert "3 of 3 deployments" in refused(publishing)
 
     def test_a_part_may_go(self, publishing: Publishing):
         publishing.push(tree(10))
@@ -179,7 +191,7 @@ class TestRemoval:
         publishing.push(tree(2))
         publishing.sync()
         publishing.push("/who\n")
-        assert "2 of 2 service nodes" in refused(publishing)
+        assert "2 of 2 deployments" in refused(publishing)
         publishing.push("")
         publishing.sync()
         assert set(publishing.targets) == {"h0", "h1"}
@@ -193,6 +205,23 @@ class TestRemoval:
         tip = publishing.push(tree(1))
         publishing.put("/hosts", {"version": publishing.version, "importing": tip})
         publishing.invalidate()
+        publishing.sync()
+        assert publishing.version == tip
+
+
+class TestAbsentHosts:
+    def test_what_the_agent_of_an_absent_host_would_refuse_is_not_published_until_the_host_is_forgotten(
+        self, publishing: Publishing
+    ):
+        publishing.push(tree(1))
+        publishing.sync()
+        with Session(publishing.zookeeper) as session:
+            host = Identity("id7", "h0", "db")
+            write_inventory(session, KnownHost(host))
+            tip = publishing.push(tree(2))
+            with pytest.raises(TreeError, match=r"which has the role db: .*'zkdeployment forget id7'"):
+                publishing.sync(force=True)
+            Operations(session).forget("id7")
         publishing.sync()
         assert publishing.version == tip
 
@@ -230,7 +259,7 @@ class TestSignedHistory:
             syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
             syncer.sync()
             publishing.repository.commit({"a.zk": tree(1)}, "-S", config=config)
-            with pytest.raises(RefusedError, match="service nodes"):
+            with pytest.raises(RefusedError, match="3 of 4 deployments"):
                 syncer.sync(force=True)
             signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
             with pytest.raises(SourceError, match="not allowed"):
@@ -264,7 +293,7 @@ class TestRequests:
         try:
             with pytest.raises(ZkdeploymentError, match="does not descend"):
                 self.ask(publishing)
-            with pytest.raises(ZkdeploymentError, match="service nodes"):
+            with pytest.raises(ZkdeploymentError, match="3 of 4 deployments"):
                 self.ask(publishing, Permit(rewind=True))
             assert self.ask(publishing, Permit(rewind=True, mass_removal=True)) == tip
             assert publishing.version == tip

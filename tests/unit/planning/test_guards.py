@@ -3,25 +3,14 @@ from __future__ import annotations
 import pytest
 
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.host import Identity
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Published, TreeChange
-from zkdeployment.model.tree import Tree
+from zkdeployment.model.publication import Published
 from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
 from zkdeployment.planning.publishing import Standing
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
-
-
-def services(number: int) -> Tree:
-    nodes: dict[str, dict[str, object]] = {"/who": {}, "/who/other": {"type": "x 1"}, "/deploy": {}}
-    for i in range(number):
-        nodes |= {f"/who/s{i}": {"type": "x"}, f"/who/s{i}/deploy": {}, f"/who/s{i}/deploy/h1": {}}
-    return Tree(nodes)  # type: ignore[arg-type]
-
-
-def removing(*names: str) -> TreeChange:
-    paths = {f"/who/{name}{rest}" for name in names for rest in ("", "/deploy", "/deploy/h1")}
-    return TreeChange(delete=frozenset(paths))
 
 
 class TestPredecessor:
@@ -73,41 +62,61 @@ class TestDates:
         assert date_refusal(B, Origin("me", "x", 0.0), Origin("you", "y", 100.0)) is None
 
 
+def deployed(*services: str, n: int = 1) -> tuple[Assignment, ...]:
+    return tuple(Assignment(f"/who/{service}", n, "x", "x") for service in services)
+
+
+def on_hosts(number: int, service: str = "web", n: int = 1) -> dict[str, tuple[Assignment, ...]]:
+    return {f"h{host}": deployed(service, n=n) for host in range(number)}
+
+
+def hosts(number: int, role: str | None = None) -> list[Identity]:
+    return [Identity(f"h{host}", f"app{host}", role) for host in range(number)]
+
+
 class TestRemoval:
     @pytest.mark.parametrize(
         ("number", "gone", "refused"),
         [(10, 3, False), (10, 4, True), (3, 1, False), (3, 2, True), (2, 2, True), (1, 1, False)],
     )
-    def test_more_than_three_in_ten_may_not_go_at_once(self, number: int, gone: int, refused: bool):
-        change = removing(*(f"s{i}" for i in range(gone)))
-        assert (removal_refusal(A, services(number), change) is not None) is refused
+    @pytest.mark.parametrize("known", [0, 20])
+    def test_more_than_three_in_ten_may_not_end_at_once(self, number: int, gone: int, refused: bool, known: int):
+        before = on_hosts(number)
+        fewer = {name: found for name, found in before.items() if name not in on_hosts(gone)}
+        emptied = before | dict.fromkeys(on_hosts(gone), ())
+        stopped = before | on_hosts(gone, n=0)
+        for after in (fewer, emptied, stopped):
+            assert (removal_refusal(A, before, after, hosts(known)) is not None) is refused
 
-    def test_count_and_some_of_them_are_named(self):
-        words = removal_refusal(A, services(10), removing(*(f"s{i}" for i in range(7))))
+    def test_count_and_some_of_the_services_are_named(self):
+        before = {"h1": deployed(*(f"s{i}" for i in range(10))), "h2": deployed("s0")}
+        words = removal_refusal(A, before, {"h1": deployed("s7", "s8", "s9")}, hosts(0))
         assert words == (
-            f"{A} is not published: it would remove 7 of 10 service nodes (/who/s0, /who/s1, /who/s2, /who/s3,"
-            " /who/s4, …), more than 30%; if that is meant, use --allow-mass-removal"
+            f"{A} is not published: it would end 8 of 11 deployments (/who/s0: 2, /who/s1: 1, /who/s2: 1,"
+            " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is meant, use --allow-mass-removal"
         )
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            TreeChange(delete=frozenset({f"/who/s{i}/deploy{end}" for i in (0, 1) for end in ("", "/h1")})),
-            TreeChange(update={f"/who/s{i}": {"version": "1"} for i in (0, 1)}),
-        ],
-        ids=["deploy", "type"],
-    )
-    def test_a_service_ends_also_with_what_makes_it_one(self, change: TreeChange):
-        assert removal_refusal(A, services(2), change)
+    def test_fewer_instances_of_a_service_count(self):
+        before, after = {"h1": deployed("web", n=10)}, {"h1": deployed("web", n=6)}
+        assert removal_refusal(A, before, after, hosts(0))
+        assert removal_refusal(A, before, {"h1": deployed("web", n=7)}, hosts(0)) is None
 
-    def test_what_stays_a_service_and_what_is_none_does_not_count(self):
-        change = TreeChange(
-            update={f"/who/s{i}": {"type =>": "/who/other type"} for i in (0, 1)} | {"/who/other": {}},
-            delete=frozenset({"/who/s0/deploy/h1"}),
-        )
-        assert removal_refusal(A, services(2), change) is None
-        assert removal_refusal(A, services(0), TreeChange(delete=frozenset({"/who/other"}))) is None
+    def test_a_role_counts_as_many_times_as_it_has_hosts(self):
+        before = {"web": deployed("web"), **{f"other{i}": deployed("db") for i in range(10)}}
+        after = before | {"web": ()}
+        assert removal_refusal(A, before, after, hosts(0)) is None
+        assert "20 of 30 deployments" in str(removal_refusal(A, before, after, hosts(20, "web")))
+
+    def test_what_is_deployed_to_the_same_hosts_by_another_name_does_not_end(self):
+        by_id, by_name = on_hosts(10), {f"app{number}": deployed("web") for number in range(10)}
+        assert removal_refusal(A, by_id, by_name, hosts(10)) is None
+        assert removal_refusal(A, by_id, by_name, hosts(0))
+
+    def test_another_type_is_no_end_and_controllers_are_no_deployments(self):
+        before = {**on_hosts(2), "/roles/web": deployed("ctl"), "/roles/db": deployed("ctl")}
+        other = (Assignment("/who/web", 1, "y", "y"),)
+        assert removal_refusal(A, before, {"h0": other, "h1": other}, hosts(2)) is None
 
     def test_a_top_level_node_goes_only_because_somebody_asked_for_it(self):
-        gone = removing("s0", "s1").delete | {"/who", "/who/other"}
-        assert removal_refusal(A, services(2), TreeChange(delete=gone)) is None
+        assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who", "/who/web"}) is None
+        assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who/web"})

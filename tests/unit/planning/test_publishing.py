@@ -5,6 +5,7 @@ import pytest
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster, Revision
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.publication import LiveNode, LiveTree, Published, SourceFile, TreeChange
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning import publishing
@@ -197,6 +198,20 @@ def test_a_conflict_with_a_foreign_node_is_an_error_with_its_place():
 def test_a_conflict_that_only_a_registered_host_has_is_an_error():
     with pytest.raises(TreeError, match="r2 is not published"):
         drafted(TREE, EMPTY, (host("h1", "r1", role="db"),))
+
+
+def test_a_conflict_that_only_an_absent_host_has_is_an_error_that_says_how_to_forget_the_host():
+    text = "".join(
+        f"/{name} : foo\n  version = '{version}'\n  /deploy\n    /{target}\n"
+        for name, version, target in (("a", 1, "h1"), ("b", 2, "app1"))
+    )
+    absent = Standing(Cluster("r1"), absent=[KnownHost(Identity("h1", "app1"))])
+    with pytest.raises(
+        TreeError, match=r"foo 2 for /b and foo 1 .*; app1 \(h1\) is absent; .*'zkdeployment forget h1'"
+    ):
+        draft(reviewed(text), EMPTY, absent, revision="r2")
+    elsewhere = Standing(Cluster("r1"), absent=[KnownHost(Identity("h2", "app1"))])
+    assert draft(reviewed(text), EMPTY, elsewhere, revision="r2").affected == ("app1", "h1")
 
 
 def test_warnings_are_kept():

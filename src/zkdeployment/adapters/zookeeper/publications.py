@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.history import LIMIT, tidy
+from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.publishing import (
@@ -25,6 +26,7 @@ from zkdeployment.adapters.zookeeper.transactions import Check
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
+from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.publishing import Standing
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.adapters.zookeeper.transactions import Operation
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import (
         LiveNode,
         LiveTree,
@@ -76,6 +79,11 @@ class ZooKeeperPublications:
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
         return read_hosts(self._session)
+
+    def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
+        """Read what is known of the hosts that are not among these, the registered ones."""
+        ids = known_ids(self._session) - {host.identity.id for host in hosts}
+        return absent_hosts(read_inventories(self._session, ids), hosts)
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
