@@ -48,7 +48,8 @@ def render(status: FleetStatus) -> RenderableType:
     stops = tell(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     lines = (Text(line, style="red") for line in (*stops, *errors))
-    rollout = [] if status.rollout is None else [Text(status.rollout)]
+    rollout = [Text(f"warning: {warning}", style="yellow") for warning in status.warnings]
+    rollout += [] if status.rollout is None else [Text(status.rollout)]
     # Of many hosts each is to take one line, if that is possible.
     hosts = Fitting(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
     return Group(hosts, *lines, *rollout, Text(status.summary))

@@ -102,6 +102,8 @@ def command(
     after = strategy.after
     turns = None if after is None else order(after, snapshot.hosts, known, publication.targets)
     seen = seen.by(strategy, turns)
+    for warning in () if turns is None else turns.warnings:
+        click.echo(f"warning: {warning}", err=True)
     _print(seen, output, short=short, every=bool(hosts))
     if seen.those(Outlook.FAILS):
         raise click.exceptions.Exit(1)

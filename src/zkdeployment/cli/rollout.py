@@ -20,6 +20,7 @@ from zkdeployment.model.publication import SourceFile
 from zkdeployment.rollout.documents import Documents, read_strategies
 from zkdeployment.rollout.engine import HostState, Phase, Rollout, Verdict
 from zkdeployment.rollout.facts import read_facts
+from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate, summarize
 
 if TYPE_CHECKING:
@@ -119,10 +120,13 @@ def simulate_command(
         _known(prepare_fails, hosts, "host"), _known(deploy_fails, hosts, "host"), _phases(times_out, strategy)
     )
     rollout = simulate(strategy, hosts, faults)
+    warnings = unmatched_selectors(strategy, hosts)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
     if output == "table":
         console_for(stderr=False).print(_render(rollout))
     else:
-        emit({"valid": True, "errors": [], **summarize(rollout)}, output)
+        emit({"valid": True, "errors": [], "warnings": [*warnings], **summarize(rollout)}, output)
 
 
 def _read(file: Path) -> bytes:

@@ -77,7 +77,9 @@ def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) 
             names.update({one.id: one.name for one in identities})
             led = snapshot.coordinator is not None
             if rollout_id is None and snapshot.rollout is not None:
-                return rollout_status(snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed)
+                return rollout_status(
+                    snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed, known=snapshot.facts
+                )
             running = read_running(session, rollout_id)  # without an id: if it cannot be read, that is said
             if running is None or rollout_id is None:
                 raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
@@ -141,10 +143,11 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
         )
     errors = [Text(f"{_name(host, names)}: {error}", "red") for host, error in sorted(status.errors.items())]
     acts = [Text(words, "yellow") for words in status.acts]
+    warnings = [Text(f"warning: {warning}", "yellow") for warning in status.warnings]
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
     if status.ended is not None:
         head += f", took {age(status.ended - status.begun)}"
-    return Group(Text(head), table, *errors, *acts, Text(status.words, "bold"))
+    return Group(Text(head), table, *warnings, *errors, *acts, Text(status.words, "bold"))
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.rollouts import report, rollout_state
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.engine import Phase, Verdict
+from zkdeployment.rollout.groups import unmatched_selectors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.running import Running, Stage
+
+
+def warn_of_selectors(running: Running, known: Mapping[str, Facts]) -> None:
+    """Log the selectors of a rollout that begins which match none of the ``known`` hosts."""
+    for warning in unmatched_selectors(running.rollout.strategy, known):
+        get_logger().warning("selector-matches-nothing", rollout=running.id, reason=warning)
 
 
 def tell(before: Running | None, after: Running) -> None:

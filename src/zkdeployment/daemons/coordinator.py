@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.daemons.chronicle import tell
+from zkdeployment.daemons.chronicle import tell, warn_of_selectors
 from zkdeployment.daemons.telemetry import CoordinatorTelemetry
 from zkdeployment.errors import (
     ConflictError,
@@ -163,6 +163,7 @@ class Coordinator:
         self._store.begin(running, published.stamp)
         self._tidied = False
         tell(None, running)
+        warn_of_selectors(running, {**world.absent, **world.present})
 
     def _go_on(self, situation: Situation, running: Running, now: float) -> float:
         world = self._store.world(situation, running, now=now)

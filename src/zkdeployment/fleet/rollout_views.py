@@ -17,11 +17,13 @@ from zkdeployment.fleet.rollouts import (
     rollout_words,
 )
 from zkdeployment.rollout.engine import HostState
+from zkdeployment.rollout.groups import unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.strategy import Facts
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.running import Running
 
@@ -65,7 +67,8 @@ class RolloutStatus:
     """One rollout; ``words`` say in a sentence how it stands, ``errors`` are by host id.
 
     Times are in seconds since the epoch; ``moved`` is when anything last happened. ``led``: somebody coordinates.
-    ``due``: it failed, somebody resumed, and another attempt is to begin.
+    ``due``: it failed, somebody resumed, and another attempt is to begin. ``warnings`` say what is dubious about
+    its strategy.
     """
 
     id: str
@@ -81,6 +84,7 @@ class RolloutStatus:
     ended: float | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -102,13 +106,22 @@ class RolloutStatus:
             "groups": [group.to_json() for group in self.groups],
             "errors": dict(self.errors),
             "acts": [*self.acts],
+            "warnings": [*self.warnings],
         }
 
 
-def rollout_status(running: Running, *, led: bool, now: float, governed: bool = False) -> RolloutStatus:
+def rollout_status(
+    running: Running,
+    *,
+    led: bool,
+    now: float,
+    governed: bool = False,
+    known: Mapping[str, Facts] | None = None,
+) -> RolloutStatus:
     """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch.
 
-    ``governed``: hosts take up its revision by the strategy, now.
+    ``governed``: hosts take up its revision by the strategy, now. With all ``known`` hosts it is checked that each
+    selector selects any of them.
     """
     due = governed and is_due(running)
     waits = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""
@@ -126,12 +139,16 @@ def rollout_status(running: Running, *, led: bool, now: float, governed: bool = 
         ended=running.ended,
         errors=running.errors,
         acts=tuple(str(one.act) for one in running.acts),
+        warnings=() if known is None else unmatched_selectors(running.rollout.strategy, known),
     )
 
 
 def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[str]:
     """Say line by line what is different; all of it the first time."""
     former = {} if before is None else {group.name: group for group in before.groups}
+    for warning in after.warnings:
+        if before is None or warning not in before.warnings:
+            yield f"warning: {warning}"
     for group in after.groups:
         had = former.get(group.name)
         words = f" ({group.words})" if group.words else ""

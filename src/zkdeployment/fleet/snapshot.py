@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
+    from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.running import Running
 
 
@@ -39,3 +42,9 @@ class Snapshot:
     governed: bool = False
     rollout: Running | None = None
     coordinator: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Facts]:
+        """The facts of all known hosts, by id."""
+        known = {host.identity.id: host.facts for host in self.absent}
+        return known | {host.identity.id: host.facts for host in self.hosts}

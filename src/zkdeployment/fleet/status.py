@@ -11,6 +11,7 @@ from zkdeployment.fleet.rollouts import RolloutState, is_due, rollout_state, rol
 from zkdeployment.fleet.stops import in_force
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 from zkdeployment.planning.convergence import behind, is_completed, is_excluded
+from zkdeployment.rollout.groups import unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -89,8 +90,8 @@ class FleetStatus:
     """The fleet, or the part of it that was asked for; ``stops`` are what stops or holds it, the first one first.
 
     ``summary`` is one sentence without these reasons. ``rollout`` says how the rollout by the published strategy
-    stands, ``missed`` that it is over and did not bring the revision to all hosts. ``completed``: no rollout of
-    the revision that is wanted has yet to begin or to end.
+    stands, ``warnings`` what is dubious about that strategy, ``missed`` that the rollout is over and did not bring
+    the revision to all hosts. ``completed``: no rollout of the revision that is wanted has yet to begin or to end.
     """
 
     cluster: Cluster | None
@@ -102,6 +103,7 @@ class FleetStatus:
     rollout: str | None = None
     missed: bool = False
     completed: bool = True
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
@@ -112,6 +114,7 @@ class FleetStatus:
             "converged": self.converged,
             "summary": self.summary,
             "rollout": self.rollout,
+            "warnings": [*self.warnings],
             "stopped": [str(stop) for stop in self.stops],
             "stops": [stop.properties() for stop in self.stops],
             "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
@@ -149,6 +152,7 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
         rollout=_rollout(snapshot),
         missed=_is_missed(snapshot),
         completed=completed,
+        warnings=_warnings(snapshot),
     )
 
 
@@ -210,6 +214,13 @@ def _rollout(snapshot: Snapshot) -> str | None:
     what = "the rollout" if running is None else f"another attempt of the rollout {running.id}"
     who = "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} coordinates"
     return f"{what} by {snapshot.strategy} has not begun; {who}"
+
+
+def _warnings(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what is dubious about the strategy by which hosts take up the cluster version now."""
+    if snapshot.rollout is None or not snapshot.governed:
+        return ()
+    return unmatched_selectors(snapshot.rollout.rollout.strategy, snapshot.facts)
 
 
 def _is_missed(snapshot: Snapshot) -> bool:

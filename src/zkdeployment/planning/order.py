@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.model.host import is_host_name
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.engine import Phase, Verdict
+from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The groups in the order in which they go, those that never begin last, and the hosts that are in none."""
+    """The groups in the order in which they go, those that never begin last, and the hosts that are in none.
+
+    ``warnings`` name the selectors that match no known host.
+    """
 
     strategy: str
     turns: tuple[Turn, ...]
     others: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def only(self, hosts: Collection[str]) -> Order:
         """Return what it says of these hosts."""
@@ -67,12 +72,14 @@ class Order:
             "strategy": self.strategy,
             "groups": [turn.to_json() for turn in self.turns],
             "others": [*self.others],
+            "warnings": [*self.warnings],
         }
 
 
 def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost], targets: Targets) -> Order:
     """Work it out for the ``hosts`` that are registered, those that are ``known``, and those that targets name."""
-    facts = _facts(hosts, known, targets)
+    found = {host.identity.id: host for host in known} | {host.identity.id: host for host in hosts}
+    facts = _facts(found, targets)
     rollout = simulate(strategy, facts, Faults())
     begun = [strategy.group(name) for name in rollout.order]
     turns = []
@@ -83,14 +90,15 @@ def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost],
         fault = course.reason if course.verdict is Verdict.FAILED else ""
         turns.append(Turn(group, sent if group in begun else tuple(sorted(members)), before, fault))
     grouped = frozenset[str]().union(*rollout.members.values())
-    return Order(strategy.name, tuple(turns), tuple(sorted(facts.keys() - grouped)))
+    others = tuple(sorted(facts.keys() - grouped))
+    known_facts = {host_id: host.facts for host_id, host in found.items()}
+    return Order(strategy.name, tuple(turns), others, unmatched_selectors(strategy, known_facts))
 
 
-def _facts(hosts: Iterable[Host], known: Iterable[KnownHost], targets: Targets) -> Mapping[str, Facts]:
-    found = {one.identity.id: one for one in known} | {host.identity.id: host for host in hosts}
-    names = {name for one in found.values() for name in one.identity.target_names}
+def _facts(found: Mapping[str, Host | KnownHost], targets: Targets) -> Mapping[str, Facts]:
+    names = {name for host in found.values() for name in host.identity.target_names}
     strangers = {name: Facts() for name in targets if name not in names and is_host_name(name)}
-    return strangers | {host_id: one.facts for host_id, one in found.items()}
+    return strangers | {host_id: host.facts for host_id, host in found.items()}
 
 
 def _those(hosts: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+
+#: How many values of a criterion a sentence names.
+_NAMED = 3
 
 
 def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
@@ -24,6 +27,33 @@ def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
 def is_selected(strategy: Strategy, name: str, facts: Facts) -> bool:
     """Whether a host is in any group of a strategy; a host in no group keeps what it has."""
     return any(members(group, {name: facts}) for group in strategy.groups)
+
+
+def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple[str, ...]:
+    """Describe each selector of a strategy that selects none of these hosts, which are all that are known."""
+    return tuple(
+        f"selector {number} of group {group.name} matches no known host ({_describe(selector)});"
+        " correct it, or what the hosts' configuration says"
+        for group in strategy.groups
+        for number, selector in enumerate(group.selectors, 1)
+        if not any(_selects(selector, name, facts) for name, facts in hosts.items())
+    )
+
+
+def _describe(selector: Selector) -> str:
+    """Return the criteria of a selector, each with its first values."""
+    criteria = {
+        "node_names": selector.names,
+        "node_tags": selector.tags,
+        "node_labels": [f"{key}: {value}" for key, value in selector.labels],
+        "rack_names": selector.racks,
+    }
+    return "; ".join(f"{name} {_first(values)}" for name, values in criteria.items() if values) or "any host"
+
+
+def _first(values: Collection[str]) -> str:
+    rest = f" or {len(values) - _NAMED} more" if len(values) > _NAMED else ""
+    return " or ".join(sorted(values)[:_NAMED]) + rest
 
 
 def _selects(selector: Selector, name: str, facts: Facts) -> bool:

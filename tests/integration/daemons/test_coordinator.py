@@ -530,6 +530,17 @@ class TestWhatItSays:
         assert logs[-1]["result"] == "success with failures"
         assert logs[-1]["report"].startswith("rollout 1-1 of r1: success with failures; group x failed")
 
+    def test_a_rollout_begins_with_a_warning_of_selectors_that_match_no_known_host(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.leave("b")
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b"), group("z", hosts="c")))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            turn(one)
+        warnings = [entry["reason"] for entry in logs if entry["event"] == "selector-matches-nothing"]
+        assert [warning.partition(" (")[0] for warning in warnings] == [
+            "selector 1 of group z matches no known host"
+        ]
+
     def test_what_is_in_its_way_is_said_once(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)

@@ -61,6 +61,15 @@ def test_the_outcome_is_a_table(simulate):
     assert "result: failed" in lines
 
 
+def test_selectors_that_match_no_host_are_warned_of(simulate):
+    result = simulate()
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: selector 1 of group ")]
+    groups = [line.removeprefix("warning: selector 1 of group ").split()[0] for line in warnings]
+    assert groups == ["compute-nodes-1", "compute-nodes-2"]
+    found = json.loads(simulate("-o", "json").stdout)["warnings"]
+    assert [f"warning: {warning}" for warning in found] == warnings
+
+
 def test_hosts_may_be_given_as_json_on_the_command_line():
     argv = ["simulate", str(EXAMPLE_FILE), "--hosts", '{"ntp01": {}}', "-o", "json"]
     assert json.loads(CliRunner().invoke(command, argv).stdout)["hosts"] == {"ntp01": "success"}

@@ -228,3 +228,14 @@ def test_who_watches_sees_all_first_and_then_what_changed():
     ]
     assert list(rollout_changes(second, third)) == ["x: failed: boom"]
     assert list(rollout_changes(third, third)) == []
+
+
+def test_a_selector_that_matches_no_known_host_is_said_once():
+    found = running(strategy(group("a", hosts="x"), group("b", hosts="y")), plain_hosts("x"))
+    before = rollout_status(found, led=True, now=BEGUN, known=plain_hosts("xy"))
+    after = rollout_status(found, led=True, now=BEGUN, known=plain_hosts("x"))
+    assert before.warnings == ()
+    (warning,) = after.to_json()["warnings"]
+    assert warning.startswith("selector 1 of group b matches no known host (node_names y)")
+    assert list(rollout_changes(before, after)) == [f"warning: {warning}"]
+    assert list(rollout_changes(after, after)) == []

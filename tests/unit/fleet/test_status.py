@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +108,7 @@ def test_the_fleet_as_json():
         "stops": [STOP.properties()],
         "stops_recorded": 1,
         "rollout": None,
+        "warnings": [],
         "hosts": [status.hosts[0].to_json()],
     }
     assert fleet_status(None, []).to_json()["cluster"] is None
@@ -370,3 +372,13 @@ def test_a_fleet_whose_rollout_is_completed_is_converged():
 def test_a_fleet_that_has_the_revision_waits_for_no_rollout():
     assert ruled(None, HAS).converged
     assert not ruled(None, HAS, IN_NO_GROUP).converged
+
+
+def test_a_selector_that_matches_no_known_host_is_warned_of_while_its_strategy_governs():
+    rollout = running(strategy(group("x", hosts="a"), group("y", hosts="z")), plain_hosts("a"), revision=REVISION)
+    snapshot = Snapshot(
+        CLUSTER, hosts=(host("b"),), absent=(KnownHost(Identity("a", "a")),), rollout=rollout, governed=True
+    )
+    (warning,) = judge(snapshot).warnings
+    assert warning.startswith("selector 1 of group y matches no known host (node_names z)")
+    assert judge(replace(snapshot, governed=False)).warnings == ()

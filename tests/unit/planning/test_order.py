@@ -67,4 +67,12 @@ def test_it_has_a_form_for_programs():
             }
         ],
         "others": ["b", "c", "d.example.com"],
+        "warnings": [],
     }
+
+
+def test_selectors_that_match_no_known_host_are_named_although_a_target_has_such_a_name():
+    group = Group("g", critical=False, selectors=(Selector(names=frozenset({"d.example.com"})),))
+    assert [warning.partition(";")[0] for warning in look(group, of_rack("x", "r2")).to_json()["warnings"]] == [
+        "selector 1 of group g matches no known host (node_names d.example.com)"
+    ]

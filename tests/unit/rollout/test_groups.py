@@ -3,8 +3,8 @@
 import pytest
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.model.strategy import Criteria, Facts, Group, Selector
-from zkdeployment.rollout.groups import members, misses
+from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.rollout.groups import members, misses, unmatched_selectors
 
 HOSTS = {
     "a": Facts("r1", frozenset({"control", "ssd"}), {"tier": "web"}),
@@ -83,3 +83,22 @@ def test_what_is_missed_says_what_was_expected_and_found():
         "2 of 3 hosts successful, expected at least 3",
         "1 of 3 hosts failed, expected at most 0",
     ]
+
+
+def test_each_selector_that_matches_no_known_host_is_described():
+    groups = (
+        Group("every", critical=True),
+        Group("any", critical=True, selectors=(selector(),)),
+        Group("half", critical=True, selectors=(selector(names="a"), selector(names="vwxyz", racks=["r1"]))),
+        Group("none", critical=True, selectors=(selector(tags=["ssd"], labels=[("tier", "db")]),)),
+    )
+    advice = "; correct it, or what the hosts' configuration says"
+    assert unmatched_selectors(Strategy("s", groups), HOSTS) == (
+        f"selector 2 of group half matches no known host (node_names v or w or x or 2 more; rack_names r1){advice}",
+        f"selector 1 of group none matches no known host (node_tags ssd; node_labels tier: db){advice}",
+    )
+
+
+def test_of_no_known_hosts_every_selector_is_described():
+    (warning,) = unmatched_selectors(Strategy("s", (Group("g", critical=True, selectors=(selector(),)),)), {})
+    assert warning.startswith("selector 1 of group g matches no known host (any host)")
