@@ -92,10 +92,10 @@ def test_each_selector_that_matches_no_known_host_is_described():
         Group("half", critical=True, selectors=(selector(names="a"), selector(names="vwxyz", racks=["r1"]))),
         Group("none", critical=True, selectors=(selector(tags=["ssd"], labels=[("tier", "db")]),)),
     )
-    advice = "; correct it, or what the hosts' configuration says"
+    message = "selector {} matches no known host ({}); correct it, or what the hosts' configuration says"
     assert unmatched_selectors(Strategy("s", groups), HOSTS) == (
-        f"selector 2 of group half matches no known host (node_names v or w or x or 2 more; rack_names r1){advice}",
-        f"selector 1 of group none matches no known host (node_tags ssd; node_labels tier: db){advice}",
+        message.format("2 of group half", "node_names v or w or x or 2 more; rack_names r1"),
+        message.format("1 of group none", "node_tags ssd; node_labels tier: db"),
     )
 
 
