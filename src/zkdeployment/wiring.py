@@ -7,6 +7,7 @@ import os
 import pwd
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.filesystem import Filesystem
+from zkdeployment.adapters.identity_file import IdentityFile
 from zkdeployment.adapters.mail import Mailer
 from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.packages.dnf import Dnf
@@ -30,7 +32,7 @@ from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.config.load import load
+from zkdeployment.config.load import load, machine_name
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.agent import Agent, preview
 from zkdeployment.daemons.control import Control
@@ -40,7 +42,7 @@ from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.presence import Presence
 from zkdeployment.daemons.syncer import Syncer
 from zkdeployment.daemons.telemetry import AgentTelemetry, Probe
-from zkdeployment.errors import ConfigurationError, RefusedError
+from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.host import Host
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
+_NAME_AGAIN = 10.0  # seconds between two questions for the machine's full name
 _SYNCER_SESSION = 10.0
 _COORDINATOR_SESSION = 10.0
 
@@ -73,6 +76,7 @@ def build_agent(
 
     Nothing is contacted before the agent runs. Raises ``RefusedError`` if another agent has the run directory.
     """
+    settings = _with_full_name(settings)
     identity = settings.require_identity()
     run = RunDirectory(settings.require_run_directory())
     _arm_failpoints(settings)
@@ -80,6 +84,8 @@ def build_agent(
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
         run.become(identity)
+        if not settings.named:
+            _remember(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
 
@@ -111,17 +117,72 @@ def run_agent(settings: Settings, control: Control, *, verbose: bool = False) ->
     """
     current: Settings | None = settings
     while current is not None:
+        current = _wait_for_full_name(current, control)
+        if current is None:
+            return
         bind_process(host=str(current.require_identity()))
         reread = partial(_reread, current)
         with build_agent(current, verbose=verbose, control=control) as (agent, _):
             current = agent.run(reread)
 
 
+def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
+    """Return the settings with the host's full name, once it is known; ``None`` when asked to end before."""
+    notifier = Notifier()
+    waiting = False
+    while not control.stopping:
+        try:
+            return _with_full_name(settings)
+        except RefusedError as error:
+            if not waiting:
+                get_logger().error("waiting-for-host-name", reason=str(error))
+                notifier.ready()  # an agent without a name is up: it must not hold up the boot
+                notifier.status(str(error))
+            waiting = True
+        notifier.watchdog()
+        control.wait(_NAME_AGAIN)
+        settings = replace(settings, identity=replace(settings.require_identity(), name=machine_name()))
+    return None
+
+
+def _with_full_name(settings: Settings) -> Settings:
+    """Return the settings with the host's full name.
+
+    Raises ``RefusedError`` when the machine's name has no domain, and no remembered name says which.
+    """
+    identity = settings.require_identity()
+    if settings.named:
+        return settings
+    remembered = (
+        RunDirectory(settings.require_run_directory()).read_identity() or _lasting_identity(settings).read()
+    )
+    full = identity.completed(remembered)
+    if full is None:
+        raise RefusedError(
+            f"the full name of this host is not known: expected a name with a domain, like {remembered} before,"
+            f" found {identity.name!r}; nothing is done before DNS answers or host-name is configured"
+        )
+    if full != identity:
+        get_logger().warning("host-name-remembered", found=identity.name, name=full.name)
+    return replace(settings, identity=full)
+
+
+def _remember(settings: Settings) -> None:
+    try:
+        _lasting_identity(settings).write(settings.require_identity())
+    except HostFilesError as error:
+        get_logger().warning("identity-not-remembered", reason=str(error))
+
+
+def _lasting_identity(settings: Settings) -> IdentityFile:
+    """Return the host's memory of its name that outlives a boot, as the run directory may not."""
+    return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
+
+
 def _reread(settings: Settings) -> Settings | None:
     """Return a changed configuration; ``None``, and a line in the log, if it is as it was or makes no sense."""
     try:
-        found = load(settings.source)
-        found.require_identity()
+        found = _with_full_name(load(settings.source))
         encryption(found.access)
         if found.require_run_directory() != settings.run_directory:
             run = RunDirectory(found.require_run_directory())
@@ -139,6 +200,7 @@ def _reread(settings: Settings) -> Settings | None:
 
 def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
     """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
+    settings = _with_full_name(settings)
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
         doors = _doors(settings, session, run, _scripts(settings, run), packages or _package_manager(settings))

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.identity_file import IdentityFile
 from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.version_file import VersionFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
-from zkdeployment.model.host import Identity
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
 
 _LARGEST = 64 * 1024
@@ -33,6 +34,7 @@ class RunDirectory:
         self._lock: int | None = None
         self._published = PublishedFile(path / "published")
         self._version = VersionFile(path)
+        self._identity = IdentityFile(path / "identity")
         self._place: list[object] = []
 
     def acquire(self) -> None:
@@ -91,18 +93,21 @@ class RunDirectory:
         At once and for good: who changes back before anything was deployed may have the one's and the other's.
         """
         self._version.take_over(self._status_line())
-        former = self._read_identity()
-        if former is not None and identity.is_still(former):
+        former = self.read_identity()
+        if former == identity:
             return
         if former is not None:  # else an older agent was here, or none
             get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
             self._version.clear(self._version.read(self._status_line()))
-        self._replace("identity", json.dumps(asdict(identity)).encode())
+        self._identity.write(identity)
+
+    def read_identity(self) -> Identity | None:
+        """Return who this host was when its last agent started; unknown (missing, corrupt) is ``None``."""
+        return self._identity.read()
 
     def read_version(self, identity: Identity) -> Revision | None:
         """Return the revision that this host runs whole as ``identity``; ``None`` if it runs none."""
-        former = self._read_identity()
-        if former is not None and not identity.is_still(former):
+        if self.read_identity() not in {None, identity}:
             return None
         return self._version.read(self._status_line())
 
@@ -145,13 +150,6 @@ class RunDirectory:
     def write_session(self, session: int) -> None:
         """Record the id of our ZooKeeper session."""
         self._replace("session", json.dumps({"id": session, "place": self._place}).encode())
-
-    def _read_identity(self) -> Identity | None:
-        match self._read("identity"):
-            case {"id": str(host_id), "name": str(name), "role": str() | None as role}:
-                return Identity(host_id, name, role)
-            case _:
-                return None
 
     def _read(self, name: str) -> object | None:
         file = self.path / name

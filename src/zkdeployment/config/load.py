@@ -66,6 +66,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         access=access.read_access(main),
         root=main.path("root") or Path("/"),
         identity=_identity(main) if host else None,
+        named=main.text("host-name") is not None,
         run_directory=main.path("run-directory"),
         after=main.command("after"),
         tags=main.items("tags"),
@@ -93,6 +94,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     return settings
 
 
+def machine_name() -> str:
+    """Return the machine's own name: with the domain, as long as DNS or ``/etc/hosts`` answers."""
+    return socket.getfqdn()
+
+
 def _identity(section: Section) -> Identity | None:
     host_id = section.found("host-id", Kind.HOST_ID)
     role = section.found("role", Kind.ROLE)
@@ -100,7 +106,7 @@ def _identity(section: Section) -> Identity | None:
     if host_id is None:
         return None
     if name is None and section.text("host-name") is None:
-        name = socket.getfqdn()
+        name = machine_name()
         problem = name_problem(Kind.HOST_NAME, name)
         if problem is not None:
             section.note("host-name", f"not given, and the machine's own name is of no use: {problem}")

@@ -44,7 +44,8 @@ class Settings:
 
     ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds, 0 for none. ``root`` is the directory
     that stands for ``/``. ``checkout_sources`` are the beginnings of the repositories that may be checked out;
-    ``None``: any. ``metrics`` is the file for those of the agent.
+    ``None``: any. ``metrics`` is the file for those of the agent. ``named``: the host's name is from the file, not
+    the machine's own.
     """
 
     source: Path
@@ -52,6 +53,7 @@ class Settings:
     access: Access = field(default_factory=Access)
     root: Path = Path("/")
     identity: Identity | None = None
+    named: bool = False
     run_directory: Path | None = None
     after: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()

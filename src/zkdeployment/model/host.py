@@ -30,9 +30,16 @@ class Identity:
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
 
-    def is_still(self, former: Identity) -> bool:
-        """Whether the host is who it was; a machine may leave out the domain while DNS does not answer."""
-        return self in {former, replace(former, name=former.name.partition(".")[0])}
+    def completed(self, remembered: Identity | None) -> Identity | None:
+        """Return this identity, whose name the machine gave, with the host's full name.
+
+        While DNS does not answer, a machine gives its name without the domain, or calls itself localhost. The
+        domain is that of the ``remembered`` name then; ``None`` if that is the name of another machine.
+        """
+        if remembered is None or _is_full(self.name) or not _is_full(remembered.name):
+            return self
+        same = remembered.id == self.id and remembered.name.partition(".")[0] == self.name
+        return replace(self, name=remembered.name) if same else None
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -144,6 +151,10 @@ class Host:
             rack=text("rack"),
             since=since,
         )
+
+
+def _is_full(name: str) -> bool:
+    return "." in name and not name.startswith("localhost.")
 
 
 def is_host_name(target: str) -> bool:

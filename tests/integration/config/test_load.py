@@ -126,6 +126,7 @@ def test_everything_is_read(file: Path):
         zookeeper="zk1:2181,zk2/fleet",
         root=Path("/scratch"),
         identity=Identity("0015C5F4D4F0", "app1.example.com", "web server"),
+        named=True,
         run_directory=Path("/run/x"),
         after=("/usr/bin/logger", "all done"),
         tags=("control", "ssd"),
@@ -194,6 +195,8 @@ def test_what_is_required_is_returned(file: Path):
 def test_the_machine_s_name_is_the_host_s_unless_one_is_given(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "app7.example.com")
     assert loaded(file, "host-id = a").require_identity().name == "app7.example.com"
+    assert not loaded(file, "host-id = a").named
+    assert loaded(file, "host-id = a\nhost-name = app7").named
 
 
 def test_a_machine_name_that_is_none_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch):

@@ -22,6 +22,28 @@ def test_host_node_round_trips():
     assert Host.from_properties("id1", host.properties()) == host
 
 
+FULL = Identity("h1", "app1.example.com", "web")
+
+
+@pytest.mark.parametrize(
+    ("found", "remembered", "completed"),
+    [
+        (FULL, None, FULL),
+        (FULL, Identity("h1", "app1.example.net", "web"), FULL),
+        (Identity("h1", "app1"), None, Identity("h1", "app1")),
+        (Identity("h1", "app2"), Identity("h1", "app1"), Identity("h1", "app2")),
+        (Identity("h1", "app1", "web"), FULL, FULL),
+        (Identity("h1", "app1", "db"), FULL, Identity("h1", "app1.example.com", "db")),
+        (Identity("h1", "app", "web"), FULL, None),
+        (Identity("h1", "localhost", "web"), FULL, None),
+        (Identity("h1", "localhost.localdomain", "web"), FULL, None),
+        (Identity("h2", "app1", "web"), FULL, None),
+    ],
+)
+def test_a_name_without_a_domain_is_completed_from_memory_or_not_believed(found, remembered, completed):
+    assert found.completed(remembered) == completed
+
+
 def test_new_host_shows_its_name_and_that_it_has_no_version():
     assert Host(Identity("id1", "app1")).properties() == {"name": "app1", "version": None}
 

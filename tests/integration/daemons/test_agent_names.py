@@ -1,0 +1,111 @@
+"""The names that agents run under: whole also while DNS does not answer, and of one host each."""
+
+import shutil
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.agents import AgentHost, called, put_script
+from support.waiting import wait_until
+from zkdeployment import wiring
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.config.load import load
+from zkdeployment.daemons.control import Control
+from zkdeployment.errors import RefusedError
+from zkdeployment.model.plan import Deploy, Undeploy
+from zkdeployment.wiring import build_agent, preview_plan, run_agent
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Set the name that the machine gives."""
+
+    def be_called(name: str) -> None:
+        monkeypatch.setattr(socket, "getfqdn", lambda: name)
+
+    return be_called
+
+
+@pytest.fixture
+def host(fleet, machine) -> AgentHost:
+    """A host that was deployed under its full name, and booted since: its run directory is gone."""
+    host = fleet.host("h1")
+    lines = host.config.read_text().splitlines(keepends=True)
+    host.config.write_text("".join(line for line in lines if not line.startswith("host-name")))
+    put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", **{"h1.example.com": 1})
+    fleet.set_version("r1")
+    machine("h1.example.com")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+    shutil.rmtree(host.run)
+    fleet.set_version("r2")
+    return host
+
+
+@contextmanager
+def following(host):
+    control = Control(SystemClock())
+    thread = threading.Thread(target=run_agent, args=(load(host.config), control))
+    thread.start()
+    try:
+        yield
+    finally:
+        control.stop()
+        thread.join(40)
+        assert not thread.is_alive()
+
+
+def test_a_host_booted_without_dns_keeps_its_full_name_and_what_is_deployed_to_it(fleet, host, machine):
+    machine("h1")
+    with capture_logs() as logs, host.agent():
+        wait_until(lambda: host.at("r2"), "r2")
+        assert host.node["name"] == "h1.example.com"
+    assert {
+        "event": "host-name-remembered",
+        "log_level": "warning",
+        "found": "h1",
+        "name": "h1.example.com",
+    } in logs
+    assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
+
+
+def test_an_agent_whose_machine_is_called_something_else_without_a_domain_changes_nothing(
+    fleet, host, machine, monkeypatch
+):
+    monkeypatch.setattr(wiring, "_NAME_AGAIN", 0.05)
+    machine("localhost")
+    with capture_logs() as logs, following(host):
+        wait_until(lambda: "waiting-for-host-name" in [line["event"] for line in list(logs)], "it waits")
+        assert fleet.get("/hosts/h1") == {}
+        machine("h1.example.com")
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
+    [waiting] = [line for line in logs if line["event"] == "waiting-for-host-name"]
+    assert "like h1.example.com (h1) before, found 'localhost'" in waiting["reason"]
+
+
+def test_an_agent_that_waits_for_its_name_ends_when_asked_to(host, machine):
+    machine("localhost")
+    with capture_logs() as logs, following(host):
+        wait_until(lambda: "waiting-for-host-name" in [line["event"] for line in list(logs)], "it waits")
+    assert "registered" not in [line["event"] for line in logs]
+
+
+def test_to_run_once_or_to_preview_without_a_full_name_is_refused(host, machine):
+    machine("other")
+    settings = load(host.config)
+    with pytest.raises(RefusedError, match="nothing is done before DNS answers"), build_agent(settings):
+        pass
+    with pytest.raises(RefusedError, match="nothing is done before DNS answers"):
+        preview_plan(settings)
+
+
+def test_a_preview_without_dns_is_that_of_the_full_name(host, machine):
+    machine("h1")
+    _, plan = preview_plan(load(host.config))
+    assert [str(step.deployment) for step in plan.steps if isinstance(step, Deploy)] == ["/who/myfoo 0"]
+    assert not [step for step in plan.steps if isinstance(step, Undeploy)]
