@@ -110,10 +110,16 @@ def build_agent(
         run.release()
 
 
-def run_agent(settings: Settings, control: Control, *, verbose: bool = False) -> None:
+def run_agent(
+    settings: Settings,
+    control: Control,
+    *,
+    verbose: bool = False,
+    accept: Callable[[Settings], None] = lambda _: None,
+) -> None:
     """Run the agent until asked to end; whenever a changed configuration was read, a new one in its place.
 
-    A configuration that is wrong changes nothing.
+    A configuration that is wrong, or for which ``accept`` raises ``RefusedError``, changes nothing.
     """
     current: Settings | None = settings
     while current is not None:
@@ -121,7 +127,7 @@ def run_agent(settings: Settings, control: Control, *, verbose: bool = False) ->
         if current is None:
             return
         bind_process(host=str(current.require_identity()))
-        reread = partial(_reread, current)
+        reread = partial(_reread, current, accept)
         with build_agent(current, verbose=verbose, control=control) as (agent, _):
             current = agent.run(reread)
 
@@ -179,9 +185,10 @@ def _lasting_identity(settings: Settings) -> IdentityFile:
     return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
 
 
-def _reread(settings: Settings) -> Settings | None:
+def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
     """Return a changed configuration; ``None``, and a line in the log, if it is as it was or makes no sense."""
     try:
+        accept(load(settings.source, host=False))
         found = _with_full_name(load(settings.source))
         encryption(found.access)
         if found.require_run_directory() != settings.run_directory:

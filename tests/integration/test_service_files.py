@@ -1,6 +1,7 @@
 """What starts the daemons: units and configurations that a host takes as they are."""
 
 import configparser
+import pwd
 import re
 import shlex
 import subprocess
@@ -8,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.waiting import wait_until
+from zkdeployment import wiring
 from zkdeployment.config.load import load
 from zkdeployment.daemons.control import GRACE
 from zkdeployment.errors import RestartError
@@ -49,6 +52,18 @@ def test_systemd_accepts_the_unit(daemon, tmp_path):
     unit.write_text(text.replace("/opt/zkdeployment/bin", str(Path(sys.executable).parent)))
     checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_an_agent_under_systemd_starts_without_having_to_correct_home(monkeypatch):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(ETC / "systemd" / "zkdeployment-agent.service")
+    assert "User" not in unit["Service"]
+    name, _, home = unit["Service"]["Environment"].partition("=")
+    assert (name, home) == ("HOME", pwd.getpwuid(0).pw_dir)
+    monkeypatch.setenv(name, home)
+    with capture_logs() as logs:
+        assert wiring._home() == home
+    assert logs == []
 
 
 def test_stopping_the_agent_ends_what_is_its_own_and_leaves_it_time_to():

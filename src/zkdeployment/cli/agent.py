@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment import log
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.addresses import check_addresses
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent import Outcome
 from zkdeployment.daemons.control import Control
-from zkdeployment.errors import RefusedError
 from zkdeployment.planning.wording import removed_files, sentence
 from zkdeployment.wiring import build_agent, preview_plan, run_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.config.settings import Settings
 
 #: An agent that is asked to end before it is done has not failed.
 _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
@@ -35,12 +40,12 @@ _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
 @click.option(
     "-z",
     "--assert-zookeeper-address",
+    "addresses",
     metavar="ADDRESS",
-    help="Refuse to start unless the name 'zookeeper' resolves to ADDRESS.",
+    multiple=True,
+    help="Refuse to start unless all configured ZooKeeper servers have this address. May be repeated.",
 )
-def command(
-    config: Path, run_once: bool, dry_run: bool, verbose: bool, assert_zookeeper_address: str | None
-) -> None:
+def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresses: tuple[str, ...]) -> None:
     """Run the host agent in the foreground: follow the cluster version until it is stopped.
 
     With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
@@ -54,8 +59,7 @@ def command(
       zkdeployment agent --dry-run /etc/zkdeployment/zkdeployment.cfg
     """
     log.configure(verbose=verbose)
-    if assert_zookeeper_address is not None:
-        check_address(assert_zookeeper_address)
+    check_zookeeper(load(config, host=False), addresses)  # before the host's id is read from anywhere
     os.umask(0o022)  # whatever ours was: what packages and scripts write is for all to read
     settings = load(config)
     log.bind_process(host=str(settings.require_identity()))
@@ -74,21 +78,13 @@ def command(
         signal.signal(number, lambda *_: control.stop())
     signal.signal(signal.SIGHUP, lambda *_: control.reload())
     if not run_once:
-        run_agent(settings, control, verbose=verbose)
+        run_agent(settings, control, verbose=verbose, accept=lambda found: check_zookeeper(found, addresses))
         return
     with build_agent(settings, verbose=verbose, control=control) as (agent, _):
         raise click.exceptions.Exit(_EXIT[agent.run_once()])
 
 
-def check_address(expected: str) -> None:
-    """Raise ``RefusedError`` unless the name ``zookeeper`` resolves to this address, and to no other."""
-    try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo("zookeeper", None)}
-    except OSError as error:
-        raise RefusedError(
-            f"expected the name zookeeper to resolve to {expected}, but it does not: {error.strerror}"
-        ) from error
-    if found != {expected}:
-        raise RefusedError(
-            f"expected the name zookeeper to resolve to {expected}, not to {', '.join(sorted(found))}"
-        )
+def check_zookeeper(settings: Settings, addresses: Collection[str]) -> None:
+    """Raise ``RefusedError`` if addresses are asserted and a configured server of ZooKeeper has another one."""
+    if addresses:
+        check_addresses(settings.zookeeper, addresses)

@@ -103,8 +103,8 @@ class Supervision:
     def check(self, *, midway: bool = False) -> None:
         """Raise ``ConflictError`` unless the revision is still wanted of this host, ``ShutdownError`` to end.
 
-        ``midway`` is what has to be finished even if another host stopped the fleet, or the rollout lets this one
-        do no more. Waits for ZooKeeper, and is registered when it returns.
+        ``midway`` is what has to be finished even if somebody stopped or held the fleet, or the rollout lets this
+        host do no more. Waits for ZooKeeper, and is registered when it returns.
         """
         self._check_cluster(midway=midway)
         if self._gate is not None and not midway:
@@ -119,7 +119,7 @@ class Supervision:
         self._control.check()
         cluster = self._presence.read_cluster()
         self._presence.refresh_session()
-        if midway and cluster is not None and cluster.state is ClusterState.STOPPED:
+        if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
             return
         if cluster is None or cluster.revision != self._revision:
             now = "gone" if cluster is None else f"{cluster.version} ({cluster.state.value})"

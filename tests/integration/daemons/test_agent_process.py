@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -504,8 +505,23 @@ def test_a_copy_of_the_machine_is_refused_and_the_host_at_work_is_left_alone(fle
 def test_the_asserted_address_is_checked_before_anything_is_contacted(host):
     done = host.command("-z", "192.0.2.7")
     assert done.returncode == 3
-    assert "expected the name zookeeper to resolve to 192.0.2.7" in done.stderr
+    assert "another ZooKeeper: expected only 192.0.2.7 behind 127.0.0.1:" in done.stderr
     assert not host.run.exists()
+
+
+def test_an_agent_whose_zookeeper_has_the_asserted_address_runs(host):
+    assert host.command("-1", "-z", "192.0.2.7", "-z", "127.0.0.1").returncode == 0
+    assert host.at("r1") or host.whole_at == "r1"
+
+
+def test_a_new_configuration_that_leads_to_another_zookeeper_is_not_taken(host):
+    before = host.config.read_text()
+    with host.process("-z", "127.0.0.1") as agent:
+        wait_until(lambda: host.at("r1"), "r1")
+        host.config.write_text(re.sub("zookeeper = .*", "zookeeper = 127.0.0.2:2181", before))
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: "configuration-not-reloaded" in host.log.read_text(), "refused")
+        assert host.at("r1")
 
 
 def test_mistakes_are_one_line_without_a_stack_trace(host):

@@ -130,11 +130,12 @@ def test_two_hosts_of_a_role_never_work_at_the_same_time(fleet, host):
     assert owner is None
 
 
-def test_a_stop_by_another_host_does_not_interrupt_what_is_under_way(fleet, host):
+@pytest.mark.parametrize("halt", [None, False])
+def test_a_stop_or_a_hold_does_not_cut_a_role_bracket_open(fleet, host, halt):
     block = host.block()
     with host.agent():
         wait_until(fleet.calls, "the start script")
-        fleet.set_version(None)
+        fleet.set_version(halt)
         block.unlink()
         wait_until(lambda: host.at("r1"), "r1")
     assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 import ssl
+from typing import TYPE_CHECKING
 
 from kazoo.hosts import collect_hosts
 
 from zkdeployment.adapters.zookeeper.access import connect
 from zkdeployment.adapters.zookeeper.nodes import check_path
-from zkdeployment.errors import ConfigurationError, UnreachableError
+from zkdeployment.errors import ConfigurationError, RefusedError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _PROBE_LIMIT = 3.0  # seconds
 
@@ -23,6 +29,36 @@ def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
         ) from error
     chroot = (chroot or "").rstrip("/")
     return hosts, check_path(chroot) if chroot else ""
+
+
+def check_addresses(connection: str, expected: Collection[str]) -> None:
+    """Raise ``RefusedError`` unless all servers of a connection string have ``expected`` addresses only."""
+    allowed = {_canonical(address) for address in expected}
+    hosts, _ = parse(connection)
+    other = [*dict.fromkeys(place for host, _ in hosts for place in _unexpected(host, allowed))]
+    if other:
+        raise RefusedError(
+            f"the configuration leads to another ZooKeeper: expected only {', '.join(expected)}"
+            f" behind {connection}, found {', '.join(other)}; correct the configuration or the name service"
+        )
+
+
+def _unexpected(host: str, allowed: Collection[str]) -> Iterator[str]:
+    """Yield, for messages, the addresses of a host that are not allowed."""
+    try:
+        found = {_canonical(str(info[4][0])) for info in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        yield f"{host} without an address ({error.strerror})"
+        return
+    for address in sorted(found.difference(allowed)):
+        yield address if address == host else f"{host} at {address}"
+
+
+def _canonical(address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address
 
 
 def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:

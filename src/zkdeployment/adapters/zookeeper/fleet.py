@@ -234,7 +234,7 @@ class ZooKeeperFleet:
                 )
 
     def _give_way(self, path: str, host: Host) -> None:
-        """Raise ``DuplicateError``, without our node, if another live host has this name.
+        """Raise ``DuplicateError``, without our node, if another live host has this id or name as its id or name.
 
         Only a look after the node was made sees a host that registers at the same time: the later one leaves.
         """
@@ -244,14 +244,15 @@ class ZooKeeperFleet:
         ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
         nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
         for other, node in zip(ids, nodes, strict=True):
-            if node is None or not node.owner or node.properties.get("name") != host.identity.name:
+            if node is None or not node.owner:
                 continue
-            if node.born < ours.born:
+            shared = {other, node.properties.get("name")} & {host.identity.id, host.identity.name}
+            if shared and node.born < ours.born:
                 with contextlib.suppress(ConflictError):  # the end of the session was faster
                     self._session.commit(Delete(path))
                 raise DuplicateError(
-                    f"two hosts are called {host.identity.name}: {other}, which is registered, and"
-                    f" {host.identity.id}, this one; host names must be unique"
+                    f"two hosts are called {shared.pop()}: {other}, which is registered, and"
+                    f" {host.identity.id}, this one; an id or name must mean one host"
                 )
 
     def _registration(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:

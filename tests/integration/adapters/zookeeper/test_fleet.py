@@ -180,6 +180,27 @@ def test_the_name_of_another_live_host_is_refused_naming_both(fleet, other, clie
     assert client.get_children("/hosts") == ["2"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        (Identity("2", "1"), WEB1, "1"),
+        (Identity(WEB1.name, "web2.example.com"), WEB1, WEB1.name),
+    ],
+)
+def test_an_id_that_is_another_live_hosts_name_is_refused_whoever_was_first(
+    fleet, other, client, first, second, shared
+):
+    ZooKeeperFleet(other).register(replace(HOST, identity=first))
+    with pytest.raises(RefusedError, match=f"two hosts are called {shared}: {first.id}, .* and {second.id}"):
+        fleet.register(replace(HOST, identity=second))
+    assert client.get_children("/hosts") == [first.id]
+
+
+def test_a_host_may_be_called_as_its_id(fleet, client):
+    fleet.register(replace(HOST, identity=Identity("1", "1")))
+    assert client.get_children("/hosts") == ["1"]
+
+
 def test_who_was_there_first_keeps_its_name_in_a_new_session_without_reading_all_other_hosts(
     fleet, session, client, monkeypatch
 ):
