@@ -339,6 +339,9 @@ class RolloutStore(Protocol):
         ``world`` has not told.
         """
 
+    def clear_reports(self, running: Running, hosts: Collection[str]) -> None:
+        """Remove what hosts reported in a rollout, in which they begin again."""
+
     def grant(self, running: Running, wanted: Mapping[str, Grant]) -> None:
         """Make the grants of a rollout what they should be."""
 

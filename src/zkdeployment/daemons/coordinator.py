@@ -30,6 +30,7 @@ from zkdeployment.rollout.progress import (
     is_superseded,
     next_attempt,
     next_look,
+    readmitted,
     start,
     supersede,
 )
@@ -159,7 +160,14 @@ class Coordinator:
         if strategy is None or published.ordered is None or strategy.name != published.strategy:
             raise ConflictError("another strategy is just being published")
         world = self._store.first_world(published.ordered, now=now)
-        running = start(strategy, world, sequence=published.sequence, attempt=attempt, revision=published.ordered)
+        running = start(
+            strategy,
+            world,
+            sequence=published.sequence,
+            attempt=attempt,
+            revision=published.ordered,
+            before=situation.running,
+        )
         self._store.begin(running, published.stamp)
         self._tidied = False
         tell(None, running)
@@ -173,8 +181,13 @@ class Coordinator:
         return _SELDOM if pause is None else min(pause, _SELDOM)
 
     def _write(self, before: Running, after: Running) -> None:
-        """Write the state first, then what follows from it: a successor makes up for what is missing."""
+        """Write the state first, then what follows from it: a successor makes up for what is missing.
+
+        But old reports of hosts that begin again go before: nobody may take them for new ones.
+        """
         if after != before:
+            if again := readmitted(before, after):
+                self._store.clear_reports(after, again)
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
             self._telemetry.show(after)

@@ -173,6 +173,13 @@ def ready_tasks(rollout: Rollout) -> Iterator[Task]:
             yield Task(name, phase, eligible_hosts(rollout, name, phase))
 
 
+def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
+    """Return the phases that a group has been through, each with the hosts that are still as that left them."""
+    for phase, rule in _RULES.items():
+        sent = rollout.courses[group].sent.get(phase, ())
+        yield Task(group, phase, tuple(host for host in sent if rollout.hosts[host] in rule.successful))
+
+
 def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
     """Return the hosts of a group, sorted, that may be submitted to a phase."""
     eligible = _RULES[phase].eligible
@@ -210,9 +217,27 @@ def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[s
 
     ``begun`` says whether any host has entered the phase, ``failed`` are the hosts that failed in it. A group
     without ``max_parallel`` is prepared as a whole, as the document has it: that changes nothing on its hosts.
+    No host enters either once a group failed that this group depends on, at any depth.
     """
+    if failed_ancestor(rollout, task.group) is not None:
+        return True
     whole = rollout.strategy.group(task.group).pace.max_parallel is None and task.phase is Phase.PREPARE
     return (begun or not whole) and bool(certain_misses(rollout, task.group, task.phase, failed))
+
+
+def failed_ancestor(rollout: Rollout, name: str) -> str | None:
+    """Return a group that failed and that another depends on, at any depth; ``None`` if there is none."""
+    parents = {group.name: group.depends_on for group in rollout.strategy.groups}
+    seen: set[str] = set()
+    waiting = [*parents[name]]
+    while waiting:
+        ancestor = waiting.pop()
+        if rollout.courses[ancestor].verdict is Verdict.FAILED:
+            return ancestor
+        if ancestor not in seen:
+            seen.add(ancestor)
+            waiting += parents[ancestor]
+    return None
 
 
 def _ready(rollout: Rollout) -> Iterator[str]:
@@ -222,15 +247,23 @@ def _ready(rollout: Rollout) -> Iterator[str]:
             yield group.name
 
 
-def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, fault: str = "") -> Rollout:
+def record(
+    rollout: Rollout,
+    task: Task,
+    succeeded: Collection[str],
+    *,
+    fault: str = "",
+    spoiled: Collection[str] = (),
+) -> Rollout:
     """Return the rollout after a task: its hosts that are not among the ``succeeded`` failed; the group is judged.
 
-    A ``fault`` of the phase, such as that it took too long, fails its group, whatever the criteria say.
+    A ``fault`` of the phase, such as that it took too long, fails its group, whatever the criteria say. The
+    ``spoiled`` are further hosts of the group that failed: they had succeeded and did not stay well.
     """
     rule = _RULES[task.phase]
     good = frozenset(succeeded).intersection(task.hosts)
     became = {host: rule.reached if host in good else HostState.FAILURE for host in task.hosts}
-    hosts = {**rollout.hosts, **became}
+    hosts = {**rollout.hosts, **became, **dict.fromkeys(spoiled, HostState.FAILURE)}
 
     # Judged is the whole group, also those of its hosts that went with an earlier one.
     states = [hosts[host] for host in rollout.members[task.group]]
@@ -259,17 +292,42 @@ def record(rollout: Rollout, task: Task, succeeded: Collection[str], *, fault: s
     return replace(rollout, hosts=hosts, courses={**rollout.courses, task.group: judged, **held}, order=order)
 
 
-def _dependants(rollout: Rollout, failed: str) -> dict[str, Course]:
+def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:
+    """Return the rollout after hosts ``failed`` late: groups of theirs that miss their criteria by that failed.
+
+    No group that depends on these is attempted any more; the group that is ``under_way`` is judged at its end.
+    """
+    for group in rollout.strategy.groups:
+        course = rollout.courses[group.name]
+        if course.verdict is not Verdict.SUCCESS or rollout.members[group.name].isdisjoint(failed):
+            continue
+        missed = certain_misses(rollout, group.name, Phase.PREPARE)
+        if missed:
+            verdicts = {**course.verdicts, Phase.DEPLOY: Verdict.FAILED}
+            judged = replace(course, verdicts=verdicts, reason=f"late hosts: {'; '.join(missed)}")
+            held = _dependants(rollout, group.name, under_way)
+            rollout = replace(rollout, courses={**rollout.courses, group.name: judged, **held})
+    return rollout
+
+
+def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, Course]:
     """Return the courses of the groups, at any depth, that are not to be attempted as another failed."""
     children = defaultdict(list)
     for group in rollout.strategy.groups:
         for parent in group.depends_on:
             children[parent].append(group.name)
-    held: dict[str, Course] = {}
+    seen: set[str] = set()
     waiting = [*children[failed]]
     while waiting:
         name = waiting.pop()
-        if name not in held and rollout.courses[name].verdict is None:
-            held[name] = Course(dict.fromkeys(Phase, Verdict.FAILED), reason=f"not attempted: {failed} failed")
+        if name not in seen:
+            seen.add(name)
             waiting += children[name]
-    return held
+    held = sorted(name for name in seen - {under_way} if rollout.courses[name].verdict is None)
+    return {name: _held_back(rollout.courses[name], failed) for name in held}
+
+
+def _held_back(course: Course, failed: str) -> Course:
+    what = "deployed" if course.verdicts else "attempted"
+    verdicts = {**dict.fromkeys(Phase, Verdict.FAILED), **course.verdicts}
+    return replace(course, verdicts=verdicts, reason=f"not {what}: {failed} failed")

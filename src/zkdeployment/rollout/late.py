@@ -1,16 +1,24 @@
-"""Hosts that come when their rollout is over: they are let through one by one, and what they do stops nothing."""
+"""Late hosts: those that come, or come back, after all their groups were judged, and these succeeded.
+
+They enter both phases under the limits of their groups, and count by the criteria of these.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.rollout import absence, engine, timekeeping
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
 from zkdeployment.rollout.groups import members
 from zkdeployment.rollout.phases import brief
-from zkdeployment.rollout.running import Ending, Grant
+from zkdeployment.rollout.running import Ending, Grant, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.rollout.engine import Rollout
     from zkdeployment.rollout.running import Running, World
 
 _FIRST = {HostState.NOT_STARTED: Phase.PREPARE, HostState.PREPARED: Phase.DEPLOY}
@@ -18,66 +26,126 @@ _REACHED = {Phase.PREPARE: HostState.PREPARED, Phase.DEPLOY: HostState.SUCCESS}
 
 
 def is_open(running: Running) -> bool:
-    """Whether hosts may still come: after an end that stopped nothing."""
-    return running.ending is Ending.COMPLETED and running.rollout.result is not Result.FAILED
+    """Whether late hosts may enter: while the rollout is under way, and after an end that stopped nothing."""
+    completed = running.ending is Ending.COMPLETED and running.rollout.result is not Result.FAILED
+    return running.ended is None or completed
 
 
-def let_through(running: Running, world: World) -> Running:
-    """Take in what late hosts report, and let in those that came."""
-    if not is_open(running):
+def close(running: Running) -> Running:
+    """Return the rollout without late hosts, and what they wait for, if none may enter any more."""
+    return running if is_open(running) else replace(running, late={}, entered={}, absent={}, held=None)
+
+
+def take_reports(running: Running, world: World) -> Running:
+    """Return the rollout with what late hosts report; a group that misses its criteria by that failed."""
+    reports = {
+        host: report
+        for host, phase in running.late.items()
+        if (report := _report(running, host, phase, world)) is not None
+    }
+    if not reports:
         return running
-    running = _take_reports(running, world)
-    return _let_in(running, world) if world.active else running
+    errors = {host: brief(report.error) for host, report in reports.items() if report.error is not None}
+    states = {host: HostState.FAILURE if host in errors else _REACHED[running.late[host]] for host in reports}
+    rollout = replace(running.rollout, hosts={**running.rollout.hosts, **states})
+    under_way = None if running.stage is None else running.stage.task.group
+    return close(
+        replace(
+            running,
+            rollout=engine.rejudge(rollout, errors.keys(), under_way),
+            late={host: phase for host, phase in running.late.items() if host not in reports},
+            entered={host: when for host, when in running.entered.items() if host not in reports},
+            errors={**running.errors, **errors},
+        )
+    )
+
+
+def let_in(running: Running, world: World) -> Running:
+    """Return the rollout with the late hosts that enter a phase now; those first that are prepared."""
+    if running.held is not None or not is_open(running):
+        return running
+    rollout, states = running.rollout, running.rollout.hosts
+    joined = _joined(running, world)
+    busy = Counter(name for host in running.late for name in _groups(rollout, host))
+    new: dict[str, Phase] = {}
+    for host in sorted(joined, key=lambda host: (states[host] is HostState.NOT_STARTED, host)):
+        if all(busy[name] < engine.width(rollout, name) for name in joined[host]):
+            busy.update(joined[host])
+            new[host] = _FIRST[states[host]]
+    entered = {host: running.entered.get(host, world.now) for host in [*running.late, *new]}
+    if not new and entered == running.entered:
+        return running
+    whole = {
+        name: found | {host for host in new if name in joined[host]} for name, found in rollout.members.items()
+    }
+    return replace(
+        running, rollout=replace(rollout, members=whole), late={**running.late, **new}, entered=entered
+    )
 
 
 def grants(running: Running) -> dict[str, Grant]:
     """Return what late hosts may enter."""
+    return {host: Grant(_groups(running.rollout, host)[0], phase) for host, phase in running.late.items()}
+
+
+def moments(running: Running) -> Iterator[float]:
+    """Return when time alone changes something, in seconds since the epoch."""
+    if running.held is None:
+        for host, phase in running.late.items():
+            yield from (moment for moment, _ in _limits(running, host, phase))
+        yield from (absence.moment(running, host) for host in running.late.keys() & running.absent.keys())
+
+
+def _report(running: Running, host: str, phase: Phase, world: World) -> Report | None:
+    report = world.reports.get((phase, host))
+    if report is not None:
+        return report
+    if absence.is_gone(running, host, world.now):
+        return Report(world.now, absence.error(running))
+    for moment, words in _limits(running, host, phase):
+        if running.held is None and world.now >= moment:
+            return Report(world.now, f"{phase.value}: it did not end{words}")
+    return None
+
+
+def _limits(running: Running, host: str, phase: Phase) -> Iterator[tuple[float, str]]:
+    """Return when a late host is out of time in its phase; each has the time that its group has."""
+    entered = running.entered.get(host)
+    if entered is not None:
+        strategy = running.rollout.strategy
+        group = strategy.group(_groups(running.rollout, host)[0])
+        yield from timekeeping.limits(strategy, group, phase, begun=entered, moved=entered)
+
+
+def _groups(rollout: Rollout, host: str) -> list[str]:
+    """Return the groups of a host, in the order of the document."""
+    return [group.name for group in rollout.strategy.groups if host in rollout.members[group.name]]
+
+
+def _joined(running: Running, world: World) -> Mapping[str, list[str]]:
+    """Return the hosts that may enter, with their groups, of which some are no members yet.
+
+    A host that has a group which is not judged goes with that; one that has a group which failed does not go.
+    """
     rollout = running.rollout
-    succeeded = [
-        one.name for one in rollout.strategy.groups if rollout.courses[one.name].verdict is Verdict.SUCCESS
-    ]
-    return {
-        host: Grant(next(name for name in succeeded if host in rollout.members[name]), phase)
-        for host, phase in running.late.items()
-    }
-
-
-def _take_reports(running: Running, world: World) -> Running:
-    late, states, errors = dict(running.late), {}, {}
-    for host in running.late:
-        while host in late and (report := world.reports.get((late[host], host))) is not None:
-            phase = late.pop(host)
-            states[host] = _REACHED[phase] if report.error is None else HostState.FAILURE
-            if report.error is not None:
-                errors[host] = brief(report.error)
-            elif phase is Phase.PREPARE:
-                late[host] = Phase.DEPLOY
-    if not states:
-        return running
-    rollout = replace(running.rollout, hosts={**running.rollout.hosts, **states})
-    return replace(running, rollout=rollout, late=late, errors={**running.errors, **errors})
-
-
-def _let_in(running: Running, world: World) -> Running:
-    """Let in hosts of groups that succeeded, unless another of their groups failed."""
-    rollout = running.rollout
+    verdicts = {name: course.verdict for name, course in rollout.courses.items()}
+    if Verdict.SUCCESS not in verdicts.values():
+        return {}
+    judged_otherwise = [name for name, verdict in verdicts.items() if verdict is not Verdict.SUCCESS]
+    others = frozenset[str]().union(*(rollout.members[name] for name in judged_otherwise), running.late)
     came = {
         host: world.present[host]
         for host, state in rollout.hosts.items()
-        if state in _FIRST and host in world.present and host not in running.late
+        if state in _FIRST and host in world.present and host not in others
     }
     if not came:
-        return running
-    # Some registered when their groups were judged already, and are no members yet.
-    joined = {
-        group.name: members(group, came) | (rollout.members[group.name] & came.keys())
-        for group in rollout.strategy.groups
+        return {}
+    joined: dict[str, list[str]] = {host: [] for host in came}
+    for group in rollout.strategy.groups:
+        for host in members(group, came) | (rollout.members[group.name] & came.keys()):
+            joined[host].append(group.name)
+    return {
+        host: names
+        for host, names in joined.items()
+        if names and all(verdicts[name] is Verdict.SUCCESS for name in names)
     }
-    verdicts = {name: course.verdict for name, course in rollout.courses.items()}
-    failed = {host for name, found in joined.items() if verdicts[name] is Verdict.FAILED for host in found}
-    good = {host for name, found in joined.items() if verdicts[name] is Verdict.SUCCESS for host in found}
-    new = {host: _FIRST[rollout.hosts[host]] for host in sorted(good - failed)}
-    if not new:
-        return running
-    whole = {name: found | joined[name] for name, found in rollout.members.items()}
-    return replace(running, rollout=replace(rollout, members=whole), late={**running.late, **new})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout import engine, late, phases
+from zkdeployment.rollout import absence, engine, late, phases, timekeeping
 from zkdeployment.rollout.engine import HostState, Phase, Result
 from zkdeployment.rollout.running import Directive, Ending, Grant, Running, Stage
 from zkdeployment.rollout.windows import is_open, next_opening
@@ -18,31 +18,32 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.rollout.engine import Task
+    from zkdeployment.rollout.engine import Rollout, Task
     from zkdeployment.rollout.running import RolloutAct, Situation, World
 
-#: Seconds between two notes that somebody coordinates.
-_BEAT = 30.0
-
-#: Seconds without such a note that show that nobody did.
-_UNLED = 60.0
-
-
-def start(strategy: Strategy, world: World, *, sequence: int, attempt: int, revision: Revision) -> Running:
+def start(
+    strategy: Strategy,
+    world: World,
+    *,
+    sequence: int,
+    attempt: int,
+    revision: Revision,
+    before: Running | None = None,
+) -> Running:
     """Return a rollout of which nothing was done yet; hosts that have the revision already are successful.
 
-    Nobody waits for those that are absent, but for a moment for those that have just left: that is a restart.
+    Of these, hosts that have proven themselves with the revision in the rollout ``before`` need not do so again.
     """
-    hosts = {**world.absent, **world.present}
-    absent = dict.fromkeys(sorted(world.absent.keys() - world.present.keys()), 0.0)
-    left = {host: world.left[host] + phases.RESTART - phases.ABSENCE for host in absent.keys() & world.left.keys()}
+    had = world.current & world.present.keys()
+    proven = before.proven if before is not None and before.revision == revision else frozenset[str]()
     return Running(
         sequence=sequence,
         attempt=attempt,
         revision=revision,
-        rollout=engine.begin(strategy, hosts, successful=world.current & world.present.keys()),
+        rollout=engine.begin(strategy, {**world.absent, **world.present}, successful=had),
         begun=world.now,
-        absent=absent | left,
+        absent=absence.at_start(strategy, world),
+        proven=proven & had,
     )
 
 
@@ -78,11 +79,30 @@ def supersede(running: Running, now: float) -> Running:
 
 def advance(running: Running, world: World) -> Running:
     """Return the rollout after all that can be done now; again with the same world it changes nothing more."""
-    running = take_acts(_note_look(running, world.now), world.acts, world.now)
-    if running.ended is None:
-        running = _note_absence(_note_halt(running, world), world)
-    if running.ended is None or late.is_open(running):
+    running = timekeeping.note_look(running, world.now)
+    running = take_acts(running, world.acts, world.now)
+    if late.is_open(running):
+        running = timekeeping.note_halt(running, world)
+        running = _note_absence(running, world)
         running = _admit(running, world)
+        running, world = _readmit(running, world)
+        running = _advance_hosts(running, world)
+        running = _note_absence(running, world)  # some are done by now
+    return timekeeping.keep_looking(running, world.now)
+
+
+def _advance_hosts(running: Running, world: World) -> Running:
+    """Take what hosts report and let hosts in, until there is nothing more to do."""
+    while True:
+        before = running
+        running = late.take_reports(running, world)
+        running = _advance_groups(running, world)
+        running = late.let_in(running, world)
+        if running is before:
+            return running
+
+
+def _advance_groups(running: Running, world: World) -> Running:
     while running.ended is None:
         if running.stage is None:
             running = _open(running, world)
@@ -90,35 +110,38 @@ def advance(running: Running, world: World) -> Running:
         if before is not None:
             running = phases.go_on(running, before, world)
         if running.stage is before and running.ended is None:
-            running = _note_absence(running, world)  # some are done by now
             return _wait(running, _halt(running)) if before is not None else running
-    return late.let_through(running, world)
+    return running
 
 
 def grants(running: Running) -> Mapping[str, Grant]:
     """Return what each host may enter, and from whom that was withdrawn; nobody else has a grant."""
     found: dict[str, Grant] = {}
     for name in running.rollout.order:
-        sent = running.rollout.courses[name].sent
-        for phase in Phase:
-            found.update(dict.fromkeys(sent.get(phase, ()), Grant(name, phase)))
+        for task in engine.done_tasks(running.rollout, name):
+            found.update(dict.fromkeys(task.hosts, Grant(name, task.phase)))
     if running.stage is not None:
         task = running.stage.task
         found.update(dict.fromkeys(running.stage.granted, Grant(task.group, task.phase)))
-    groups = {host: found[host].group for host in running.errors if host in found}
+    groups = _sent(running.rollout)
     withdrawn = {host: Grant(groups.get(host, ""), None, why) for host, why in running.errors.items()}
     # At the end all others are through, or the cluster version tells them what to do.
     return {**({} if running.ended is not None else found), **late.grants(running), **withdrawn}
 
 
+def _sent(rollout: Rollout) -> Mapping[str, str]:
+    """Return the group with which each host was submitted last."""
+    courses = [(name, rollout.courses[name]) for name in rollout.order]
+    return {host: name for name, course in courses for hosts in course.sent.values() for host in hosts}
+
+
 def next_look(running: Running, world: World) -> float | None:
     """Return in how many seconds time alone changes something; ``None``: never."""
-    if running.ended is not None:
-        return None
+    moments = [*late.moments(running)]
     if running.stage is not None:
-        moments = list(phases.moments(running, running.stage))
-    else:
-        moments = [] if running.held is not None else list(_openings(running, world.now))
+        moments += phases.moments(running, running.stage)
+    elif running.ended is None and running.held is None:
+        moments += _openings(running, world.now)
     return max(0.0, min(moments) - world.now) if moments else None
 
 
@@ -126,14 +149,14 @@ def next_look(running: Running, world: World) -> float | None:
 
 
 def take_acts(running: Running, acts: Iterable[RolloutAct], now: float) -> Running:
-    """Return the rollout after what operators ask of it, in order; after its end nothing is taken any more."""
+    """Return the rollout after what operators ask of it, in order; nothing, once no host may enter any more."""
     for one in acts:
-        if one.number <= running.taken or running.ended is not None:
+        if one.number <= running.taken or not late.is_open(running):
             continue
         running = replace(running, taken=one.number, acts=(*running.acts, one))
         match one.directive:
             case Directive.PROMOTE:
-                running = replace(running, promoted=running.promoted | {one.group or ""})
+                running = _promote(running, one.group or "")
             case Directive.PAUSE:
                 running = replace(running, paused=one.act)
             case Directive.RESUME:
@@ -143,43 +166,21 @@ def take_acts(running: Running, acts: Iterable[RolloutAct], now: float) -> Runni
     return running
 
 
+def _promote(running: Running, name: str) -> Running:
+    """Let a manual group begin; another one, or if asked again, begins without the hosts that it requires."""
+    manual = {group.name for group in running.rollout.strategy.groups if group.pace.manual}
+    if name in manual - running.promoted:
+        return replace(running, promoted=running.promoted | {name})
+    return replace(running, forced=running.forced | {name})
+
+
 def _end(running: Running, ending: Ending, now: float) -> Running:
-    return replace(running, ended=now, ending=ending, stage=None, waiting="", held=None, absent={})
-
-
-def _note_look(running: Running, now: float) -> Running:
-    """Note now and then that somebody coordinates; no limit counts when nobody did, nor how clocks differ."""
-    stage = running.stage
-    gap = 0.0 if stage is None or stage.looked is None else now - stage.looked
-    if stage is None or (stage.looked is not None and abs(gap) < _BEAT):
-        return running
-    absent = running.absent
-    if abs(gap) > _UNLED:
-        absent = {host: since and since + gap for host, since in absent.items()}
-        if running.held is None:  # else that time will not count either
-            stage = replace(stage, begun=stage.begun + gap, moved=stage.moved + gap)
-    return replace(running, stage=replace(stage, looked=now), absent=absent)
-
-
-def _note_halt(running: Running, world: World) -> Running:
-    """Note since when nothing new may begin; that time counts for no limit."""
-    halted = running.paused is not None or not world.active
-    if halted:
-        return running if running.held is not None else replace(running, held=world.now)
-    if running.held is None:
-        return running
-    stage, waited = running.stage, max(0.0, world.now - running.held)
-    if stage is not None:
-        stage = replace(stage, begun=stage.begun + waited, moved=stage.moved + waited)
-    return replace(running, held=None, stage=stage)
+    absent = {host: since for host, since in running.absent.items() if host in running.late}
+    return late.close(replace(running, ended=now, ending=ending, stage=None, waiting="", absent=absent))
 
 
 def _note_absence(running: Running, world: World) -> Running:
-    """Note since when the hosts that are not done are away."""
-    undone = (HostState.NOT_STARTED, HostState.PREPARED)
-    away = (host for host, state in running.rollout.hosts.items() if state in undone and host not in world.present)
-    absent = {host: running.absent.get(host, world.now) for host in away}
-    return running if absent == running.absent else replace(running, absent=absent)
+    return absence.note(running, world, phases.proving(running))
 
 
 def _admit(running: Running, world: World) -> Running:
@@ -192,6 +193,27 @@ def _admit(running: Running, world: World) -> Running:
     rollout = engine.dismiss(running.rollout, names) if names else running.rollout
     absent = {host: since for host, since in running.absent.items() if host not in names}
     return replace(running, rollout=engine.admit(rollout, new, successful=world.current), absent=absent)
+
+
+def _readmit(running: Running, world: World) -> tuple[Running, World]:
+    """Return the rollout in which hosts that lost the revision are not started; their old reports do not count."""
+    lost = {host for host in world.outdated if running.rollout.hosts.get(host) is HostState.SUCCESS}
+    if not lost or not world.active:
+        return running, world
+    hosts = {**running.rollout.hosts, **dict.fromkeys(lost, HostState.NOT_STARTED)}
+    rollout = replace(running.rollout, hosts=hosts)
+    reports = {key: report for key, report in world.reports.items() if key[1] not in lost}
+    return replace(running, rollout=rollout, proven=running.proven - lost), replace(world, reports=reports)
+
+
+def readmitted(before: Running, after: Running) -> frozenset[str]:
+    """Return the hosts that had succeeded and begin again: their reports are to be removed."""
+    states = after.rollout.hosts
+    return frozenset(
+        host
+        for host, state in before.rollout.hosts.items()
+        if state is HostState.SUCCESS and states.get(host) in {HostState.NOT_STARTED, HostState.PREPARED}
+    )
 
 
 def _is_bare_name(running: Running, host: str, world: World) -> bool:
@@ -210,7 +232,7 @@ def _open(running: Running, world: World) -> Running:
     for task in engine.ready_tasks(running.rollout):
         obstacle = _halt(running) or _obstacle(running, task, world.now)
         if not obstacle:
-            return replace(running, stage=Stage(task, world.now, world.now, looked=world.now), waiting="")
+            return replace(running, stage=Stage(task, world.now, world.now), waiting="")
         obstacles.append(obstacle)
     if not obstacles:
         return _end(running, Ending.COMPLETED, world.now)
@@ -230,13 +252,15 @@ def _halt(running: Running) -> str:
 
 
 def _obstacle(running: Running, task: Task, now: float) -> str:
-    """Say why a group may not start yet; one that was prepared goes on."""
+    """Say why a group may not start yet; one that was prepared waits only for the hosts that it requires."""
     group = running.rollout.strategy.group(task.group)
-    if task.phase is Phase.DEPLOY:
-        return ""
-    if group.pace.manual and group.name not in running.promoted:
-        return f"{group.name} waits for 'zkdeployment rollout promote {group.name}'"
-    return "" if is_open(group.pace.windows, now) else f"{group.name} waits for its time window"
+    if task.phase is Phase.PREPARE:
+        if group.pace.manual and group.name not in running.promoted:
+            return f"{group.name} waits for 'zkdeployment rollout promote {group.name}'"
+        if not is_open(group.pace.windows, now):
+            return f"{group.name} waits for its time window"
+    shortage = absence.shortage(running, group.name)
+    return f"{group.name} {shortage}" if shortage else ""
 
 
 def _openings(running: Running, now: float) -> Iterator[float]:

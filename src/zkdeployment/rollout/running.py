@@ -99,8 +99,8 @@ class Stage:
     """A task under way: a phase of a group.
 
     ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs. ``moved`` is when anything
-    last happened. ``baking`` is when the last host was done, where the group is given time to prove itself.
-    ``looked`` is when a coordinator last looked, to half a minute. Times are in seconds since the epoch.
+    last happened. ``baking`` is when the last host was done, where the group is given time to prove itself. Times
+    are in seconds since the epoch.
     """
 
     task: Task
@@ -109,7 +109,6 @@ class Stage:
     granted: Mapping[str, float] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
     baking: float | None = None
-    looked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +116,14 @@ class Running:
     """A rollout of a publication (``sequence``), and its ``attempt``, from 1 on.
 
     ``waiting`` says in a sentence why nothing new begins, if so; ``held`` is since when that is because of a pause
-    or the cluster version. ``errors`` are those of the hosts that failed. ``absent`` are the hosts that are not
-    done and not registered, since when (0: nobody waits for them). ``late`` are the hosts that are let
-    through after the end, each in the phase it is in. ``taken`` is the number of the last act that was taken;
-    ``acts`` are those that were.
+    or the cluster version. ``looked`` is when a coordinator last looked, to half a minute, while hosts may be at
+    work. ``errors`` are those of the hosts that failed. ``absent`` are the hosts that are not done and not
+    registered, since when (0: nobody waits for them).
+
+    ``late`` are the hosts that entered a phase after their groups were judged, with that phase; ``entered`` says
+    when. ``proven`` are the hosts that stayed well with this revision for the time of a bake. ``promoted`` are the
+    manual groups that may begin, ``forced`` the groups that may begin without the hosts that they require.
+    ``taken`` is the number of the last act that was taken; ``acts`` are those that were.
     """
 
     sequence: int
@@ -132,9 +135,13 @@ class Running:
     errors: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, float] = field(default_factory=dict)
     late: Mapping[str, Phase] = field(default_factory=dict)
+    entered: Mapping[str, float] = field(default_factory=dict)
+    proven: frozenset[str] = frozenset()
     promoted: frozenset[str] = frozenset()
+    forced: frozenset[str] = frozenset()
     paused: Act | None = None
     held: float | None = None
+    looked: float | None = None
     acts: tuple[RolloutAct, ...] = ()
     taken: int = -1
     waiting: str = ""
@@ -152,7 +159,9 @@ class World:
     """What a coordinator sees at one moment.
 
     ``active`` says whether hosts may start the rollout's revision now. ``present`` are the registered hosts,
-    ``current`` those of them that have the revision, ``failing`` those that show an error; ``absent`` are hosts
+    ``current`` those of them that have the revision. Of the hosts that the rollout counts as successful,
+    ``outdated`` are those that do not have the revision (any more), and of the hosts that have to prove themselves
+    ``failing`` are those that show an error or do not have the revision. ``absent`` are hosts
     that are known but not registered, ``left`` says since when, of those that were seen before. ``reports`` are by
     phase and host. ``now`` is in seconds since the epoch, as all times.
     """
@@ -163,6 +172,7 @@ class World:
     absent: Mapping[str, Facts] = field(default_factory=dict)
     left: Mapping[str, float] = field(default_factory=dict)
     current: frozenset[str] = frozenset()
+    outdated: frozenset[str] = frozenset()
     failing: frozenset[str] = frozenset()
     reports: Mapping[tuple[Phase, str], Report] = field(default_factory=dict)
     acts: tuple[RolloutAct, ...] = ()

@@ -21,9 +21,8 @@ from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector, Share
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.phases import ABSENCE
 from zkdeployment.rollout.progress import supersede
 from zkdeployment.rollout.running import Directive, Ending, Grant, Permission
 
@@ -113,7 +112,7 @@ class TestCourse:
             turn(one)
             fleet.leave("b")
             turn(one)
-            fleet.wait(one.coordinator, ABSENCE)
+            fleet.wait(one.coordinator, ABSENT_AFTER)
             over = fleet.run(one.coordinator)
         assert over.errors == {"b": "its agent is gone for 300 s"}
 

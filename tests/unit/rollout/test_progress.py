@@ -8,9 +8,9 @@ from support.strategies import EXAMPLE_HOSTS, example, group, strategy
 from support.worlds import NOON, PlainWorld, world
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Selector, Share, Window
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share, Window
+from zkdeployment.rollout.absence import RESTART
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.phases import ABSENCE, RESTART
 from zkdeployment.rollout.progress import (
     advance,
     grants,
@@ -259,7 +259,7 @@ class TestPace:
         running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
         assert look(running, fleet) == 600
-        fleet.now += 599
+        running = fleet.wait(running, 599)
         assert fleet.step(running).rollout.order == ("x",)
         fleet.now += 1
         assert fleet.run(running).rollout.order == ("x", "y")
@@ -286,7 +286,7 @@ class TestPace:
         fleet.now += 6
         fleet.leave("b")
         running = fleet.step(running)
-        assert look(running, fleet) == ABSENCE
+        assert look(running, fleet) == ABSENT_AFTER
         fleet.now += 20
         running = fleet.step(running)
         assert running.stage is not None
@@ -413,7 +413,7 @@ class TestHosts:
     def test_nobody_waits_for_hosts_that_were_never_there(self):
         fleet = world("a", absent={"b": Facts()})
         fleet.run(fleet.start(strategy(group("x"))))
-        assert fleet.now < NOON + ABSENCE
+        assert fleet.now < NOON + ABSENT_AFTER
 
     def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
         fleet = world("a", absent={"b": Facts()}, left={"b": NOON - 10})
@@ -454,7 +454,7 @@ class TestHosts:
         fleet.come("i-1", Facts(name="b"))
         running = fleet.step(running)
         assert running.rollout.members["x"] == {"a", "b", "i-1"}
-        running = fleet.wait(running, ABSENCE)
+        running = fleet.wait(running, ABSENT_AFTER)
         fleet.silent = set()
         assert fleet.run(running).errors == {"b": "its agent is gone for 300 s"}
 
@@ -462,7 +462,7 @@ class TestHosts:
         fleet = world("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
         fleet.leave("b")
-        running = fleet.wait(fleet.step(running), ABSENCE - 1)
+        running = fleet.wait(fleet.step(running), ABSENT_AFTER - 1)
         fleet.come("b", Facts())
         fleet.silent = set()
         assert fleet.run(running).rollout.result is Result.SUCCESS
@@ -472,8 +472,8 @@ class TestHosts:
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
         running = fleet.step(running)
-        assert look(running, fleet) == ABSENCE
-        over = fleet.run(fleet.wait(running, ABSENCE))
+        assert look(running, fleet) == ABSENT_AFTER
+        over = fleet.run(fleet.wait(running, ABSENT_AFTER))
         assert over.errors == {"b": "its agent is gone for 300 s"}
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
 
@@ -481,7 +481,7 @@ class TestHosts:
         fleet = world("ab", silent={"a"})
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.leave("b")
-        running = fleet.wait(fleet.step(running), ABSENCE)
+        running = fleet.wait(fleet.step(running), ABSENT_AFTER)
         fleet.silent = set()
         over = fleet.run(running)
         assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
@@ -490,7 +490,7 @@ class TestHosts:
         fleet = world("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("a")
-        running = fleet.wait(running, ABSENCE)
+        running = fleet.wait(running, ABSENT_AFTER)
         assert running.stage is not None
         assert running.stage.reports["a"].error is None
 
@@ -515,16 +515,16 @@ class TestLateHosts:
         fleet.come("d", Facts())
         assert grants(fleet.step(running)) == {"d": Grant("x", PREPARE)}
 
-    def test_one_that_came_when_its_group_was_being_deployed_goes_after_the_end(self):
+    def test_one_that_came_when_its_group_was_being_deployed_goes_when_that_has_succeeded(self):
         fleet = world("ab", silent={"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
         fleet.come("c", Facts())
         running = fleet.step(running)
-        assert "c" not in grants(running)
-        fleet.silent = set()
+        assert grants(running)["c"] == Grant("x", PREPARE)
         running = fleet.run(running, until=lambda one: one.rollout.hosts["c"] is HostState.SUCCESS)
         assert running.rollout.members["x"] == {"a", "c"}
+        assert verdicts(running) == {"x": SUCCESS, "y": None}
 
     def test_their_failure_is_recorded_and_stops_nothing(self):
         fleet, running = self.over(group("x", critical=True), failing={(PREPARE, "c")})

@@ -25,6 +25,8 @@ def fully_equipped():
         errors={"ctl1": "boom"},
         absent={"two1": 3.25},
         promoted=frozenset({"ntp-node"}),
+        forced=frozenset({"control-nodes"}),
+        proven=frozenset({"ntp01", "ctl1", "ctl2"}),
         paused=act,
         held=8.5,
         acts=(RolloutAct(Directive.PROMOTE, act, "ntp-node", 3),),
@@ -39,8 +41,8 @@ def fully_equipped():
         running(),
         fully_equipped(),
         at_work(running(), granted=["mon1"], baking=5.0),
-        replace(running(), stage=replace(at_work(running()).stage, looked=9.5)),
-        replace(over(through(running())), late={"one1": Phase.DEPLOY}),
+        replace(at_work(running()), looked=9.5),
+        replace(over(through(running())), late={"one1": Phase.DEPLOY}, entered={"one1": 4.5}),
         running(revision=4711),
     ],
 )
@@ -53,8 +55,12 @@ def test_nothing_is_lost(found):
 def test_states_of_older_and_newer_coordinators_are_read():
     found = at_work(running(), granted=["mon1"])
     value = running_to_json(found)
-    value["stage"].pop("looked")
+    for name in ("looked", "entered", "proven", "forced"):
+        value.pop(name)
     assert running_from_json(value) == found
+    value["stage"]["looked"] = 9.5
+    assert running_from_json(value) == replace(found, looked=9.5)
+    value["stage"].pop("looked")
     value["stage"]["mood"] = value["mood"] = value["courses"]["ntp-node"]["mood"] = "good"
     assert running_from_json(value) == found
 

@@ -9,7 +9,7 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.model.host import Host, is_host_name
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.phases import RESTART
+from zkdeployment.rollout.absence import RESTART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -56,6 +56,12 @@ class Census:
             for name, node in zip(names, nodes, strict=True)
             if node is not None
         }
+
+    def refresh(self, host_ids: Iterable[str]) -> dict[str, Host]:
+        """Read hosts' nodes as they are now, and keep that as what is known of these hosts."""
+        found = self.read(host_ids)
+        self._hosts |= found
+        return found
 
     def absent(self, registered: Collection[Host]) -> dict[str, Facts]:
         """Return the hosts that are known but not registered, and the names of hosts that targets alone know."""

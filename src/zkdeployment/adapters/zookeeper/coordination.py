@@ -23,10 +23,12 @@ from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, 
 from zkdeployment.errors import LockLostError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.rollout.engine import HostState, Phase
+from zkdeployment.rollout.phases import proving as proving_hosts
 from zkdeployment.rollout.running import Situation, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.session import Session
     from zkdeployment.model.cluster import Revision
@@ -120,8 +122,7 @@ class ZooKeeperRollouts:
         place = paths.acts_path(running.id)
         acts = self._session.get(place)  # before they are read: one that comes then is not lost
         self._acts = None if acts is None else Check(place, acts.version)
-        stage = running.stage
-        proving = stage is not None and stage.baking is not None
+        proving = self._census.read(proving_hosts(running))
         return World(
             now=now,
             active=situation.active,
@@ -131,16 +132,34 @@ class ZooKeeperRollouts:
                 for name, host in hosts.items()
                 if name not in running.rollout.hosts and _has(running.revision, host)
             ),
-            failing=frozenset(
-                name
-                for name, host in self._census.read(
-                    stage.task.hosts if stage is not None and proving else ()
-                ).items()
-                if host.error is not None
-            ),
+            outdated=self._outdated(running, hosts) if situation.active else frozenset(),
+            failing=frozenset(name for name, host in proving.items() if not _has(running.revision, host)),
             reports=rollouts.read_reports(self._session, running, self._wake),
             acts=read_rollout_acts(self._session, running.id, running.taken, self._wake),
         )
+
+    def _outdated(self, running: Running, hosts: Mapping[str, Host]) -> frozenset[str]:
+        """Return the hosts that succeeded and do not have the revision any more.
+
+        What is known of a host is from before its deployment, mostly: it is read again, once.
+        """
+        states = running.rollout.hosts
+        doubtful = [
+            name
+            for name, host in hosts.items()
+            if states.get(name) is HostState.SUCCESS and host.version != running.revision
+        ]
+        fresh = self._census.refresh(doubtful)
+        return frozenset(name for name, host in fresh.items() if host.version != running.revision)
+
+    def clear_reports(self, running: Running, hosts: Collection[str]) -> None:
+        """Remove what hosts reported in a rollout: they begin again."""
+        above = paths.reports_path(running.id)
+        there = {*(self._session.children(above) or ())}
+        reports = [paths.report_path(running.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
+        found = [path for path in reports if path.rpartition("/")[2] in there]
+        for start in range(0, len(found), _BATCH):
+            self._commit("clear", *map(Delete, found[start : start + _BATCH]))
 
     def begin(self, running: Running, stamp: int) -> None:
         """Make the node of a rollout, with places for grants, reports and acts, and name it the newest.

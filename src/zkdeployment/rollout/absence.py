@@ -1,0 +1,76 @@
+"""Hosts that are away: since when, for how long that is a restart, and which groups have to wait for theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.rollout import timekeeping
+from zkdeployment.rollout.engine import HostState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.running import Running, World
+
+#: Seconds that an agent may be away that left before the rollout began, when it had nothing to do yet.
+RESTART = 60.0
+
+_UNDONE = frozenset({HostState.NOT_STARTED, HostState.PREPARED})
+
+
+def at_start(strategy: Strategy, world: World) -> Mapping[str, float]:
+    """Return the hosts that are absent when a rollout begins, since when.
+
+    The rollout waits for none of them, but for a moment for those that have just left: that may be a restart.
+    """
+    absent = dict.fromkeys(sorted(world.absent.keys() - world.present.keys()), 0.0)
+    grace = RESTART - strategy.absent_after
+    return absent | {host: world.left[host] + grace for host in absent.keys() & world.left.keys()}
+
+
+def note(running: Running, world: World, proving: frozenset[str]) -> Running:
+    """Return the rollout with the hosts that are away and not done, or ``proving`` themselves, since when."""
+    if running.ended is None:
+        states = running.rollout.hosts
+        tracked = [host for host, state in states.items() if state in _UNDONE or host in proving]
+    else:
+        tracked = sorted(running.late)
+    absent = {host: running.absent.get(host, world.now) for host in tracked if host not in world.present}
+    return running if absent == running.absent else replace(running, absent=absent)
+
+
+def is_gone(running: Running, host: str, now: float) -> bool:
+    """Whether a host has been away for longer than a restart takes; the time of a halt does not count."""
+    since = running.absent.get(host)
+    return since is not None and timekeeping.counted_until(running, now) >= since + _patience(running)
+
+
+def moment(running: Running, host: str) -> float:
+    """Return when a host that is away is gone, in seconds since the epoch."""
+    return running.absent[host] + _patience(running)
+
+
+def error(running: Running) -> str:
+    """Say what is wrong with a host that is gone."""
+    return f"its agent is gone for {_patience(running):g} s"
+
+
+def shortage(running: Running, name: str) -> str:
+    """Say how many hosts a group requires and has, if these are too few; empty if it may begin.
+
+    A critical group requires at least one of its hosts: no failure of a group shows where all its hosts are away.
+    """
+    group, members = running.rollout.strategy.group(name), running.rollout.members[name]
+    required = group.require_hosts or (1 if group.critical and members else 0)
+    present = sum(
+        1 for host in members if host not in running.absent or running.rollout.hosts[host] not in _UNDONE
+    )
+    if present >= required or name in running.forced:
+        return ""
+    return f"requires {required} registered host{'s' if required > 1 else ''}, found {present}"
+
+
+def _patience(running: Running) -> float:
+    return running.rollout.strategy.absent_after
