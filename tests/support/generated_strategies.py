@@ -35,8 +35,10 @@ paces = st.builds(
 
 
 @st.composite
-def strategies(draw: Callable[..., Any], pace: st.SearchStrategy[Pace] | None = None) -> Strategy:
-    """Return any valid strategy of up to six groups; the groups' pace is drawn, if it is given."""
+def strategies(
+    draw: Callable[..., Any], pace: st.SearchStrategy[Pace] | None = None, *, requires: bool = False
+) -> Strategy:
+    """Return any valid strategy of up to six groups; pace and required hosts are drawn where asked for."""
     groups: list[Group] = []
     for number in range(draw(st.integers(0, 6))):
         parents = draw(st.sets(st.sampled_from([one.name for one in groups]))) if groups else set()
@@ -48,5 +50,6 @@ def strategies(draw: Callable[..., Any], pace: st.SearchStrategy[Pace] | None = 
         )
         above = tuple(sorted(parents))
         speed = Pace() if pace is None else draw(pace)
-        groups.append(Group(f"g{number}", draw(st.booleans()), above, selectors, criteria, speed))
+        required = draw(st.sampled_from([None, None, 1, 3])) if requires else None
+        groups.append(Group(f"g{number}", draw(st.booleans()), above, selectors, criteria, speed, required))
     return Strategy("any", tuple(draw(st.permutations(groups))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from support.strategies import plain_hosts
 from zkdeployment.model.act import Act
-from zkdeployment.rollout.progress import advance, grants, start
+from zkdeployment.rollout.progress import advance, grants, readmitted, start
 from zkdeployment.rollout.running import Directive, Report, RolloutAct, Running, World
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class PlainWorld:
     absent: dict[str, Facts] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
+    outdated: set[str] = field(default_factory=set)
     erring: set[str] = field(default_factory=set)
     failing: set[tuple[Phase, str]] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
@@ -50,14 +51,27 @@ class PlainWorld:
             absent=dict(self.absent),
             left=dict(self.left),
             current=frozenset(self.current),
+            outdated=frozenset(self.outdated),
             failing=frozenset(self.erring),
             reports=dict(self.reports),
             acts=tuple(self.acts),
         )
 
-    def start(self, strategy: Strategy) -> Running:
+    def start(self, strategy: Strategy, before: Running | None = None) -> Running:
         """Return a rollout that begins now."""
-        return start(strategy, self.seen(), sequence=7, attempt=1, revision="r2")
+        return start(strategy, self.seen(), sequence=7, attempt=1, revision="r2", before=before)
+
+    def again(self, current: set[str]) -> None:
+        """Forget what was done, as for a new attempt: these hosts have the revision."""
+        self.current, self.reports, self.acts, self.entered = current, {}, [], []
+
+    def advance(self, running: Running) -> Running:
+        """Let the coordinator look once; reports of hosts that begin again are removed."""
+        after = advance(running, self.seen())
+        again = readmitted(running, after)
+        self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
+        self.outdated -= again
+        return after
 
     def act(self, directive: Directive, group: str | None = None) -> None:
         """Do what an operator's command does."""
@@ -78,7 +92,7 @@ class PlainWorld:
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 15)
-            running = advance(running, self.seen())
+            running = self.advance(running)
         return running
 
     def work(self, granted: Mapping[str, Grant]) -> None:
@@ -93,7 +107,7 @@ class PlainWorld:
 
     def step(self, running: Running) -> Running:
         """Let the coordinator look once, then the hosts work."""
-        running = advance(running, self.seen())
+        running = self.advance(running)
         self.work(grants(running))
         return running
 

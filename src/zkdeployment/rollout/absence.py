@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import timekeeping
-from zkdeployment.rollout.engine import HostState
+from zkdeployment.rollout.engine import HostState, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,18 +58,26 @@ def error(running: Running) -> str:
 
 
 def shortage(running: Running, name: str) -> str:
-    """Say how many hosts a group requires and has, if these are too few; empty if it may begin.
+    """Say how many hosts a group requires and has, if these are too few; empty if its next phase may begin.
 
     A critical group requires at least one of its hosts: no failure of a group shows where all its hosts are away.
+    A group that was prepared requires one that was, or that is done.
     """
     group, members = running.rollout.strategy.group(name), running.rollout.members[name]
+    prepared = Phase.PREPARE in running.rollout.courses[name].verdicts
     required = group.require_hosts or (1 if group.critical and members else 0)
+    required = min(1, required) if prepared else required
+    useful = {HostState.PREPARED} if prepared else _UNDONE
+    states = {host: running.rollout.hosts[host] for host in members}
     present = sum(
-        1 for host in members if host not in running.absent or running.rollout.hosts[host] not in _UNDONE
+        1
+        for host, state in states.items()
+        if state not in _UNDONE or (state in useful and host not in running.absent)
     )
     if present >= required or name in running.forced:
         return ""
-    return f"requires {required} registered host{'s' if required > 1 else ''}, found {present}"
+    what = "prepared and registered" if prepared else "registered"
+    return f"requires {required} {what} host{'s' if required > 1 else ''}, found {present}"
 
 
 def _patience(running: Running) -> float:

@@ -78,9 +78,7 @@ def let_in(running: Running, world: World) -> Running:
     whole = {
         name: found | {host for host in new if name in joined[host]} for name, found in rollout.members.items()
     }
-    return replace(
-        running, rollout=replace(rollout, members=whole), late={**running.late, **new}, entered=entered
-    )
+    return replace(running, rollout=replace(rollout, members=whole), late={**running.late, **new}, entered=entered)
 
 
 def grants(running: Running) -> dict[str, Grant]:

@@ -160,7 +160,9 @@ def _proving(running: Running, stage: Stage) -> frozenset[str]:
 
 def _spoiled(running: Running, hosts: frozenset[str], world: World) -> dict[str, str]:
     """Return the hosts that had to prove themselves and did not stay well, with the reasons."""
-    failing = dict.fromkeys(sorted(world.failing & hosts), "it showed an error, or lost the revision, after its deployment")
+    failing = dict.fromkeys(
+        sorted(world.failing & hosts), "it showed an error, or lost the revision, after its deployment"
+    )
     gone = sorted(hosts - world.present.keys())
     return failing | dict.fromkeys(gone, f"{absence.error(running)}, since its deployment")
 
@@ -176,7 +178,5 @@ def _judge(running: Running, stage: Stage, errors: Mapping[str, str], fault: str
     """Judge the group; a host that never entered the phase was not submitted."""
     task = replace(stage.task, hosts=tuple(host for host in stage.task.hosts if host in stage.granted))
     spoiled = errors.keys() - task.hosts
-    rollout = engine.record(
-        running.rollout, task, set(task.hosts) - errors.keys(), fault=fault, spoiled=spoiled
-    )
+    rollout = engine.record(running.rollout, task, set(task.hosts) - errors.keys(), fault=fault, spoiled=spoiled)
     return replace(running, rollout=rollout, stage=None, errors={**running.errors, **errors})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.engine import Rollout, Task
     from zkdeployment.rollout.running import RolloutAct, Situation, World
 
+
 def start(
     strategy: Strategy,
     world: World,

@@ -27,6 +27,11 @@ def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> 
     """Return the rollout at its end; the hosts of a group enter each phase in waves of ``max_parallel``."""
     rollout = begin(strategy, hosts)
     while (task := next_task(rollout)) is not None:
+        required, present = strategy.group(task.group).require_hosts or 0, len(rollout.members[task.group])
+        if present < required:
+            fault = f"it would wait: requires {required} hosts, found {present}"
+            rollout = record(rollout, replace(task, hosts=()), (), fault=fault)
+            continue
         late = bool(task.hosts) and (task.group, task.phase) in faults.times_out
         failing = faults.prepare if task.phase is Phase.PREPARE else faults.deploy
         entered = _entered(rollout, task, failing, waves=1 if late else None)

@@ -153,6 +153,11 @@ class TestRules:
         assert rollout.courses["y"].sent[Phase.PREPARE] == tuple("bcd")
         assert Phase.DEPLOY not in rollout.courses["y"].sent
 
+    def test_a_group_that_requires_more_hosts_than_there_are_would_wait(self):
+        rollout = run(replace(group("x", hosts="a"), require_hosts=2), group("y", "x"))
+        assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
+        assert rollout.courses["x"].reason == "prepare: it would wait: requires 2 hosts, found 1"
+
     def test_only_hosts_that_entered_a_phase_fail_by_its_time(self):
         limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
         assert run(limited, times_out={("x", Phase.DEPLOY)}).hosts == {

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.strategies import EXAMPLE_HOSTS, example, group, strategy
+from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.worlds import NOON, PlainWorld, world
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
@@ -18,9 +18,11 @@ from zkdeployment.rollout.progress import (
     is_superseded,
     next_attempt,
     next_look,
+    readmitted,
     supersede,
 )
 from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Situation
+from zkdeployment.rollout.timekeeping import PROGRESS_DEADLINE
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 SUCCESS, FAILED = Verdict.SUCCESS, Verdict.FAILED
@@ -36,6 +38,10 @@ def verdicts(running):
 
 def let_in(running):
     return sorted(host for host, grant in grants(running).items() if grant.phase is not None)
+
+
+def is_baking(running):
+    return running.stage is not None and running.stage.baking is not None
 
 
 def look(running, seen):
@@ -299,6 +305,76 @@ class TestPace:
         assert fleet.now < NOON + 600
         assert verdicts(over) == {"x": SUCCESS}
 
+    def test_a_phase_in_which_nothing_happens_for_two_hours_fails_where_the_strategy_sets_no_limit(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.step(fleet.start(strategy(group("x")))))
+        running = fleet.wait(running, PROGRESS_DEADLINE - 1)
+        assert verdicts(running) == {"x": None}
+        over = fleet.wait(running, 1)
+        assert over.rollout.courses["x"].reason == (
+            "prepare: 1 of 2 hosts did not end, and nothing went on for 7200 s"
+        )
+
+    @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
+    def test_the_timeouts_of_a_strategy_hold_for_groups_without_their_own(self, phase, key):
+        groups = replace(strategy(paced("x", hosts="a", **{key: 9000.0}), group("y", hosts="b")), **{key: 60.0})
+        fleet = world("ab", silent={"a", "b"})
+        if phase is DEPLOY:
+            fleet.reports = {(PREPARE, host): Report(NOON) for host in "ab"}
+        running = fleet.wait(fleet.step(fleet.start(groups)), 8999)
+        assert verdicts(running)["x"] is None
+        running = fleet.wait(running, 1)
+        assert running.rollout.courses["x"].reason.endswith("did not end within 9000 s")
+        over = fleet.wait(running, 60)
+        assert over.rollout.courses["y"].reason.endswith("did not end within 60 s")
+
+    @pytest.mark.parametrize("hours", [2, -2])
+    def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
+        fleet = world("ab")
+        running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
+        running = fleet.wait(fleet.run(running, until=is_baking), 60)
+        fleet.now += hours * 3600
+        left = look(fleet.step(running), fleet)
+        assert left is not None
+        assert 540 <= left <= 570  # that a coordinator looked is noted twice a minute
+
+    def test_a_new_attempt_bakes_hosts_that_have_the_revision_and_whose_bake_was_not_completed(self):
+        groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b"))
+        fleet = world("ab")
+        running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 60)
+        fleet.act(Directive.ABORT)
+        aborted = fleet.step(running)
+        fleet.again(current={"a"})
+        running = fleet.run(fleet.start(groups, before=aborted), until=is_baking)
+        assert (running.rollout.order, fleet.entered) == (("x",), [])
+        assert look(running, fleet) == 600
+        over = fleet.run(fleet.wait(running, 600))
+        assert over.rollout.result is Result.SUCCESS
+        assert fleet.groups == ["y"]
+
+    def test_a_host_that_has_the_revision_and_does_not_stay_well_fails_the_bake(self):
+        groups = strategy(
+            paced("x", hosts="a", bake_time=600.0, criteria={"maximum_failed": 0}), group("y", "x", hosts="b")
+        )
+        fleet = world("ab", current={"a"}, erring={"a"})
+        over = fleet.wait(fleet.step(fleet.start(groups)), 600)
+        assert verdicts(over) == {"x": FAILED, "y": FAILED}
+        assert over.rollout.hosts["a"] is HostState.FAILURE
+        assert grants(over)["a"].phase is None
+
+    def test_a_completed_bake_of_the_revision_is_not_repeated_by_a_new_attempt(self):
+        groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b", critical=True))
+        fleet = world("ab", silent={"b"})
+        running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 600)
+        assert running.proven == {"a"}
+        fleet.act(Directive.ABORT)
+        aborted = fleet.step(running)
+        fleet.again(current={"a"})
+        assert fleet.step(fleet.start(groups, before=aborted)).rollout.order == ("x",)
+        fleet.again(current={"a"})
+        other = fleet.start(groups, before=replace(aborted, revision="r1"))
+        assert is_baking(fleet.step(other))
+
 
 class TestStarting:
     def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
@@ -494,6 +570,85 @@ class TestHosts:
         assert running.stage is not None
         assert running.stage.reports["a"].error is None
 
+    @pytest.mark.parametrize("how", ["pause", "stop"])
+    def test_no_absence_counts_while_the_fleet_is_halted(self, how):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(strategy(group("x"))))
+        fleet.leave("b")
+        running = fleet.wait(running, 60)
+        if how == "pause":
+            fleet.act(Directive.PAUSE)
+        fleet.active = how == "pause"
+        running = fleet.wait(running, 3600)
+        fleet.act(Directive.RESUME)
+        fleet.active = True
+        running = fleet.wait(running, ABSENT_AFTER - 61)
+        assert verdicts(running) == {"x": None}
+        fleet.silent = set()
+        fleet.come("b", Facts())
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+    def test_a_strategy_says_after_how_long_a_host_is_absent(self):
+        fleet = world("ab", silent={"b"})
+        running = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
+        fleet.leave("b")
+        running = fleet.wait(fleet.step(running), 899)
+        assert verdicts(running) == {"x": None}
+        assert fleet.run(fleet.wait(running, 15)).errors == {"b": "its agent is gone for 900 s"}
+
+    def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
+        fleet = world("bd", absent={"a": Facts(), "c": Facts()})
+        groups = strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b"), group("z", hosts="d"))
+        running = fleet.wait(fleet.run(fleet.start(groups)), 9000)
+        assert verdicts(running) == {"x": None, "y": None, "z": SUCCESS}
+        assert running.waiting == "x requires 1 registered host, found 0"
+        fleet.come("a", Facts())
+        over = fleet.run(running)
+        assert (verdicts(over), fleet.groups) == (dict.fromkeys("xyz", SUCCESS), ["z", "x", "y"])
+
+    def test_a_critical_group_whose_hosts_all_leave_before_they_are_prepared_waits_for_them(self):
+        fleet = world("ab")
+        fleet.act(Directive.PAUSE)
+        groups = strategy(group("x", hosts="a", critical=True), group("y", "x", hosts="b"))
+        running = fleet.step(fleet.start(groups))
+        fleet.leave("a")
+        fleet.act(Directive.RESUME)
+        running = fleet.wait(running, 2 * ABSENT_AFTER)
+        assert (running.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
+
+    def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_of_them(self):
+        fleet = world("ab", absent={"c": Facts()})
+        running = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
+        running = fleet.step(running)
+        fleet.act(Directive.PAUSE)
+        running = fleet.step(running)
+        fleet.leave("a")
+        fleet.come("c", Facts())
+        fleet.act(Directive.RESUME)
+        running = fleet.wait(running, 2 * ABSENT_AFTER)
+        assert running.waiting == "x requires 1 prepared and registered host, found 0"
+        fleet.come("a", Facts())
+        assert verdicts(fleet.run(running)) == {"x": SUCCESS, "y": SUCCESS}
+
+    def test_a_group_waits_until_the_hosts_that_it_requires_are_there(self):
+        fleet = world("a", absent={"b": Facts()})
+        running = fleet.step(fleet.start(strategy(replace(group("x"), require_hosts=3))))
+        assert running.waiting == "x requires 3 registered hosts, found 1"
+        fleet.come("b", Facts())
+        assert fleet.step(running).waiting == "x requires 3 registered hosts, found 2"
+        fleet.come("c", Facts())
+        assert fleet.run(running).rollout.result is Result.SUCCESS
+
+    def test_a_promotion_lets_a_group_begin_without_the_hosts_that_it_requires(self):
+        fleet = world("ab")
+        required = replace(paced("x", hosts="a", manual=True), require_hosts=2)
+        running = fleet.step(fleet.start(strategy(required)))
+        fleet.act(Directive.PROMOTE, "x")
+        running = fleet.step(running)
+        assert running.waiting == "x requires 2 registered hosts, found 1"
+        fleet.act(Directive.PROMOTE, "x")
+        assert verdicts(fleet.run(running)) == {"x": SUCCESS}
+
 
 class TestLateHosts:
     def over(self, *groups, **fields):
@@ -526,13 +681,134 @@ class TestLateHosts:
         assert running.rollout.members["x"] == {"a", "c"}
         assert verdicts(running) == {"x": SUCCESS, "y": None}
 
-    def test_their_failure_is_recorded_and_stops_nothing(self):
-        fleet, running = self.over(group("x", critical=True), failing={(PREPARE, "c")})
+    def test_a_failure_that_the_criteria_allow_is_recorded_and_stops_nothing(self):
+        fleet, running = self.over(group("x", critical=True, maximum_failed=1), failing={(PREPARE, "c")})
         fleet.come("c", Facts())
         running = fleet.run(running, until=lambda one: bool(one.errors))
         assert not has_failed(running)
         assert running.rollout.result is Result.PARTIAL
         assert grants(running) == {"c": Grant("", None, "boom")}
+
+    @pytest.mark.parametrize("phase", Phase)
+    def test_a_failure_by_which_a_critical_group_misses_its_criteria_stops_the_fleet(self, phase):
+        fleet, running = self.over(group("x", critical=True, maximum_failed=0), failing={(phase, "c")})
+        assert not has_failed(running)
+        for host in "cd":
+            fleet.come(host, Facts())
+        fleet.silent = {"d"}
+        running = fleet.run(running, until=has_failed)
+        assert has_failed(running)
+        assert running.rollout.courses["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
+        assert running.late == {}
+
+    def test_they_keep_max_parallel(self):
+        fleet = world("a", absent=plain_hosts("bcde"))
+        running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2)))))
+        for host in "bcde":
+            fleet.come(host, Facts())
+        entered = []
+        while fleet.now < NOON + 200:
+            running = fleet.step(running)
+            entered.append(sorted(running.late))
+            fleet.now += 10
+        assert max(map(len, entered)) == 2
+        assert [*entered[0], *entered[2]] == ["b", "c", "d", "e"]
+        assert set(running.rollout.hosts.values()) == {HostState.SUCCESS}
+
+    def test_they_go_while_other_groups_are_at_work(self):
+        fleet = world("ab", absent={"c": Facts()}, silent={"b"})
+        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        fleet.come("c", Facts())
+        running = fleet.step(fleet.step(fleet.step(running)))
+        assert running.rollout.hosts["c"] is HostState.SUCCESS
+        assert verdicts(running) == {"x": SUCCESS, "y": None}
+
+    def test_one_that_has_a_group_which_is_not_judged_goes_with_that(self):
+        fleet = world("ab", absent={"c": Facts()}, silent={"b"})
+        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        fleet.come("c", Facts())
+        assert "c" not in grants(fleet.step(running))
+        fleet.silent = set()
+        fleet.run(running)
+        assert [name for name, _, host in fleet.entered if host == "c"] == ["z", "z"]
+
+    def test_canaries_that_fail_late_keep_those_that_wait_for_them_from_going_on(self):
+        fleet = world("abcd", silent={"b"}, failing={(PREPARE, "e")})
+        fleet.absent = {"e": Facts()}
+        groups = strategy(
+            group("canary", hosts="ae", maximum_failed=0),
+            paced("rest", "canary", hosts="bc", max_parallel=Share(1)),
+            group("last", "rest", hosts="d"),
+        )
+        running = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
+        fleet.come("e", Facts())
+        running = fleet.step(fleet.step(running))
+        assert verdicts(running) == {"canary": FAILED, "rest": None, "last": FAILED}
+        fleet.silent = set()
+        over = fleet.run(running)
+        assert over.rollout.courses["rest"].reason == "prepare: canary failed"
+        assert {host for _, _, host in fleet.entered} == {"a", "b", "e"}
+
+    @pytest.mark.parametrize("when", ["under way", "over"])
+    def test_a_pause_lets_none_in(self, when):
+        fleet = world("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
+        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        running = fleet.run(running) if when == "over" else running
+        fleet.act(Directive.PAUSE)
+        fleet.come("c", Facts())
+        running = fleet.step(running)
+        assert running.late == {}
+        fleet.act(Directive.RESUME)
+        assert fleet.step(running).late == {"c": PREPARE}
+
+    def test_an_abort_is_the_end_for_them_too(self):
+        fleet, running = self.over(group("x"), silent={"c"})
+        fleet.come("c", Facts())
+        running = fleet.step(running)
+        fleet.act(Directive.ABORT)
+        running = fleet.step(running)
+        assert (running.ending, has_failed(running), grants(running)) == (Ending.ABORTED, True, {})
+
+    @pytest.mark.parametrize("away", [True, False])
+    def test_one_that_does_not_end_frees_its_place(self, away):
+        fleet = world("a", absent=plain_hosts("bc"))
+        running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=600.0))))
+        fleet.silent = {"b"}
+        for host in "bc":
+            fleet.come(host, Facts())
+        running = fleet.step(running)
+        assert look(running, fleet) == 600
+        if away:
+            fleet.leave("b")
+            running = fleet.step(running)
+            assert look(running, fleet) == ABSENT_AFTER
+        running = fleet.run(fleet.wait(running, 600), until=lambda one: not one.late)
+        assert running.errors == {
+            "b": "its agent is gone for 300 s" if away else "prepare: it did not end within 600 s"
+        }
+        assert running.rollout.hosts["c"] is HostState.SUCCESS
+
+    @pytest.mark.parametrize("when", ["under way", "over"])
+    def test_a_host_that_lost_the_revision_after_it_had_succeeded_goes_again(self, when):
+        fleet = world("ab", silent=set() if when == "over" else {"b"})
+        running = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
+        running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        running = fleet.run(running) if when == "over" else running
+        assert running.rollout.hosts["a"] is HostState.SUCCESS
+        fleet.entered.clear()
+        fleet.outdated = {"a"}
+        before, running = running, fleet.step(running)
+        assert readmitted(before, running) == {"a"}
+        assert grants(running)["a"] == Grant("x", PREPARE)
+        running = fleet.step(fleet.step(running))
+        assert [entered for entered in fleet.entered if entered[2] == "a"] == [
+            ("x", PREPARE, "a"),
+            ("x", DEPLOY, "a"),
+        ]
+        assert running.rollout.hosts["a"] is HostState.SUCCESS
 
     def test_none_of_a_group_that_failed_is_let_in(self):
         fleet, running = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))

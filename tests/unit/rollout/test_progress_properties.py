@@ -12,7 +12,7 @@ from support.worlds import PlainWorld
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.engine import HostState, Phase, Verdict
 from zkdeployment.rollout.groups import misses
-from zkdeployment.rollout.progress import advance, grants, next_look
+from zkdeployment.rollout.progress import advance, grants, next_look, readmitted
 from zkdeployment.rollout.running import Directive, Report
 from zkdeployment.rollout.simulation import Faults, simulate
 from zkdeployment.rollout.state import running_from_json, running_to_json
@@ -26,6 +26,7 @@ events = st.one_of(
     st.tuples(st.just("act"), st.tuples(st.sampled_from(Directive), st.sampled_from(["g0", "g1", "g2"]))),
     st.tuples(st.just("stop"), st.booleans()),
     st.tuples(st.just("err"), host_names),
+    st.tuples(st.just("reinstall"), host_names),
 )
 
 
@@ -48,6 +49,8 @@ def happen(fleet, running, event):
             fleet.active = active
         case "err", host:
             fleet.erring.add(host)
+        case "reinstall", host if host in fleet.present and running.rollout.hosts.get(host) is HostState.SUCCESS:
+            fleet.outdated.add(host)
 
 
 def check(running, fleet, granted):
@@ -56,9 +59,6 @@ def check(running, fleet, granted):
     assert all(courses[name].verdict is not None for name in running.rollout.order[:-1])
     if running.stage is not None:
         name = running.stage.task.group
-        assert all(
-            courses[one].verdict is Verdict.SUCCESS for one in running.rollout.strategy.group(name).depends_on
-        )
         assert all(one == name or courses[one].verdict is not None for one in running.rollout.order)
     for host, grant in grants(running).items():
         if running.rollout.hosts[host] is HostState.FAILURE:
@@ -70,20 +70,66 @@ def check(running, fleet, granted):
 
 
 def check_entries(before, after):
-    """Check what must hold of hosts that enter the phase of a group between two states."""
+    """Check what must hold of hosts that enter a phase between two states."""
+    late = after.late.keys() - before.late.keys()
+    if after.held is not None:
+        assert late == set()
+    for host in late:
+        names = [name for name, found in after.rollout.members.items() if host in found]
+        assert names
+        assert all(after.rollout.courses[name].verdict is Verdict.SUCCESS for name in names)
+        assert all(at_work(after, name) <= width(after, name) for name in names)
     stage = after.stage
     if stage is None:
         return
+    group = after.rollout.strategy.group(stage.task.group)
     same = before.stage is not None and phase_of(before.stage) == phase_of(stage)
     entered = stage.granted.keys() - (before.stage.granted.keys() if same else set())
-    group = after.rollout.strategy.group(stage.task.group)
+    if entered:
+        assert after.held is None
+        assert at_work(after, group.name) <= width(after, group.name)
+        assert all(after.rollout.courses[parent].verdict is Verdict.SUCCESS for parent in group.depends_on)
     if entered and (stage.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
         assert not certainly_missed(after, group)
+
+
+def check_verdicts(before, after, fleet):
+    """Check what must hold of groups that succeeded between two states."""
+    for group in after.rollout.strategy.groups:
+        name, states = group.name, after.rollout.hosts
+        former, verdict = before.rollout.courses[name].verdict, after.rollout.courses[name].verdict
+        if former is verdict or verdict is not Verdict.SUCCESS:
+            continue
+        members = after.rollout.members[name]
+        done = {host for host in members if states[host] in {HostState.SUCCESS, HostState.FAILURE}}
+        assert done or not (group.critical and members) or name in after.forced
+        if group.pace.bake_time:
+            assert {host for host in members if states[host] is HostState.SUCCESS} <= after.proven
+            proven = (after.proven - before.proven) & members
+            reports = [fleet.reports.get((Phase.DEPLOY, host)) for host in proven]
+            ended = [report.time for report in reports if report is not None]
+            assert all(fleet.now - when >= group.pace.bake_time for when in ended)
 
 
 def phase_of(stage):
     """Name the phase that is under way."""
     return stage.task.group, stage.task.phase
+
+
+def at_work(running, name):
+    """Count the hosts of a group that were let into a phase and have not reported, late hosts included."""
+    busy = {host for host in running.late if host in running.rollout.members[name]}
+    if running.stage is not None and running.stage.task.group == name:
+        busy |= running.stage.granted.keys() - running.stage.reports.keys()
+    return len(busy)
+
+
+def width(running, name):
+    """Return how many hosts of a group may be at work."""
+    share = running.rollout.strategy.group(name).pace.max_parallel
+    if share is None:
+        return len(NAMES)
+    return max(1, len(running.rollout.members[name]) * share.number // 100) if share.percent else share.number
 
 
 def certainly_missed(running, group):
@@ -95,15 +141,22 @@ def certainly_missed(running, group):
     return list(misses(group.criteria, successful=total - len(failed), failed=len(failed), total=total))
 
 
-@given(strategies(pace=paces), st.sets(host_names, min_size=1), st.lists(events, max_size=40))
-def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, happening):
+@given(
+    strategies(pace=paces, requires=True),
+    st.sets(host_names, min_size=1),
+    st.sets(host_names),
+    st.lists(events, max_size=40),
+)
+def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current, happening):
     absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
-    fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent)
+    fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent, current=current)
     running, granted = fleet.start(any_strategy), {}
     for event in happening:
-        before, running = running, advance(running, fleet.seen())
+        before, running = running, fleet.advance(running)
         assert advance(running, fleet.seen()) == running
+        granted = {key: name for key, name in granted.items() if key[1] not in readmitted(before, running)}
         check_entries(before, running)
+        check_verdicts(before, running, fleet)
         kept = running_from_json(json.loads(json.dumps(running_to_json(running), sort_keys=True)))
         assert kept == running
         assert grants(kept) == grants(running)
