@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import find_connection, zookeeper_options
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.fleet.rollouts import objection
 from zkdeployment.rollout.running import Directive
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _SESSION = 10.0
 
 
 def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the manual groups of the current rollout that were not promoted yet."""
+    """Offer the groups of the current rollout that wait to be promoted."""
     try:
         with Session(find_connection(context.params.get("zookeeper"), None), session_timeout=_SESSION) as session:
             running = read_running(session)
@@ -31,10 +32,8 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
         return []
     if running is None:
         return []
-    groups = [one.name for one in running.rollout.strategy.groups if one.pace.manual]
-    return [
-        CompletionItem(name) for name in groups if name.startswith(incomplete) and name not in running.promoted
-    ]
+    groups = [group.name for group in running.rollout.strategy.groups if group.name.startswith(incomplete)]
+    return [CompletionItem(name) for name in groups if objection(running, Directive.PROMOTE, name) is None]
 
 
 @click.command(name="promote")
@@ -42,9 +41,12 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
 @reason_option(required=True)
 @zookeeper_options
 def promote(connection: Servers, group: str, reason: str) -> None:
-    """Let GROUP begin, which is marked 'manual: true' in the strategy; once all it depends on succeeded.
+    """Let GROUP begin, which waits for that; once all it depends on succeeded.
 
-    Exits with 3 if there is no such group, if it is not manual, or if the rollout is over.
+    That is a group marked 'manual: true' in the strategy, or a group whose required hosts are not registered: it
+    begins without them.
+
+    Exits with 3 if there is no such group, if it does not wait to be promoted, or if the rollout is over.
 
     \b
     Example:

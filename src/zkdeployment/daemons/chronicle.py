@@ -8,9 +8,12 @@ from zkdeployment.fleet.rollouts import report, rollout_state
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.engine import Phase, Verdict
 from zkdeployment.rollout.groups import unmatched_selectors
+from zkdeployment.rollout.progress import readmitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import structlog
 
     from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.running import Running, Stage
@@ -33,8 +36,7 @@ def tell(before: Running | None, after: Running) -> None:
         return
     for one in after.acts[len(before.acts) :]:
         log.info("rollout-act", act=str(one.act), group=one.group)
-    for host in sorted(after.errors.keys() - before.errors.keys()):
-        log.warning("host-failed", host=host, reason=after.errors[host])
+    _tell_hosts(log, before, after)
     for name in (group.name for group in after.rollout.strategy.groups):
         course, former = after.rollout.courses[name], before.rollout.courses[name]
         for phase in (phase for phase in Phase if phase in course.sent and phase not in former.sent):
@@ -49,6 +51,13 @@ def tell(before: Running | None, after: Running) -> None:
         log.info("rollout-waits", reason=after.waiting)
     if after.ended is not None and before.ended is None:
         log.info("rollout-ended", result=rollout_state(after).value, report=report(after))
+
+
+def _tell_hosts(log: structlog.stdlib.BoundLogger, before: Running, after: Running) -> None:
+    for host in sorted(after.errors.keys() - before.errors.keys()):
+        log.warning("host-failed", host=host, reason=after.errors[host])
+    for host in sorted(readmitted(before, after)):
+        log.warning("host-begins-again", host=host, reason="it does not have the revision any more")
 
 
 def _task(stage: Stage | None) -> tuple[str, str] | None:

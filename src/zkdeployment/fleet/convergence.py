@@ -11,6 +11,8 @@ from zkdeployment.fleet.rollouts import RolloutState, is_due, last_movement, rep
 from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.rollout.absence import shortage
+from zkdeployment.rollout.engine import ready_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.rollout.running import Running
 
 #: How many hosts, locks and stops a line names.
 _NAMED = 3
@@ -138,6 +141,16 @@ def _rollout(snapshot: Snapshot, told: float, now: float, limits: Limits) -> Ite
         yield health, f"rollout {running.id} is at group {running.stage.task.group}, last moved {age(still)} ago"
     elif running.ended is None:
         yield Health.OK, f"rollout {running.id} waits: {running.waiting or 'for its next group'}"
+    if running is not None and running.ended is None:
+        yield from _shortages(running)
+
+
+def _shortages(running: Running) -> Iterator[_Finding]:
+    """Return the groups that nothing holds up but hosts that are away."""
+    for task in ready_tasks(running.rollout):
+        short = shortage(running, task.group)
+        if short:
+            yield Health.WARNING, f"rollout {running.id}: group {task.group} {short}"
 
 
 def _absences(snapshot: Snapshot, status: FleetStatus) -> Iterator[_Finding]:

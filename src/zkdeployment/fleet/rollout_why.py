@@ -8,13 +8,17 @@ from zkdeployment.fleet.ages import ago
 from zkdeployment.fleet.answer import Answer, Cause
 from zkdeployment.fleet.rollouts import group_words, is_due, rollout_state
 from zkdeployment.model.cluster import short
-from zkdeployment.rollout.engine import HostState, Verdict
+from zkdeployment.rollout.absence import shortage
+from zkdeployment.rollout.engine import HostState, Verdict, width
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.host import Identity
     from zkdeployment.model.strategy import Group
     from zkdeployment.rollout.running import Running
+
+#: How many hosts a sentence names.
+_NAMED = 5
 
 _SHOW = "'zkdeployment rollout show' shows all groups"
 _AGAIN = (
@@ -92,10 +96,25 @@ def _over(running: Running, identity: Identity, groups: list[Group]) -> Answer:
             (f"the rollout is over: {state}",),
             (_AGAIN,),
         )
-    return _answer(
-        f"{identity} was not there when its group {groups[0].name} went; the coordinator lets it in.",
-        (f"the rollout is over: {state}",),
-    )
+    return _late(running, identity, groups)
+
+
+def _late(running: Running, identity: Identity, groups: list[Group]) -> Answer:
+    """Say what a host waits for whose groups have all succeeded."""
+    facts = () if running.ended is None else (f"the rollout is over: {rollout_state(running).value}",)
+    came = f"{identity} did not have the revision, or was not there, when its group {groups[0].name} succeeded"
+    if running.paused is not None:
+        return _answer(
+            f"{came}; it waits because the rollout is paused: {running.paused}.",
+            facts,
+            ("'zkdeployment rollout resume' goes on",),
+        )
+    for group in groups:
+        busy = sorted(host for host in running.late if host in running.rollout.members[group.name])
+        if len(busy) >= width(running.rollout, group.name):
+            named = ", ".join(busy[:_NAMED])
+            return _answer(f"{came}; max_parallel of {group.name} lets it begin after {named}.", facts)
+    return _answer(f"{came}; the coordinator lets it in.", facts)
 
 
 def _turn(running: Running, identity: Identity, groups: list[Group], now: float) -> Answer:
@@ -119,7 +138,7 @@ def _turn(running: Running, identity: Identity, groups: list[Group], now: float)
         return _over(running, identity, groups)
     first = open_groups[0]
     waits = group_words(running, first, now)
-    promote = first.pace.manual and first.name not in running.promoted
+    promote = (first.pace.manual and first.name not in running.promoted) or bool(shortage(running, first.name))
     under_way = ""
     if stage is not None:
         at_work = running.rollout.strategy.group(stage.task.group)

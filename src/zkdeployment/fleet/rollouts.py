@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.model.cluster import short
+from zkdeployment.rollout.absence import shortage
 from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
+from zkdeployment.rollout.late import is_open
 from zkdeployment.rollout.running import Directive, Ending
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ def rollout_words(running: Running, *, led: bool) -> str:
     if Verdict.FAILED in verdicts:
         ready += f", {verdicts.count(Verdict.FAILED)} failed"
     if running.ended is not None:
-        return f"{rollout_state(running).value}: {ready}"
+        halted = f"; {running.paused}" if running.paused is not None and is_open(running) else ""
+        return f"{rollout_state(running).value}: {ready}{halted}"
     if not led:
         return f"no coordinator runs, so nothing goes on; {ready}"
     if running.paused is not None:
@@ -153,6 +156,8 @@ def group_words(running: Running, group: Group, now: float) -> str:
         return "it is manual and waits to be promoted"
     if stage is not None:
         return f"after {stage.task.group}, which is under way"
+    if short := shortage(running, group.name):
+        return f"{short}; it waits for them, or to be promoted"
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
 
 
@@ -183,7 +188,8 @@ def _some(hosts: list[str]) -> str:
 
 def objection(running: Running, directive: Directive, group: str | None = None) -> str | None:
     """Say why an operator's act on a rollout would do nothing; ``None`` if it makes sense."""
-    if running.ended is not None:
+    lasts = directive in {Directive.PAUSE, Directive.RESUME} or (directive is Directive.ABORT and running.late)
+    if running.ended is not None and not (lasts and is_open(running)):
         return f"the rollout {running.id} is over: {rollout_state(running).value}"
     match directive:
         case Directive.PROMOTE:
@@ -199,10 +205,13 @@ def _promotion_objection(running: Running, name: str | None) -> str | None:
     groups = {group.name: group for group in running.rollout.strategy.groups}
     if name not in groups:
         return f"there is no group {name} in {running.rollout.strategy.name}; expected one of: {', '.join(groups)}"
-    if not groups[name].pace.manual:
-        return f"the group {name} is not manual: it begins by itself"
-    if name in running.promoted:
+    course = running.rollout.courses[name]
+    if course.verdict is Verdict.FAILED:
+        return f"the group {name} failed: {course.reason}"
+    if groups[name].pace.manual and name not in running.promoted:
+        return None
+    if course.verdict is None and shortage(running, name):
+        return None
+    if name in running.promoted | running.forced:
         return f"the group {name} was promoted already"
-    if running.rollout.courses[name].verdict is Verdict.FAILED:
-        return f"the group {name} failed: {running.rollout.courses[name].reason}"
-    return None
+    return f"the group {name} is not manual, and has the hosts that it requires: it begins by itself"

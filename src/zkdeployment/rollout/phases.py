@@ -46,13 +46,19 @@ def moments(running: Running, stage: Stage) -> Iterator[float]:
     group = running.rollout.strategy.group(stage.task.group)
     halted = running.held is not None
     if stage.baking is not None:
-        away = [] if halted else running.absent.keys() & proving(running)
-        yield max([stage.baking + group.pace.bake_time, *(absence.moment(running, host) for host in away)])
+        away = {host for host in running.absent.keys() & proving(running) if not _is_gone_for_good(running, host)}
+        if not (halted and away):
+            yield max([stage.baking + group.pace.bake_time, *(absence.moment(running, host) for host in away)])
     elif not halted:
         yield from (moment for moment, _ in _limits(running, stage))
     if not halted:
         waited_for = running.absent.keys() & stage.task.hosts - stage.reports.keys()
         yield from (absence.moment(running, host) for host in waited_for)
+
+
+def _is_gone_for_good(running: Running, host: str) -> bool:
+    """Whether a host is gone, and no end of a halt changes that."""
+    return running.held is not None and absence.is_gone(running, host, running.held)
 
 
 def awaited(running: Running) -> list[tuple[Phase, str]]:

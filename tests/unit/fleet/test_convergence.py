@@ -172,6 +172,9 @@ def test_the_fleet_is_counted():
     assert judge(RUNNING, host()).measures[-1].value == 0
 
 
+REQUIRING = strategy(replace(group("x"), require_hosts=2))
+
+
 def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
     late = host(1, "r1", deploying="r2")
     fields = {"strategy": "deployment-strategy", "governed": True, "rollout": found, "coordinator": coordinator}
@@ -231,6 +234,15 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             0,
             "rollout 7-1 waits: web waits for its window",
             id="it waits on purpose",
+        ),
+        pytest.param(
+            judge_rollout(
+                running(begun=NOW - 60, waiting="x requires hosts", strategy=REQUIRING, hosts=plain_hosts("a")),
+                minutes=1,
+            ),
+            1,
+            "rollout 7-1: group x requires 2 registered hosts, found 1; rollout 7-1 waits: x requires hosts",
+            id="a group lacks hosts",
         ),
         pytest.param(
             judge_rollout(running(begun=NOW - 120, paused=PAUSED), minutes=50),

@@ -10,7 +10,7 @@ from zkdeployment.fleet.why import why
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Pace
+from zkdeployment.model.strategy import Pace, Share
 from zkdeployment.rollout.engine import Phase
 
 NOW = BEGUN + 100
@@ -135,9 +135,31 @@ def test_a_host_of_a_group_that_failed_was_left_out():
 def test_a_host_that_was_away_when_its_group_went_is_let_in_later():
     found = over(through(running()))
     assert ask("mon1", found).sentence == (
-        "mon1.example.com (mon1) was not there when its group monitoring-nodes went; the coordinator lets it in."
+        "mon1.example.com (mon1) did not have the revision, or was not there, when its group monitoring-nodes"
+        " succeeded; the coordinator lets it in."
     )
     assert ask("mon1", replace(found, late={"mon1": Phase.PREPARE})).cause is Cause.WORKING
+
+
+def test_a_late_host_waits_for_others_of_its_group_or_for_the_end_of_a_pause():
+    limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
+    found = replace(over(through(running(strategy(limited), plain_hosts("ab")))), late={"a": Phase.PREPARE})
+    came = "b.example.com (b) did not have the revision, or was not there, when its group x succeeded"
+    assert ask("b", found).sentence == f"{came}; max_parallel of x lets it begin after a."
+    paused = replace(found, paused=Act("ann@ops", "rollout pause", "latency", BEGUN))
+    assert ask("b", paused).sentence == (
+        f"{came}; it waits because the rollout is paused: rollout pause by ann@ops: latency."
+    )
+
+
+def test_a_group_that_lacks_required_hosts_is_named_with_the_way_out():
+    required = replace(group("x"), require_hosts=3)
+    answer = ask("a", running(strategy(required), plain_hosts("ab"), absent={"b": 0.0}))
+    assert answer.sentence == (
+        "a.example.com (a) waits for the turn of its group x: requires 3 registered hosts, found 1;"
+        " it waits for them, or to be promoted."
+    )
+    assert answer.advice[0] == "'zkdeployment rollout promote x --reason TEXT' lets it begin"
 
 
 def test_a_version_set_by_hand_is_no_business_of_the_strategy():

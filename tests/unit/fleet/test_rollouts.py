@@ -28,6 +28,11 @@ def paced(**pace):
     return running(strategy(one, group("b", hosts="y")), plain_hosts("xy"))
 
 
+def short():
+    required = replace(group("a", hosts="xy"), require_hosts=2)
+    return replace(running(strategy(required), plain_hosts("xy")), absent={"y": 0.0})
+
+
 def test_at_first_every_group_waits_for_those_it_depends_on():
     assert groups(running()) == {
         "ntp-node": (GroupState.WAITING, ""),
@@ -191,6 +196,9 @@ def test_programs_get_groups_hosts_errors_and_acts():
         (replace(paced(manual=True), promoted=frozenset("a")), Directive.PROMOTE, "a", "was promoted already"),
         (replace(running(), paused=PAUSED), Directive.PAUSE, None, "is paused already"),
         (running(), Directive.RESUME, None, "is not paused"),
+        (replace(short(), forced=frozenset("a")), Directive.PROMOTE, "a", "was promoted already"),
+        (over(short()), Directive.PROMOTE, "a", "is over"),
+        (over(short(), Ending.ABORTED), Directive.PAUSE, None, "is over"),
     ],
 )
 def test_an_act_that_would_do_nothing_is_objected_to(found, directive, name, words):
@@ -213,6 +221,21 @@ def test_a_rollout_under_way_may_be_paused_and_aborted(directive):
 def test_a_paused_rollout_may_be_resumed_and_a_manual_group_promoted():
     assert objection(replace(running(), paused=PAUSED), Directive.RESUME) is None
     assert objection(paced(manual=True), Directive.PROMOTE, "a") is None
+
+
+def test_a_group_that_lacks_hosts_says_so_and_may_be_promoted():
+    words = "requires 2 registered hosts, found 1; it waits for them, or to be promoted"
+    assert groups(short())["a"] == (GroupState.WAITING, words)
+    assert objection(short(), Directive.PROMOTE, "a") is None
+
+
+def test_late_hosts_may_be_paused_and_aborted_after_the_end():
+    late = replace(over(through(running())), late={"one1": Phase.DEPLOY})
+    assert objection(late, Directive.ABORT) is None
+    assert objection(late, Directive.PAUSE) is None
+    paused = replace(late, paused=PAUSED)
+    assert objection(paused, Directive.RESUME) is None
+    assert show(paused).words == ("success: 5 of 5 groups succeeded; rollout pause by ann@ops: latency is up")
 
 
 def test_who_watches_sees_all_first_and_then_what_changed():
