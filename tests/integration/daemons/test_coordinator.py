@@ -154,6 +154,72 @@ class TestCourse:
             assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostState.SUCCESS)
             assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
 
+    @pytest.mark.parametrize("dies_at", [None, "before:clear", "after:clear", "before:record", "after:record"])
+    def test_a_host_that_was_reinstalled_after_it_had_succeeded_goes_again(self, fleet, dies_at):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x")))
+        armed = []
+
+        def reach(place):
+            if place in armed:
+                armed.clear()
+                raise UnreachableError("the coordinator is gone")
+
+        with fleet.coordinator("one", reach) as one:
+            fleet.run(one.coordinator)
+            fleet.leave("a")
+            one.turn()
+            fleet.register(plain_hosts("a"))
+            armed += [dies_at]
+            fleet.done.clear()
+            one.turn()
+        with fleet.coordinator("two") as two:
+            for _ in range(5):
+                two.turn()
+                fleet.work()
+            assert fleet.running.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.SUCCESS}
+        assert fleet.done == [("x", "prepare", "a"), ("x", "deploy", "a")]
+
+    def test_a_host_that_waits_for_nothing_is_read_once_after_it_had_succeeded(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            one.turn()
+            with mock.patch.object(Session, "get_many", autospec=True, side_effect=Session.get_many) as reads:
+                one.turn()
+            paths_read = [path for call in reads.call_args_list for path in call.args[1]]
+            assert [path for path in paths_read if path.startswith(f"{paths.HOSTS}/")] == []
+
+    def test_a_late_host_by_whose_failure_a_critical_group_misses_its_criteria_stops_the_fleet(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x", critical=True, maximum_failed=0)))
+        fleet.failing = {("deploy", "b")}
+        with fleet.coordinator() as one:
+            assert fleet.run(one.coordinator).rollout.result is Result.SUCCESS
+            assert fleet.version == "r1"
+            fleet.register(plain_hosts("b"))
+            for _ in range(5):
+                one.turn()
+                fleet.work()
+        assert fleet.version is None
+        (stop,) = read_stops(fleet.session)
+        assert "critical group x failed (late hosts: 1 of 2 hosts failed, expected at most 0)" in stop.reason
+
+    def test_an_abort_ends_the_way_of_late_hosts(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x")))
+        fleet.silent = {"b"}
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            fleet.register(plain_hosts("b"))
+            turn(one)
+            assert set(fleet.grants()) == {"b"}
+            fleet.act(Directive.ABORT)
+            turn(one)
+        assert fleet.grants() == {}
+        assert fleet.version is None
+
     def test_an_agent_that_restarts_while_a_rollout_begins_is_no_failure(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.session.ensure(paths.INVENTORY)
@@ -224,6 +290,24 @@ class TestOperators:
             assert fleet.done.count(("x", "prepare", "a")) == 1  # it has the revision already
             assert fleet.session.children(paths.rollout_path(first)) == []
             assert read_running(fleet.session, first).ending is Ending.ABORTED
+
+    def test_a_bake_that_was_aborted_is_done_by_the_next_attempt(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        baked = replace(group("x", hosts="a"), pace=Pace(bake_time=60))
+        fleet.publish("r1", strategy(baked, group("y", "x", hosts="b")))
+        with fleet.coordinator() as one:
+            for _ in range(6):
+                one.turn()
+                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+            assert fleet.running.stage.baking is not None
+            fleet.act(Directive.ABORT)
+            turn(one)
+            Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+            turn(one, times=5)
+            assert fleet.running.attempt == 2
+            assert (fleet.running.stage.task.group, fleet.running.stage.baking) == ("x", fleet.clock.time)
+            fleet.wait(one.coordinator, 60)
+            assert fleet.run(one.coordinator).rollout.order == ("x", "y")
 
     def test_an_abort_that_comes_between_the_last_look_and_the_end_is_taken(self, fleet):
         fleet.register(plain_hosts("a"))
