@@ -6,6 +6,7 @@ a default, for states from before.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.act import Act
@@ -19,19 +20,34 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.tree import Value
 
+#: Acts that are kept where space is short, and characters of their reasons.
+_MOST_ACTS = 50
+_LONGEST_SENTENCE = 500
+
 #: Each host's state is one letter.
 _LETTERS = {HostState.NOT_STARTED: "-", HostState.PREPARED: "p", HostState.SUCCESS: "s", HostState.FAILURE: "f"}
 _STATES = {letter: state for state, letter in _LETTERS.items()}
 
 
-def running_to_json(running: Running) -> dict[str, object]:
-    """Return all of it; equal rollouts give equal values."""
+def running_to_json(running: Running, *, longest: int | None = None) -> dict[str, object]:
+    """Return all of it; equal rollouts give equal values.
+
+    With ``longest`` it is smaller, and coordinators from before there was that form cannot read it: errors have so
+    many characters at most, only the last acts are kept, and hosts are listed by what they have in common.
+    """
+    if longest is not None:
+        running = _shortened(running, longest)
     rollout = running.rollout
     hosts = sorted(rollout.hosts)
     numbers = {host: number for number, host in enumerate(hosts)}
 
     def several(names: Iterable[str]) -> str:
         return _ranges(sorted(numbers[name] for name in names))
+
+    def by_host(values: Mapping[str, object]) -> object:
+        if longest is None:
+            return dict(values)
+        return [[value, several(names)] for value, names in _by_value(values)]
 
     return {
         "sequence": running.sequence,
@@ -45,10 +61,10 @@ def running_to_json(running: Running) -> dict[str, object]:
         "order": list(rollout.order),
         "begun": running.begun,
         "stage": None if running.stage is None else _stage_to_json(running.stage, several),
-        "errors": dict(running.errors),
-        "absent": dict(running.absent),
-        "late": {host: phase.value for host, phase in running.late.items()},
-        "entered": dict(running.entered),
+        "errors": by_host(running.errors),
+        "absent": by_host(running.absent),
+        "late": by_host({host: phase.value for host, phase in running.late.items()}),
+        "entered": by_host(running.entered),
         "proven": several(running.proven),
         "promoted": sorted(running.promoted),
         "forced": sorted(running.forced),
@@ -61,6 +77,34 @@ def running_to_json(running: Running) -> dict[str, object]:
         "ended": running.ended,
         "ending": None if running.ending is None else running.ending.value,
     }
+
+
+def _shortened(running: Running, longest: int) -> Running:
+    """Return the rollout with shorter errors and sentences, and fewer acts."""
+    stage = running.stage
+    if stage is not None:
+        reports = {
+            host: report if report.error is None else replace(report, error=_cut(report.error, longest))
+            for host, report in stage.reports.items()
+        }
+        stage = replace(stage, reports=reports)
+    paused = running.paused
+    return replace(
+        running,
+        stage=stage,
+        errors={host: _cut(error, longest) for host, error in running.errors.items()},
+        paused=None if paused is None else _cut_act(paused),
+        waiting=_cut(running.waiting, _LONGEST_SENTENCE),
+        acts=tuple(replace(one, act=_cut_act(one.act)) for one in running.acts[-_MOST_ACTS:]),
+    )
+
+
+def _cut_act(act: Act) -> Act:
+    return replace(act, reason=_cut(act.reason, _LONGEST_SENTENCE))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def running_from_json(value: object) -> Running:
@@ -90,6 +134,11 @@ def _running(value: Any) -> Running:
     def several(ranges: str) -> list[str]:
         return [host for part in _parts(ranges) for host in hosts[part]]
 
+    def by_host(values: Any) -> Mapping[str, Any]:
+        if isinstance(values, dict):
+            return values
+        return {host: value for value, ranges in values for host in several(ranges)}
+
     revision = value["revision"]
     if not is_revision(revision):
         raise ValueError(f"no valid rollout: expected a revision, found {revision!r}")
@@ -107,10 +156,10 @@ def _running(value: Any) -> Running:
         rollout=rollout,
         begun=float(value["begun"]),
         stage=None if value["stage"] is None else _stage(value["stage"], several),
-        errors={host: _text(error) for host, error in value["errors"].items()},
-        absent={host: float(since) for host, since in value["absent"].items()},
-        late={host: Phase(phase) for host, phase in value["late"].items()},
-        entered={host: float(when) for host, when in value.get("entered", {}).items()},
+        errors={host: _text(error) for host, error in by_host(value["errors"]).items()},
+        absent={host: float(since) for host, since in by_host(value["absent"]).items()},
+        late={host: Phase(phase) for host, phase in by_host(value["late"]).items()},
+        entered={host: float(when) for host, when in by_host(value.get("entered", {})).items()},
         proven=frozenset(several(value.get("proven", ""))),
         promoted=frozenset(value["promoted"]),
         forced=frozenset(value.get("forced", ())),

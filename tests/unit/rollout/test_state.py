@@ -1,7 +1,9 @@
 """A rollout as it is kept: nothing is lost, damage is told, ten thousand hosts fit into a node."""
 
 import json
+import string
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -104,6 +106,67 @@ def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
     found = replace(found, errors=errors)
     assert len(encode_running(found)) < NODE_LIMIT
     assert decode_running(encode_running(found)).rollout == found.rollout
+
+
+def random_text(random, length):
+    """Return text that cannot be compressed much."""
+    return "".join(random.choices(string.ascii_letters + string.digits, k=length))
+
+
+def worst_hosts(random):
+    return {random_text(random, 36): Facts() for _ in range(10_000)}
+
+
+@pytest.mark.parametrize("reporting", [True, False], ids=["reports", "errors"])
+def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting):
+    random = Random(1)
+    hosts = worst_hosts(random)
+    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
+    errors = {host: random_text(random, 200) for host in hosts}
+    if reporting:
+        reports = {host: Report(1_800_000_000 + random.randrange(10**6), errors[host]) for host in hosts}
+        found = replace(found, stage=replace(found.stage, reports=reports))
+    else:
+        found = replace(found, stage=None, errors=errors)
+    data = encode_running(found)
+    assert len(data) < NODE_LIMIT
+    read = decode_running(data)
+    kept = {host: one.error for host, one in read.stage.reports.items()} if reporting else read.errors
+    assert kept.keys() == errors.keys()
+    assert all(
+        error is not None and errors[host].startswith(error.removesuffix("…")) for host, error in kept.items()
+    )
+    assert read.rollout == found.rollout
+
+
+def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
+    random = Random(2)
+    hosts = worst_hosts(random)
+    act = RolloutAct(Directive.PAUSE, Act("ann@ops", "rollout pause", random_text(random, 5_000), 7.5), None, 3)
+    found = replace(
+        over(through(running(strategy(group("all")), hosts))),
+        absent={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
+        late={host: random.choice([Phase.PREPARE, Phase.DEPLOY]) for host in hosts},
+        entered={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
+        proven=frozenset(random.sample(sorted(hosts), 5_000)),
+        acts=(act,) * 1000,
+        paused=replace(act.act, reason=random_text(random, 300_000)),
+    )
+    data = encode_running(found)
+    assert len(data) < NODE_LIMIT
+    read = decode_running(data)
+    assert (read.absent, read.late, read.entered) == (found.absent, found.late, found.entered)
+    assert len(read.acts) == 50
+    assert read.paused == replace(found.paused, reason=f"{found.paused.reason[:500]}…")
+
+
+def test_states_that_are_not_too_large_keep_the_form_that_older_coordinators_read():
+    value = running_to_json(fully_equipped())
+    assert (value["errors"], value["absent"], value["late"]) == ({"ctl1": "boom"}, {"two1": 3.25}, {})
+    assert (
+        running_from_json(json.loads(json.dumps(running_to_json(fully_equipped(), longest=99))))
+        == fully_equipped()
+    )
 
 
 def test_reports_at_ten_thousand_different_times_fit_too():

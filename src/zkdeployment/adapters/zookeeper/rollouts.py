@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.running import Running
 
 
+#: Bytes that all texts of a rollout that is too large for its node may take, besides the names of its hosts.
+_TEXTS = 200_000
+
+
 def read_current(session: Session) -> str | None:
     """Return the id of the newest rollout; ``None`` where there never was one."""
     return current_id(session.get(paths.ROLLOUTS))
@@ -92,11 +96,12 @@ def read_reports(
 
 
 def encode_running(running: Running) -> bytes:
-    """Return the data of a rollout's node; where it would be too large, errors are cut short."""
-    value = running_to_json(running)
-    data = pack(value)
-    if len(data) > NODE_LIMIT:
-        data = pack(value | {"errors": {host: error[:20] for host, error in running.errors.items()}})
+    """Return the data of a rollout's node; where it would be too large, errors and reasons are cut short."""
+    failed = len(running.errors) + (0 if running.stage is None else len(running.stage.reports))
+    data = pack(running_to_json(running))
+    for longest in (_TEXTS // max(1, failed), 0):
+        if len(data) > NODE_LIMIT:
+            data = pack(running_to_json(running, longest=longest))
     return data
 
 
