@@ -248,6 +248,12 @@ class FleetStore(Protocol):
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
 
+    def hand_on_role(self, identity: Identity) -> bool:
+        """Give the lock of a host's role to others although the host is not through; return whether it held it.
+
+        The host is marked as out of service then, until it releases the lock of its role itself.
+        """
+
     def publish_inventory(self, known: KnownHost) -> None:
         """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""
 

@@ -63,6 +63,8 @@ class Gate:
     def failure(self) -> str | None:
         """Look why the rollout goes on without this host, if it does; be woken by another rollout."""
         self._look(self._control.wake)
+        if self._permission.is_left_out:
+            self._hand_on_role()
         return self._permission.failure
 
     def enter(self, phase: Phase, steps: int, check: Callable[[], None]) -> None:
@@ -75,6 +77,8 @@ class Gate:
         if self._phase is not None:
             self._report(self._phase)
             self._look_again()
+        if not self._permission.lets(phase):
+            self._hand_on_role()
         while not self._permission.lets(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
@@ -101,6 +105,12 @@ class Gate:
         for phase in Phase:
             if self._permission.lets(phase):
                 self._report(phase)
+
+    def _hand_on_role(self) -> None:
+        """Let other hosts of the role go on: what this host left half-done waits for its turn in the rollout."""
+        identity = self._presence.host.identity
+        if self._presence.insist(lambda: self._doors.fleet.hand_on_role(identity)):
+            get_logger().warning("role-lock-handed-on", role=identity.role)
 
     def _look_again(self) -> None:
         rollout = self._permission.rollout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class Snapshot:
 
     ``cluster`` is ``None`` where there is no ``/hosts``, ``changed`` when that was last written (seconds since the
     epoch). ``absent`` are hosts that are known but not registered,
-    ``targets`` the names that are published as targets.
+    ``targets`` the names that are published as targets. ``out_of_service`` maps the ids of hosts that gave the
+    lock of their role away before they were through to that role.
 
     Where a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of that publication, if it was
     begun, and ``coordinator`` who leads, if anybody does. ``governed``: hosts take up the cluster version by it,
@@ -38,6 +39,7 @@ class Snapshot:
     request: PublicationRequest | None = None
     absent: tuple[KnownHost, ...] = ()
     targets: frozenset[str] = frozenset()
+    out_of_service: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
     governed: bool = False
     rollout: Running | None = None

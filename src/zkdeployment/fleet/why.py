@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
@@ -34,6 +35,21 @@ def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) ->
     if host is None:
         known = next((one for one in snapshot.absent if asked in {one.identity.id, one.identity.name}), None)
         return _absent(snapshot, locks, asked, known, now)
+    answer = _why_registered(snapshot, locks, host, now)
+    role = snapshot.out_of_service.get(host.identity.id)
+    if role is None or answer.cause is Cause.CONVERGED:
+        return answer
+    return replace(answer, facts=(*answer.facts, _out_of_service(role)))
+
+
+def _out_of_service(role: str) -> str:
+    return (
+        f"it is out of service: it gave the lock of role {role} to the other hosts of the role, and"
+        " 'ending-deployments' does not run before its next deployment is through"
+    )
+
+
+def _why_registered(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) -> Answer:
     if host.error is not None:
         return why_failed(snapshot, host.identity, host.error) or _failed(snapshot, host, now)
     cluster = snapshot.cluster
@@ -212,7 +228,10 @@ def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) 
         facts.append(f"the holder is at: {other.step}")
     if lock.kind is LockKind.ROLE and (other is None or other.error is not None):
         facts.append("the holder failed" if other is not None else "the holder is not registered")
-        facts.append("a role's lock stays with its host until that has succeeded")
+        facts.append(
+            "a role's lock stays with its host until that has succeeded"
+            + (", or the rollout goes on without it" if snapshot.governed else "")
+        )
         advice.append(
             f"if it never comes back and surely does nothing: zkdeployment locks release {lock.name} --reason TEXT"
         )

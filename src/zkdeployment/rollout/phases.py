@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import absence, engine, timekeeping
 from zkdeployment.rollout.engine import HostState, Phase
-from zkdeployment.rollout.running import Report
+from zkdeployment.rollout.running import Grant, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,6 +74,15 @@ def proving(running: Running) -> frozenset[str]:
     """Return the hosts that have to prove themselves now."""
     stage = running.stage
     return frozenset() if stage is None or stage.baking is None else _proving(running, stage)
+
+
+def tolerated(running: Running) -> Mapping[str, Grant]:
+    """Return withdrawn grants for hosts that failed in the phase under way, while their group may succeed."""
+    stage = running.stage
+    if stage is None or _is_closed(running, stage):
+        return {}
+    failed = {host: report.error for host, report in stage.reports.items() if report.error is not None}
+    return {host: Grant(stage.task.group, None, error) for host, error in failed.items()}
 
 
 def brief(error: str) -> str:

@@ -126,6 +126,7 @@ def grants(running: Running) -> Mapping[str, Grant]:
         found.update(dict.fromkeys(running.stage.granted, Grant(task.group, task.phase)))
     groups = _sent(running.rollout)
     withdrawn = {host: Grant(groups.get(host, ""), None, why) for host, why in running.errors.items()}
+    withdrawn |= phases.tolerated(running)
     # At the end all others are through, or the cluster version tells them what to do.
     return {**({} if running.ended is not None else found), **late.grants(running), **withdrawn}
 

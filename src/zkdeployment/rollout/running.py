@@ -75,10 +75,15 @@ class Permission:
         return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
 
     @property
+    def is_left_out(self) -> bool:
+        """Whether the rollout goes on without the host."""
+        return self.grant is not None and self.grant.phase is None
+
+    @property
     def failure(self) -> str | None:
         """What the host failed with in this rollout, or why that goes on without it; ``None`` if it may go on."""
         error = next((one.error for one in self.reports.values() if one.error is not None), None)
-        if error is None and self.grant is not None and self.grant.phase is None:
+        if error is None and self.grant is not None and self.is_left_out:
             return f"rollout {self.rollout} goes on without this host: {self.grant.reason}"
         return error
 

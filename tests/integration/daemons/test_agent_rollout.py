@@ -422,3 +422,79 @@ def test_an_agent_that_runs_once_where_its_host_has_failed_fails_at_once(fleet, 
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
     assert "exit status 3" in rollout.reports()["deploy:h1"]
     assert fleet.version == "r1"
+
+
+START, END = "starting-deployments /roles/web", "ending-deployments /roles/web"
+
+
+@pytest.fixture
+def role(fleet: Fleet) -> list[AgentHost]:
+    """Two hosts of a role with a controller and one service."""
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/who/myfoo", "foo", "1.0", web=1)
+    return [fleet.host(name, role="web") for name in ("h1", "h2")]
+
+
+def marks(fleet: Fleet) -> list[str]:
+    """Return the hosts that are out of service."""
+    return fleet.client.get_children("/zkdeployment/out-of-service")
+
+
+def fail_with_the_roles_lock(fleet: Fleet, rollout: PlayedRollout, host: AgentHost) -> None:
+    """Let a host into both phases, and fail there."""
+    rollout.grant("deploy", host.id)
+    wait_for_report(rollout, f"deploy:{host.id}")
+    assert fleet.requests("web")[0]["requestor"] == host.id
+
+
+def test_a_failed_host_keeps_the_lock_of_its_role_until_the_rollout_goes_on_without_it(fleet, role):
+    rollout = PlayedRollout(fleet, "r1")
+    rollout.begin()
+    first, second = role
+    failing = first.fail("/who/myfoo 0")
+    with first.agent():
+        fail_with_the_roles_lock(fleet, rollout, first)
+        with second.agent():
+            rollout.grant("deploy", "h2")
+            wait_until(
+                lambda: "wait for the lock of role web, held by h1" in second.status, "h2 waits", timeout=60
+            )
+            assert marks(fleet) == []
+            rollout.withdraw("it failed", "h1")
+            wait_for_report(rollout, "deploy:h2")
+        assert rollout.reports()["deploy:h2"] is None
+        assert fleet.requests("web") == []
+        assert marks(fleet) == ["h1"]
+        assert f"h1 start {END}" not in fleet.calls(), "what failed does not go back into service"
+        failing.unlink()
+        rollout.begin(attempt=2)
+        let_through(rollout, first)
+    assert fleet.calls()[-2:] == [f"h1 start {END}", f"h1 end {END}"]
+    assert marks(fleet) == []
+
+
+def test_a_failed_host_hands_the_lock_of_its_role_on_also_after_a_restart(fleet, role):
+    rollout = PlayedRollout(fleet, "r1")
+    rollout.begin()
+    first, _ = role
+    first.fail("/who/myfoo 0")
+    with first.agent():
+        fail_with_the_roles_lock(fleet, rollout, first)
+    rollout.withdraw("it failed", "h1")
+    with first.agent():
+        wait_until(lambda: fleet.requests("web") == [], "the lock is handed on", timeout=60)
+    assert marks(fleet) == ["h1"]
+
+
+def test_a_host_that_waits_for_its_turn_keeps_no_lock_of_a_former_revision_from_others(fleet, role):
+    rollout = PlayedRollout(fleet, "r1")
+    rollout.begin()
+    first, second = role
+    first.fail("/who/myfoo 0")
+    with first.agent():
+        fail_with_the_roles_lock(fleet, rollout, first)
+        newer = PlayedRollout(fleet, "r2", sequence=2)
+        newer.begin()
+        with second.agent():
+            let_through(newer, second, "r2")
+    assert marks(fleet) == ["h1"]

@@ -204,6 +204,20 @@ def test_a_failed_host_is_told_where_it_failed():
     )
 
 
+def test_a_host_that_gave_the_lock_of_its_role_away_is_out_of_service_until_it_is_through():
+    answer = explain(RUNNING, host(error="exit status 1"), out_of_service={"h1": "web"})
+    assert answer.cause is Cause.FAILED
+    assert answer.facts[-1] == (
+        "it is out of service: it gave the lock of role web to the other hosts of the role, and"
+        " 'ending-deployments' does not run before its next deployment is through"
+    )
+    for other in (
+        explain(RUNNING, host(version="r2"), out_of_service={"h1": "web"}),
+        explain(RUNNING, host(error="boom"), out_of_service={"h2": "web"}),
+    ):
+        assert not any("out of service" in fact for fact in other.facts)
+
+
 @pytest.mark.parametrize(("number", "words"), [(2, "app2, app3"), (40, "40 other hosts")])
 def test_hosts_that_failed_in_the_same_way_are_one_fact(number, words):
     stops = [

@@ -48,6 +48,16 @@ def look(running, seen):
     return next_look(running, seen.seen())
 
 
+def _failing_while_another_works(one):
+    """Return a rollout of a group whose host a has failed to deploy, and b has not reported."""
+    fleet = world("ab", failing={(DEPLOY, "a")})
+    running = fleet.step(fleet.start(strategy(one)))
+    fleet.silent = {"b"}
+    running = fleet.run(running, until=lambda found: found.stage is not None and "a" in found.stage.reports)
+    assert running.stage.task.phase is DEPLOY
+    return running
+
+
 class TestGroups:
     def test_the_example_goes_group_by_group_and_phase_by_phase(self):
         fleet = PlainWorld(dict(EXAMPLE_HOSTS))
@@ -81,6 +91,14 @@ class TestGroups:
         running = fleet.run(running, until=lambda one: "y" in one.rollout.order)
         assert grants(running)["a"] == Grant("x", None, "boom")
         assert (DEPLOY, "a") not in fleet.reports
+
+    def test_a_failure_that_the_group_tolerates_withdraws_the_grant_while_the_others_go_on(self):
+        running = _failing_while_another_works(group("x", maximum_failed=1))
+        assert grants(running) == {"a": Grant("x", None, "boom"), "b": Grant("x", DEPLOY)}
+
+    def test_a_failure_with_which_the_group_fails_withdraws_nothing_before_the_others_have_ended(self):
+        running = _failing_while_another_works(group("x", maximum_failed=0))
+        assert grants(running) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
 
     def test_a_critical_group_that_fails_ends_it_as_failed_after_all_that_could_go(self):
         fleet = world("abc", failing={(PREPARE, "a")})
@@ -174,7 +192,7 @@ class TestPace:
         assert running.stage.task.hosts == ("a", "b")
         fleet.come("d", Facts())
         running = fleet.step(running)
-        assert let_in(running) == ["a", "b", "c"]
+        assert let_in(running) == ["b", "c"]
 
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):

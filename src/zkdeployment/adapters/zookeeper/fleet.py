@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.permissions import read_permission, reporting
 from zkdeployment.adapters.zookeeper.publishing import published
 from zkdeployment.adapters.zookeeper.remains import remove_remains
-from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
+from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, hand_on
 from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock, any_free
 from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
 from zkdeployment.adapters.zookeeper.stops import recording_stop
@@ -203,6 +203,10 @@ class ZooKeeperFleet:
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
         return RoleRequestLock(self._session, role, identity)
+
+    def hand_on_role(self, identity: Identity) -> bool:
+        """Give the lock of a host's role to others although the host is not through; return whether it held it."""
+        return hand_on(self._session, identity)
 
     def publish_inventory(self, known: KnownHost) -> None:
         """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""

@@ -51,12 +51,13 @@ def known_ids(session: Session) -> frozenset[str]:
 
 def forget_host(session: Session, host_id: str) -> None:
     """Remove what a host published; raises ``RefusedError`` if it is registered, or not known."""
-    registered, known = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id)])
+    mark = paths.out_of_service_path(host_id)
+    registered, known, marked = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), mark])
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
     if known is None:
         raise RefusedError(f"nothing is known of a host with the id {host_id}")
-    session.commit(Delete(_path(host_id), known.version))
+    session.commit(Delete(_path(host_id), known.version), *([] if marked is None else [Delete(mark)]))
 
 
 def encode(known: KnownHost) -> bytes:

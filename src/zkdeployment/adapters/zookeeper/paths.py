@@ -17,6 +17,7 @@ TARGETS = f"{OURS}/targets"
 MANAGED = f"{OURS}/managed"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
+OUT_OF_SERVICE = f"{OURS}/out-of-service"
 INVENTORY = f"{OURS}/inventory"
 HISTORY = f"{OURS}/history"
 REQUEST = f"{OURS}/request"
@@ -31,12 +32,29 @@ ROLLOUTS = f"{OURS}/rollouts"
 _DIGITS = 10
 
 #: The nodes that every publication and every agent find or make.
-SKELETON = (HOSTS, AGENT_LOCKS, ROLE_LOCKS, OURS, TARGETS, MANAGED, STOPS, BUSY, INVENTORY, HISTORY)
+SKELETON = (
+    HOSTS,
+    AGENT_LOCKS,
+    ROLE_LOCKS,
+    OURS,
+    TARGETS,
+    MANAGED,
+    STOPS,
+    BUSY,
+    OUT_OF_SERVICE,
+    INVENTORY,
+    HISTORY,
+)
 
 
 def target_path(name: str) -> str:
     """Return the node of a target: a host id, a host name or a role."""
     return f"{TARGETS}/{quote(name, safe='')}"
+
+
+def out_of_service_path(host_id: str) -> str:
+    """Return the node that says that a host gave its role's lock away with the role controller's bracket open."""
+    return f"{OUT_OF_SERVICE}/{host_id}"
 
 
 def history_path(sequence: int) -> str:

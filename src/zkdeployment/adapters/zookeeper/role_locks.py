@@ -67,6 +67,37 @@ def queued(names: Iterable[str]) -> list[str]:
     return [name for _, name in sorted(numbered)]
 
 
+def hand_on(session: Session, identity: Identity) -> bool:
+    """Remove a host's requests for the lock of its role; return whether the host held the lock.
+
+    Then the role controller's start script may have run there, and its end script has not: the host is marked as
+    out of service, until it has released the lock itself.
+    """
+    role = identity.role
+    queue = () if role is None else requests(session, role)
+    mine = [request for request in queue if request.requestor == identity.id]
+    held = mine != [] and mine[0] == queue[0]
+    if held:  # the mark is there first: it is never missing, whatever happens in between
+        session.ensure(paths.out_of_service_path(identity.id), encode({"role": role}))
+    for request in mine:
+        _delete(session, request.path)
+    return held
+
+
+def read_out_of_service(session: Session) -> dict[str, str]:
+    """Return the role of each host that is out of service, by host id."""
+    hosts = session.children(paths.OUT_OF_SERVICE) or []
+    nodes = session.get_many(map(paths.out_of_service_path, hosts)) if hosts else []
+    return {
+        host: str(node.properties.get("role")) for host, node in zip(hosts, nodes, strict=True) if node is not None
+    }
+
+
+def _delete(session: Session, path: str) -> None:
+    with contextlib.suppress(TransactionError):  # gone meanwhile
+        session.commit(Delete(path))
+
+
 class RoleRequestLock:
     """A host's way to the lock of its role (a ``RoleLock``). One process of a host may use it at a time.
 
@@ -111,12 +142,18 @@ class RoleRequestLock:
             raise LockLostError(f"the lock of role {self._role} is lost: somebody removed this host's request")
 
     def release(self) -> None:
-        """Give it back: on return no request of this host is left."""
+        """Give it back: on return no request of this host is left, and the host is not out of service."""
+        mark = paths.out_of_service_path(self._identity.id)
+        if self._session.get(mark) is not None:
+            _delete(self._session, mark)
+        self._remove_requests()
+
+    def _remove_requests(self) -> None:
         if self._request is None or self._may_be_several:
             for mine in self._mine(requests(self._session, self._role)):
-                self._delete(mine.path)
+                _delete(self._session, mine.path)
         else:
-            self._delete(self._request)
+            _delete(self._session, self._request)
         self._request, self._may_be_several = None, False
 
     def withdraw(self) -> None:
@@ -127,7 +164,7 @@ class RoleRequestLock:
         if not self._joined:
             return
         try:
-            self.release()
+            self._remove_requests()
         except (UnreachableError, DeniedError, RestartError) as error:
             get_logger().warning("role-request-left", role=self._role, reason=str(error))
 
@@ -162,7 +199,7 @@ class RoleRequestLock:
         """Return the oldest request that this host has, and remove newer ones; read all, once for each place."""
         mine = self._mine(requests(self._session, self._role))
         for newer in mine[1:]:
-            self._delete(newer.path)
+            _delete(self._session, newer.path)
         return mine[0].path if mine else None
 
     def _join(self) -> str:
@@ -181,7 +218,3 @@ class RoleRequestLock:
 
     def _mine(self, queue: Iterable[Request]) -> list[Request]:
         return [one for one in queue if one.requestor == self._identity.id]
-
-    def _delete(self, path: str) -> None:
-        with contextlib.suppress(TransactionError):  # gone meanwhile
-            self._session.commit(Delete(path))

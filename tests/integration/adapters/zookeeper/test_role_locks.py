@@ -10,7 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
-from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, requests
+from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, hand_on, read_out_of_service, requests
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.adapters.zookeeper.transactions import Delete
 from zkdeployment.errors import LockLostError, TreeError, UnreachableError
@@ -56,7 +56,7 @@ def test_each_released_role_lock_takes_the_same_few_requests_however_many_wait(s
     for mine in queue:
         assert mine.acquire(60)
         mine.release()
-    assert len(sent) == 2 * waiting
+    assert len(sent) == 3 * waiting
     assert session.children(PLACE) == []
 
 
@@ -207,6 +207,36 @@ def test_a_request_that_somebody_removed_is_noticed(session, other):
     assert lock(other, 2).acquire(0)
     with pytest.raises(LockLostError):
         mine.check()
+
+
+def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_has_released_the_lock_itself(session, other):
+    mine, theirs = lock(session), lock(other, 2)
+    assert mine.acquire(0)
+    assert not theirs.acquire(0)
+    assert hand_on(session, Identity("1", "web1", "web"))
+    assert theirs.acquire(60)
+    assert read_out_of_service(other) == {"1": "web"}
+    again = lock(session)
+    assert not again.acquire(0)
+    again.withdraw()
+    assert read_out_of_service(other) == {"1": "web"}
+    theirs.release()
+    assert again.acquire(60)
+    again.release()
+    assert read_out_of_service(other) == {}
+
+
+@pytest.mark.parametrize(
+    "identity", [Identity("2", "web2", "web"), Identity("2", "web2"), Identity("3", "x", "db")]
+)
+def test_who_holds_no_lock_hands_none_on_and_leaves_the_queue(session, other, identity):
+    mine, theirs = lock(session), lock(other, 2)
+    assert mine.acquire(0)
+    assert not theirs.acquire(0)
+    assert not hand_on(other, identity)
+    expected = ["1"] if identity.role == "web" else ["1", "2"]
+    assert [request.requestor for request in requests(session, "web")] == expected
+    assert read_out_of_service(session) == {}
 
 
 def test_a_request_that_cannot_be_read_holds_until_it_is_removed(session):
