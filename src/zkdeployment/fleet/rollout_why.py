@@ -77,31 +77,33 @@ def _is_granted(running: Running, host_id: str) -> bool:
 
 
 def _failed(running: Running, identity: Identity, error: str) -> Answer:
-    facts = [] if running.ended is None else [f"the rollout is over: {rollout_state(running).value}"]
     return Answer(
         Cause.FAILED,
         f"{identity} failed in this rollout, and is not let in again: {error}",
-        (*facts, "its failure is judged by its group's criteria; it stopped nobody else by itself"),
+        (*_end(running), "its failure is judged by its group's criteria; it stopped nobody else by itself"),
         ("on the host: the output is under /var/log/zkdeployment", _AGAIN, _SHOW),
     )
 
 
 def _over(running: Running, identity: Identity, groups: list[Group]) -> Answer:
     failed = [one for one in groups if running.rollout.courses[one.name].verdict is Verdict.FAILED]
-    state = rollout_state(running).value
     if failed:
         reason = running.rollout.courses[failed[0].name].reason
         return _answer(
             f"{identity} was left out of the rollout: its group {failed[0].name} failed ({reason}).",
-            (f"the rollout is over: {state}",),
+            _end(running),
             (_AGAIN,),
         )
     return _late(running, identity, groups)
 
 
+def _end(running: Running) -> tuple[str, ...]:
+    return () if running.ended is None else (f"the rollout is over: {rollout_state(running).value}",)
+
+
 def _late(running: Running, identity: Identity, groups: list[Group]) -> Answer:
     """Say what a host waits for whose groups have all succeeded."""
-    facts = () if running.ended is None else (f"the rollout is over: {rollout_state(running).value}",)
+    facts = _end(running)
     came = f"{identity} did not have the revision, or was not there, when its group {groups[0].name} succeeded"
     if running.paused is not None:
         return _answer(

@@ -34,10 +34,11 @@ def note(running: Running, world: World, proving: frozenset[str]) -> Running:
     """Return the rollout with the hosts that are away and not done, or ``proving`` themselves, since when."""
     if running.ended is None:
         states = running.rollout.hosts
-        tracked = [host for host, state in states.items() if state in _UNDONE or host in proving]
+        away = [host for host in states if host not in world.present]
+        tracked = [host for host in away if states[host] in _UNDONE or host in proving]
     else:
-        tracked = sorted(running.late)
-    absent = {host: running.absent.get(host, world.now) for host in tracked if host not in world.present}
+        tracked = sorted(running.late.keys() - world.present.keys())
+    absent = {host: running.absent.get(host, world.now) for host in tracked}
     return running if absent == running.absent else replace(running, absent=absent)
 
 

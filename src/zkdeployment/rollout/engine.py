@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.strategy import Criteria
 from zkdeployment.rollout.groups import members, misses
 
 if TYPE_CHECKING:
@@ -199,13 +200,14 @@ def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collectio
 
     ``failed`` are hosts that failed in this phase, and that the rollout does not count yet.
     """
-    rule = _RULES[phase]
+    rule, criteria = _RULES[phase], rollout.strategy.group(group).criteria
+    if criteria == Criteria():
+        return []
     states = [HostState.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
-    hopeful = {rule.eligible, *rule.successful}
     return list(
         misses(
-            rollout.strategy.group(group).criteria,
-            successful=sum(state in hopeful for state in states),
+            criteria,
+            successful=sum(map(states.count, {rule.eligible, *rule.successful})),
             failed=states.count(HostState.FAILURE),
             total=len(states),
         )
@@ -259,7 +261,10 @@ def record(
 
     A ``fault`` of the phase, such as that it took too long, fails its group, whatever the criteria say. The
     ``spoiled`` are further hosts of the group that failed: they had succeeded and did not stay well.
+
+    Raises ``ValueError`` for a phase that is not the group's next.
     """
+    _check_next(rollout.courses[task.group], task)
     rule = _RULES[task.phase]
     good = frozenset(succeeded).intersection(task.hosts)
     became = {host: rule.reached if host in good else HostState.FAILURE for host in task.hosts}
@@ -290,6 +295,13 @@ def record(
     order = rollout.order if task.group in rollout.order else (*rollout.order, task.group)
     held = _dependants(rollout, task.group) if missed else {}
     return replace(rollout, hosts=hosts, courses={**rollout.courses, task.group: judged, **held}, order=order)
+
+
+def _check_next(course: Course, task: Task) -> None:
+    judged = {Phase.PREPARE: {}, Phase.DEPLOY: {Phase.PREPARE: Verdict.SUCCESS}}[task.phase]
+    if course.verdicts != judged:
+        found = ", ".join(f"{phase.value}: {verdict.value}" for phase, verdict in course.verdicts.items())
+        raise ValueError(f"{task.phase.value} is not the next phase of group {task.group}: {found or 'not begun'}")
 
 
 def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:

@@ -134,7 +134,7 @@ def _joined(running: Running, world: World) -> Mapping[str, list[str]]:
     came = {
         host: world.present[host]
         for host, state in rollout.hosts.items()
-        if state in _FIRST and host in world.present and host not in others
+        if host not in others and state in _FIRST and host in world.present
     }
     if not came:
         return {}

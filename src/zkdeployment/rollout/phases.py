@@ -10,7 +10,7 @@ from zkdeployment.rollout.engine import HostState, Phase
 from zkdeployment.rollout.running import Grant, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.model.strategy import Group
     from zkdeployment.rollout.running import Running, Stage, World
@@ -98,14 +98,12 @@ def _gather(running: Running, stage: Stage, world: World) -> Stage:
     """
     eligible = engine.eligible_hosts(running.rollout, stage.task.group, stage.task.phase)
     over = running.held is None and any(world.now >= moment for moment, _ in _limits(running, stage))
-    closed = _is_closed(running, stage)
-    left_out = {
-        host
-        for host in eligible
-        if closed
-        or absence.is_gone(running, host, world.now)
-        or (over and (host not in world.present or stage.baking is not None))
-    }
+    if _is_closed(running, stage) or (over and stage.baking is not None):
+        left_out: Collection[str] = frozenset(eligible)
+    elif over:
+        left_out = {host for host in eligible if host not in world.present}
+    else:
+        left_out = {host for host in running.absent if absence.is_gone(running, host, world.now)}
     hosts = tuple(host for host in eligible if host in stage.granted or host not in left_out)
     if hosts == stage.task.hosts:
         return stage

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Share
-from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict, begin, next_task, record
+from zkdeployment.rollout.engine import HostState, Phase, Result, Task, Verdict, begin, next_task, record
 from zkdeployment.rollout.simulation import Faults, simulate
 
 FAILED, SUCCESS = Verdict.FAILED, Verdict.SUCCESS
@@ -169,6 +169,15 @@ class TestRules:
         rollout = begin(strategy(group("x", hosts="ab")), plain_hosts("ab"))
         rollout = record(rollout, next_task(rollout), ["a"], fault="too late")
         assert rollout.hosts == {"a": HostState.PREPARED, "b": HostState.FAILURE}
+
+    @pytest.mark.parametrize("phases", [[Phase.DEPLOY], [Phase.PREPARE] * 2, [*Phase, Phase.DEPLOY]])
+    def test_a_phase_that_is_not_the_next_of_its_group_cannot_be_recorded(self, phases):
+        rollout = begin(strategy(group("x", hosts="a")), plain_hosts("a"))
+        *before, last = phases
+        for phase in before:
+            rollout = record(rollout, Task("x", phase, ("a",)), ["a"])
+        with pytest.raises(ValueError, match=f"^{last.value} is not the next phase of group x: "):
+            record(rollout, Task("x", last, ("a",)), ["a"])
 
     def test_successes_outside_the_task_are_ignored(self):
         rollout = begin(strategy(group("x", hosts="a", minimum_successful=1)), plain_hosts("ab"))
