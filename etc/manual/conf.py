@@ -4,7 +4,10 @@ import importlib.metadata
 import re
 from pathlib import Path
 
+import click
 from docutils import nodes
+
+from zkdeployment.cli.main import program
 
 project = "zkdeployment"
 release = version = importlib.metadata.version("zkdeployment")
@@ -36,11 +39,21 @@ _PROGRAMS = ("zkdeployment", "check_zkdeployment")
 
 def setup(app):
     """Have the text of ``--help`` read as what it is: plain text with an example."""
+    app.connect("builder-inited", lambda _app: _load_verbs(program))
     app.connect("sphinx-click-process-description", _plain)
     app.connect("sphinx-click-process-options", _plain)
     app.connect("sphinx-click-process-arguments", lambda _app, _context, lines: lines.clear())
     app.connect("doctree-read", _name_verbs)
     app.connect("doctree-resolved", _inline_pictures)
+
+
+def _load_verbs(group):
+    """Import every verb: sphinx-click shows only the imported ones of a group that has some."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        group.commands[name] = verb = group.get_command(context, name)
+        if isinstance(verb, click.Group):
+            _load_verbs(verb)
 
 
 def _plain(_app, _context, lines):

@@ -2,9 +2,11 @@
 
 import subprocess
 
+import click
 import pytest
 
 from support.manual import HERE, PAGES
+from zkdeployment.cli.main import program
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,29 @@ def test_the_man_pages_tell_every_option_and_every_example_of_every_verb(built):
     text = (built / "man" / "zkdeployment.1").read_text(encoding="utf-8").replace("\\", "")
     for words in ("sandbox up", "locks release", "config check", "--allow-mass-removal", "zkdeployment why app1"):
         assert words in text
+
+
+def verbs(group, context):
+    """Return the names of all verbs of a group, as typed."""
+    for name in group.list_commands(context):
+        verb = group.get_command(context, name)
+        below = click.Context(verb, info_name=name, parent=context)
+        yield below.command_path
+        if isinstance(verb, click.Group):
+            yield from verbs(verb, below)
+
+
+def test_every_verb_is_documented(built):
+    text = (built / "man" / "zkdeployment.1").read_text(encoding="utf-8").replace("\\", "")
+    names = [*verbs(program, click.Context(program, info_name="zkdeployment"))]
+    assert "zkdeployment rollout promote" in names
+    assert [name for name in names if f"\n{name} [OPTIONS]" not in text] == []
+
+
+def test_pictures_are_part_of_the_web_page_and_follow_its_theme(built):
+    page = (built / "html" / "concepts.html").read_text(encoding="utf-8")
+    assert page.count('<svg class="picture"') == 4
+    assert "body[data-theme=dark] svg.picture" in page
 
 
 def test_each_man_page_is_in_its_section(built):

@@ -150,7 +150,7 @@ def test_every_configuration_key_is_documented_in_its_section():
     page = (MANUAL / "reference" / "configuration.rst").read_text(encoding="utf-8")
     parts = re.split(r"^``\[([a-z]+)\]``$", page, flags=re.MULTILINE)
     documented = {
-        section: re.findall(r"^``([a-z-]+)`` ", text, flags=re.MULTILINE)
+        section: re.findall(r"^``([a-z-]+)``(?: |$)", text, flags=re.MULTILINE)
         for section, text in zip(parts[1::2], parts[2::2], strict=True)
     }
     assert {section: sorted(keys) for section, keys in documented.items()} == {
