@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
+    from zkdeployment.rollout.failure import Failure
 
 
 class PublicationMemory(Protocol):
@@ -31,6 +32,15 @@ class HostMemory(PublicationMemory, Protocol):
 
     def read_version(self, identity: Identity) -> Revision | None:
         """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
+
+    def read_failure(self) -> Failure | None:
+        """Return the failure that is not reported to ZooKeeper yet; unknown (missing, corrupt) is ``None``."""
+
+    def write_failure(self, failure: Failure) -> None:
+        """Keep a failure until it is reported."""
+
+    def clear_failure(self) -> None:
+        """Forget the failure, which is reported."""
 
     def is_changing(self) -> bool:
         """Whether a deployment has changed the host and was not completed."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Marker, Packages
     from zkdeployment.model.publication import Published
+    from zkdeployment.rollout.failure import Failure
 
 _SCRIPTS = ("bin/zookeeper-deploy", "zookeeper-deploy")
 _CONTROLLER_SCRIPT = "bin/starting-deployments"
@@ -210,6 +211,18 @@ class Filesystem:
     def read_version(self, identity: Identity) -> Revision | None:
         """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
         return self._run.read_version(identity)
+
+    def read_failure(self) -> Failure | None:
+        """Return the failure that is not reported to ZooKeeper yet; unknown (missing, corrupt) is ``None``."""
+        return self._run.failure.read()
+
+    def write_failure(self, failure: Failure) -> None:
+        """Keep a failure until it is reported."""
+        self._run.failure.write(failure)
+
+    def clear_failure(self) -> None:
+        """Forget the failure, which is reported."""
+        self._run.failure.clear()
 
     def is_changing(self) -> bool:
         """Whether a deployment has changed the host and was not completed."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.failure_file import FailureFile
 from zkdeployment.adapters.identity_file import IdentityFile
 from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.version_file import VersionFile
@@ -34,6 +35,7 @@ class RunDirectory:
         self._lock: int | None = None
         self._published = PublishedFile(path / "published")
         self._version = VersionFile(path)
+        self.failure = FailureFile(path / "failure")
         self._identity = IdentityFile(path / "identity")
         self._place: list[object] = []
 

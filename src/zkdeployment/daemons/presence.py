@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
 
+from zkdeployment.daemons.failure_mail import failure_mail
 from zkdeployment.errors import (
     ConflictError,
     DeniedError,
@@ -21,6 +22,7 @@ from zkdeployment.errors import (
 from zkdeployment.fleet.metrics import Result
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.running import Report
 
 if TYPE_CHECKING:
@@ -34,12 +36,6 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.engine import Phase
 
 T = TypeVar("T")
-
-_FLEET_STOPPED = "The fleet is stopped: no host starts anything until somebody resumes it.\n"
-_FLEET_GOES_ON = (
-    "The fleet goes on: rollout {rollout} judges the host's group by its success criteria\n"
-    "(zkdeployment rollout show). This host rests until there is another rollout.\n"
-)
 
 #: Bytes of an error in ZooKeeper.
 LONGEST_REASON = 2048
@@ -68,7 +64,13 @@ class Presence:
     # Registration
 
     def register(self) -> None:
-        """Connect and make this host's node, however long ZooKeeper takes to answer."""
+        """Connect and make this host's node, however long ZooKeeper takes to answer.
+
+        A failure that the last agent could not report is reported before anything else.
+        """
+        unreported = self._doors.files.read_failure()
+        if unreported is not None:
+            self.host = replace(self.host, error=unreported.stop.reason)
         self.insist(self._doors.connect)
         adopt = not self._doors.files.is_changing()  # a node that says otherwise is not true
         adopted = self.insist(lambda: self._doors.fleet.register(self.host, adopt=adopt))
@@ -76,6 +78,10 @@ class Presence:
             self.host = replace(self.host, version=adopted)
             self._record_adopted(adopted)
         self._shown = self.host, self._doors.session()
+        if unreported is not None:
+            self.insist(lambda: self._record(unreported))
+            self._forget_failure()
+            get_logger().critical("deployment-failed", reason=unreported.stop.reason, reported="after a restart")
 
     def _record_adopted(self, version: Revision) -> None:
         try:
@@ -280,7 +286,8 @@ class Presence:
         """Stop the fleet and say why; returns when ZooKeeper has it.
 
         With ``part``, a rollout and its phase, it is that rollout that is told, and no other host is stopped.
-        Raises ``ShutdownError`` if this process has to end before that.
+        Raises ``ShutdownError`` or ``RestartError`` if this process has to end before that; then the next agent
+        reports the failure.
         """
         why = reason(error)
         log = get_logger().bind(reason=why)
@@ -295,26 +302,39 @@ class Presence:
         self._doors.notifier.status(f"{revision}: error: {why}")
         identity = self.host.identity
         stop = Stop(identity.id, identity.name, revision, step, why, self._doors.clock.now())
-        self._insist(lambda: self._record(stop, part), lambda: self._control.overdue)
+        failure = Failure(stop, part)
+        try:
+            self._doors.files.write_failure(failure)
+        except HostFilesError as unwritable:
+            log.error("failure-not-kept", error=str(unwritable))  # noqa: TRY400  one sentence says it all
+        reported = False
+        try:
+            with contextlib.suppress(UnreachableError, DeniedError):
+                self._record(failure)
+                reported = True
+        finally:  # operators learn of the failure although ZooKeeper does not answer
+            self._doors.mailer.send(*failure_mail(failure, getattr(error, "tail", ""), reported=reported))
+        if not reported:
+            self._insist(lambda: self._record(failure), lambda: self._control.overdue)
+        self._forget_failure()
         log.critical("deployment-failed")
-        tail = without_secrets(getattr(error, "tail", ""))
-        self._doors.mailer.send(
-            f"zkdeployment: {identity} failed at {revision}",
-            f"Host:     {identity}\nRevision: {revision}\nStep:     {step}\nError:    {why}\n\n"
-            + (_FLEET_STOPPED if part is None else _FLEET_GOES_ON.format(rollout=part[0]))
-            + (f"\nThe end of the output:\n\n{tail}\n" if tail else ""),
-        )
 
     def report(self, rollout: str, phase: Phase) -> None:
         """Tell a rollout that a phase went well here. Insists."""
         self.insist(lambda: self._send_report(rollout, phase, Report(self._doors.clock.now())))
 
-    def _record(self, stop: Stop, part: tuple[str, Phase] | None) -> None:
-        if part is not None:
-            self._send_report(*part, Report(stop.time, stop.reason))
+    def _forget_failure(self) -> None:
+        try:
+            self._doors.files.clear_failure()
+        except HostFilesError as error:
+            get_logger().error("failure-not-forgotten", reason=str(error))
+
+    def _record(self, failure: Failure) -> None:
+        if failure.part is not None:
+            self._send_report(*failure.part, Report(failure.stop.time, failure.stop.reason))
             return
         try:
-            self._doors.fleet.stop_fleet(self.host, stop)
+            self._doors.fleet.stop_fleet(self.host, failure.stop)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # nothing starts before it is recorded: try again
         self._note_written()

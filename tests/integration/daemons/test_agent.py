@@ -724,9 +724,9 @@ def test_a_failure_is_reported_although_the_client_died_before_it(fleet, host):
     assert fleet.version is None
 
 
-def test_a_failure_that_cannot_be_reported_is_met_and_reported_by_the_next_agent(fleet, host):
+def test_a_failure_that_cannot_be_reported_is_reported_by_the_next_agent_before_anything_else(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    host.fail("/who/myfoo 0")
+    failing = host.fail("/who/myfoo 0")
     with host.agent() as agent:
         wait_until(lambda: agent.agent is not None, "the agent is built")
         store = agent.agent._doors.fleet
@@ -744,7 +744,16 @@ def test_a_failure_that_cannot_be_reported_is_met_and_reported_by_the_next_agent
     assert isinstance(agent.error, RestartError)
     assert host.status == "error"
     assert fleet.version == "r1"
+    calls = fleet.calls()
+    failing.unlink()  # the fleet has to know of the failure although it would not come again
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
-    assert fleet.version is None
-    assert "failed with exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
+        wait_until(lambda: fleet.version is None, "the stop")
+        assert "failed with exit status 3" in host.node["error"]
+        assert "failed with exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
+        assert fleet.calls() == calls
+        fleet.set_version("r1")
+        wait_until(lambda: host.at("r1") and "error" not in host.node, "r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "it is reported once")
+        assert "error" not in host.node
+    assert fleet.version == "r1"

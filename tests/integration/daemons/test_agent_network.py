@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import json
 import random
 import threading
 from functools import partial
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -100,6 +103,31 @@ def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, mo
         block.unlink()
         proxy.heal()
         wait_until(lambda: host.at("r1"), "r1", timeout=60)
+
+
+def test_a_failure_is_mailed_while_zookeeper_is_away_and_reported_when_it_is_back(fleet, proxy):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with MailServer() as server:
+        host = fleet.host(
+            "h1", zookeeper=through(proxy, fleet.connection), mailto="ops@example.com", smtp=server.address
+        )
+        host.fail("/who/myfoo 0")
+        block = host.block()
+        with host.agent(session_timeout=SESSION):
+            wait_until(fleet.calls, "the script", timeout=60)
+            proxy.cut()
+            block.unlink()
+            server.join()
+            text = email.message_from_string(server.message).get_payload(decode=True).decode()
+            assert "exit status 3" in text
+            assert "ZooKeeper does not answer. The host keeps the failure" in text
+            assert "The fleet is stopped" not in text
+            assert fleet.version == "r1"
+            assert json.loads((host.run / "failure").read_text())["stop"]["step"] == "deploy /who/myfoo 0"
+            proxy.heal()
+            wait_until(lambda: fleet.version is None, "the stop", timeout=60)
+            wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
 
 
 def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, host, proxy, capsys):

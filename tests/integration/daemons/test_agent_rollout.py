@@ -15,6 +15,9 @@ from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.model.host import Host
+from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.failure import Failure
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
@@ -116,6 +119,22 @@ def test_what_cannot_be_prepared_fails_the_host_alone_which_rests_also_after_a_r
         assert "error" not in host.node
         let_through(rollout, host)
     assert fleet.version == "r1"
+
+
+def test_a_failure_that_an_agent_could_not_report_to_its_rollout_is_reported_by_the_next(fleet, host, rollout):
+    rollout.grant("prepare")
+    rollout.grant("deploy")
+    host.run.mkdir()
+    stop = Stop("h1", "h1.example.com", "r1", "deploy /who/myfoo 0", "it failed and could not say so", 1.0)
+    (host.run / "failure").write_text(json.dumps(Failure(stop, ("1-1", Phase.DEPLOY)).to_json()))
+    with host.agent():
+        wait_for_report(rollout, "deploy:h1")
+        assert host.node["error"] == rollout.reports()["deploy:h1"] == "it failed and could not say so"
+        rollout.begin(attempt=2)
+        wait_for(host, "not its turn yet in rollout 1-2")
+        assert not (host.run / "failure").exists()
+    assert fleet.version == "r1"
+    assert fleet.calls() == []
 
 
 def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(fleet):

@@ -1,0 +1,34 @@
+"""The mail to the operators about a failed deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import without_secrets
+
+if TYPE_CHECKING:
+    from zkdeployment.rollout.failure import Failure
+
+_FLEET_STOPPED = "The fleet is stopped: no host starts anything until somebody resumes it.\n"
+_FLEET_GOES_ON = (
+    "The fleet goes on: rollout {rollout} judges the host's group by its success criteria\n"
+    "(zkdeployment rollout show). This host rests until there is another rollout.\n"
+)
+_UNREPORTED = (
+    "ZooKeeper does not answer. The host keeps the failure, and reports it as soon as ZooKeeper answers:\n"
+    "only then does the fleet know.\n"
+)
+
+
+def failure_mail(failure: Failure, output: str, *, reported: bool) -> tuple[str, str]:
+    """Return subject and text; ``output`` is the end of the output; ``reported``: the fleet knows."""
+    stop = failure.stop
+    host = f"{stop.host_name} ({stop.host_id})"
+    consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part[0])
+    tail = without_secrets(output)
+    return (
+        f"zkdeployment: {host} failed at {stop.revision}",
+        f"Host:     {host}\nRevision: {stop.revision}\nStep:     {stop.step}\nError:    {stop.reason}\n\n"
+        + (consequence if reported else _UNREPORTED)
+        + (f"\nThe end of the output:\n\n{tail}\n" if tail else ""),
+    )

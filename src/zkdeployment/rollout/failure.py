@@ -1,0 +1,39 @@
+"""A failed deployment of one host, as the host reports it to the fleet or to a rollout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.engine import Phase
+
+if TYPE_CHECKING:
+    from zkdeployment.model.tree import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure that stops the fleet or, with ``part``, fails the host in a phase of a rollout.
+
+    ``part`` is the rollout's id and the phase.
+    """
+
+    stop: Stop
+    part: tuple[str, Phase] | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the failure as a host keeps it until it is reported."""
+        part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
+        return {"stop": self.stop.properties(), **part}
+
+    @classmethod
+    def from_json(cls, value: object) -> Failure:
+        """Read what ``to_json`` returned; raises ``ValueError`` for anything else."""
+        match value:
+            case {"stop": dict(stop), "rollout": str(rollout), "phase": str(phase)}:
+                return cls(Stop.from_properties(stop), (rollout, Phase(phase)))
+            case {"stop": dict(stop)}:
+                return cls(Stop.from_properties(stop))
+            case _:
+                raise ValueError("not a failure")

@@ -1,0 +1,26 @@
+from zkdeployment.daemons.failure_mail import failure_mail
+from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.failure import Failure
+
+STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
+
+
+def test_the_mail_says_what_failed_where_and_that_the_fleet_is_stopped():
+    subject, text = failure_mail(Failure(STOP), "the end\npassword=hunter2", reported=True)
+    assert subject == "zkdeployment: app1.example.com (h1) failed at r1"
+    facts = "Host:     app1.example.com (h1)\nRevision: r1\nStep:     deploy /a 0\nError:    boom\n\n"
+    assert text.startswith(f"{facts}The fleet is stopped:")
+    assert text.endswith("The end of the output:\n\nthe end\npassword=***\n")
+
+
+def test_the_mail_of_a_rollouts_host_says_that_the_fleet_goes_on():
+    _, text = failure_mail(Failure(STOP, ("3-1", Phase.DEPLOY)), "", reported=True)
+    assert "The fleet goes on: rollout 3-1 judges" in text
+    assert "output" not in text
+
+
+def test_the_mail_of_a_failure_that_zookeeper_does_not_have_does_not_say_that_the_fleet_is_stopped():
+    _, text = failure_mail(Failure(STOP), "", reported=False)
+    assert "ZooKeeper does not answer." in text
+    assert "is stopped" not in text

@@ -1,0 +1,20 @@
+import json
+
+import pytest
+
+from zkdeployment.model.stop import Stop
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.failure import Failure
+
+STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
+
+
+@pytest.mark.parametrize("failure", [Failure(STOP), Failure(STOP, ("3-1", Phase.PREPARE))])
+def test_a_failure_reads_back(failure):
+    assert Failure.from_json(json.loads(json.dumps(failure.to_json()))) == failure
+
+
+@pytest.mark.parametrize("value", [None, [], {}, {"stop": 1}, {"stop": {}, "rollout": "3-1", "phase": "rest"}])
+def test_anything_else_is_no_failure(value):
+    with pytest.raises(ValueError, match="not a"):
+        Failure.from_json(value)
