@@ -67,30 +67,32 @@ class DnfCommand:
         self._make_home()
         return {**_environment(), "HOME": str(self._home)}
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, alone: bool = False) -> str:
         """Call dnf for something that changes no package and return its standard output.
 
+        ``alone``: dnf uses none of the configured repositories, only those that ``words`` name.
         Where a repository is out of reach, try twice more. Raises ``PackageError`` as ``failures.explain`` has it.
         """
-        return persist(lambda: self._run(words), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
+        argv = self._argv("-q", *words, alone=alone)
+        return persist(lambda: self._run(argv), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
 
-    def _run(self, words: Sequence[str]) -> str:
+    def _run(self, argv: Sequence[str]) -> str:
         try:
-            done = process.run(self._argv("-q", *words), env=self.env, timeout=_TIMEOUT, tick=self._tick)
+            done = process.run(argv, env=self.env, timeout=_TIMEOUT, tick=self._tick)
         except ProgramError as error:
             raise PackageError(f"{error}", retry_helps=True) from error
         if done.status:
             raise failures.explain(done.status, f"{done.stderr}\n{done.stdout}")
         return done.stdout
 
-    def run_apart(self, *words: str, output: Path) -> str:
-        """Call dnf for a change; return what it printed.
+    def run_apart(self, *words: str, output: Path, alone: bool = False) -> str:
+        """Call dnf for a change, ``alone`` as for ``run``; return what it printed.
 
         It runs in a session and a scope of its own, its output going to a file, so that neither a signal to this
         process nor its death cuts a transaction short. Raises ``PackageError`` as ``failures.explain`` has it.
         """
         try:
-            argv = new_scope("packages").wrap(self._argv(*words))
+            argv = new_scope("packages").wrap(self._argv(*words, alone=alone))
             status = process.run_apart(argv, output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
@@ -123,13 +125,13 @@ class DnfCommand:
     def _is_system(self) -> bool:
         return self._root == Path("/")
 
-    def _argv(self, *words: str) -> list[str]:
+    def _argv(self, *words: str, alone: bool = False) -> list[str]:
         return [
             self._found[0],
             "-y",
             *([] if self._is_system else self._apart_from_the_system()),
             *(f"--setopt={option}" for option in _OPTIONS),
-            *self._repositories.arguments(),
+            *(["--setopt=reposdir=/dev/null"] if alone else self._repositories.arguments()),
             *words,
         ]
 

@@ -26,7 +26,7 @@ import psutil
 import tenacity
 
 from zkdeployment.adapters import durable
-from zkdeployment.adapters.packages import failures, replay
+from zkdeployment.adapters.packages import failures, local_repository, replay
 from zkdeployment.adapters.packages.command import DnfCommand
 from zkdeployment.adapters.packages.downloads import Downloads, is_there
 from zkdeployment.adapters.packages.failures import LockedError, StaleError
@@ -34,7 +34,7 @@ from zkdeployment.adapters.packages.journal import Journal
 from zkdeployment.adapters.packages.kept import KeptFiles
 from zkdeployment.adapters.packages.repositories import Repositories
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
-from zkdeployment.adapters.packages.transaction import DnfTransaction, entry
+from zkdeployment.adapters.packages.transaction import DnfTransaction, entry, make_sources
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
 from zkdeployment.model.names import Kind, name_problem
@@ -182,12 +182,15 @@ class Dnf:
             raise PackageError(f"{_named(change)}: {'; '.join(refused)}; change that by other means first")
         going = [item.before for item in changes if item.before is not None]
         kept = self._keep(going, directory / "replaced")
+        sources, alone = make_sources(directory)
         transaction = DnfTransaction(
             before=before,
             after=after,
             reversible={file.package for file in kept} == set(going),
             items=changes,
             directory=directory,
+            sources=sources,
+            alone=alone,
             files=files,
             entry=entry(changes, before, trusted=all(file.trusted for file in kept)),
             managed=change.managed,
@@ -196,12 +199,12 @@ class Dnf:
         obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
         if obsoleted or any(item.action is Action.REMOVE for item in changes):
             # What rpm tested while downloading was less than, or not just, this.
-            self._dnf.run("--setopt=tsflags=test", *transaction.words)
+            self._dnf.run("--setopt=tsflags=test", *transaction.words, alone=transaction.alone)
         return transaction
 
     def _keep(self, going: Collection[Package], directory: Path) -> Sequence[RpmFile]:
         """Have the files of the packages that will go at hand, from a repository if need be."""
-        if going and not self._kept.usable:
+        if going and not local_repository.is_possible():
             names = sorted(package.nevra for package in going)
             _log.warning("packages-not-reversible", packages=names, reason="createrepo_c is not installed")
             return ()
@@ -244,7 +247,9 @@ class Dnf:
         # files with the repository's checksums, and rpm with their own.
         words = ["--nogpgcheck", *transaction.words]
         with _disk_errors():
-            output = self._dnf.run_apart(*words, output=transaction.directory / "output.txt")
+            output = self._dnf.run_apart(
+                *words, output=transaction.directory / "output.txt", alone=transaction.alone
+            )
         if (failed := failures.scriptlet_failure(output)) is not None:
             raise PackageError(failed)
         if wrong := packages.deviations(transaction.after, self.installed()):
@@ -274,8 +279,9 @@ class Dnf:
         durable.replace(plan, replay.document(way, wanted=to.names))
         failure: PackageError | None = None
         try:
-            words = [*self._sources(coming, trusted=to.trusted), "history", "replay", str(plan)]
-            self._patiently(self._dnf.run_apart, *words, output=self._state / "back.txt")
+            sources, alone = self._sources(coming, trusted=to.trusted)
+            words = [*sources, "history", "replay", str(plan)]
+            self._patiently(self._dnf.run_apart, *words, output=self._state / "back.txt", alone=alone)
         except PackageError as error:  # What counts is what is installed in the end.
             failure = error
         if wrong := packages.deviations(to.before, to.of(self.installed())):
@@ -284,11 +290,11 @@ class Dnf:
             ) from failure
         return True
 
-    def _sources(self, coming: Collection[Package], *, trusted: bool) -> Sequence[str]:
-        if not coming:
-            return ["--disablerepo=*"]
-        have = self._kept.find(coming) if self._kept.usable else ()
-        return self._kept.arguments(alone=len(have) == len(coming), trusted=trusted) if have else []
+    def _sources(self, coming: Collection[Package], *, trusted: bool) -> tuple[Sequence[str], bool]:
+        """Return the arguments that make dnf find the packages, and whether it needs no configured repository."""
+        have = self._kept.find(coming) if local_repository.is_possible() else ()
+        arguments = self._kept.arguments(trusted=trusted) if have else ()
+        return arguments, len(have) == len(coming)
 
     def _await_orphans(self) -> None:
         """Wait for every dnf that replays one of our transactions: its agent is dead, its work is not done."""

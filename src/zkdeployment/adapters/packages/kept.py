@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import durable, process
-from zkdeployment.errors import PackageError, ProgramError
+from zkdeployment.adapters import durable
+from zkdeployment.adapters.packages import local_repository
+from zkdeployment.errors import PackageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 #: The name under which dnf sees the kept files as a repository.
 _REPOSITORY = "zkdeployment-kept"
 
-_MAKER = "createrepo_c"
-
 
 class KeptFiles:
     """A directory of RPM files, each called after its package."""
@@ -27,11 +26,6 @@ class KeptFiles:
     def __init__(self, directory: Path, database: RpmDatabase) -> None:
         self.directory = directory
         self._database = database
-
-    @property
-    def usable(self) -> bool:
-        """Whether dnf can take packages from here, which needs a repository to be made."""
-        return shutil.which(_MAKER) is not None
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
         """Return the files of those packages that are here and intact."""
@@ -57,24 +51,12 @@ class KeptFiles:
                 path.unlink()
         shutil.rmtree(self.directory / "repodata", ignore_errors=True)
 
-    def arguments(self, *, alone: bool, trusted: bool) -> Sequence[str]:
-        """Return the arguments that make dnf take packages from here, ``alone`` or after other repositories.
+    def arguments(self, *, trusted: bool) -> Sequence[str]:
+        """Return the arguments that make dnf take packages from here, too.
 
         ``trusted``: their signatures are checked. Raises ``PackageError`` when that cannot be done.
         """
-        shutil.rmtree(
-            self.directory / ".repodata", ignore_errors=True
-        )  # A crash left it: createrepo_c would refuse.
-        try:
-            process.run([_MAKER, "-q", str(self.directory)], timeout=600).check()
-        except ProgramError as error:
-            raise PackageError(f"cannot make a repository of the kept packages: {error}") from error
-        return [
-            f"--repofrompath={_REPOSITORY},{self.directory.as_uri()}",
-            f"--setopt={_REPOSITORY}.gpgcheck={int(trusted)}",
-            "--refresh",
-            *([f"--repo={_REPOSITORY}"] if alone else []),
-        ]
+        return [*local_repository.make(self.directory, _REPOSITORY, signed=trusted), "--refresh"]
 
     def _intact(self, path: Path) -> Sequence[RpmFile]:
         try:

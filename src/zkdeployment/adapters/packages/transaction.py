@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.packages import local_repository
 from zkdeployment.adapters.packages.journal import Entry
 
 if TYPE_CHECKING:
@@ -15,16 +16,25 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Packages
     from zkdeployment.planning.packages import Item
 
+#: The name under which dnf sees the downloaded files as a repository.
+_REPOSITORY = "zkdeployment-prepared"
+
 
 @dataclass(frozen=True, slots=True)
 class DnfTransaction:
-    """A prepared transaction. ``directory`` holds its downloads and its transaction file."""
+    """A prepared transaction.
+
+    ``directory`` holds its downloads and its transaction file. ``sources`` are the arguments that make dnf take
+    packages from there, ``alone`` or with the configured repositories.
+    """
 
     before: Packages
     after: Packages
     reversible: bool = True
     items: tuple[Item, ...] = ()
     directory: Path = Path()
+    sources: Sequence[str] = ()
+    alone: bool = True
     files: tuple[RpmFile, ...] = ()
     entry: Entry = field(default_factory=lambda: Entry(frozenset(), {}, trusted=True))
     managed: frozenset[str] = frozenset()
@@ -36,10 +46,23 @@ class DnfTransaction:
 
     @property
     def words(self) -> Sequence[str]:
-        """The arguments that make dnf replay it from the downloaded files, without a look at any repository."""
-        only_goes = all(item.after is None for item in self.items)
-        files = ["--disablerepo=*"] if only_goes else ["--cacheonly", f"--setopt=destdir={self.directory}"]
-        return [*files, "history", "replay", str(self.plan)]
+        """The arguments that make dnf replay it from the downloaded files alone."""
+        return [*self.sources, "history", "replay", str(self.plan)]
+
+
+def make_sources(directory: Path) -> tuple[Sequence[str], bool]:
+    """Return the arguments that make dnf take packages from the files in ``directory``, and whether these suffice.
+
+    dnf reads a repository made of them, with a cache of its own beside it, so that neither an emptied cache nor a
+    changed repository counts. dnf checked the signatures when it downloaded the files. Without createrepo_c dnf has
+    to find the packages in its cache of the configured repositories.
+    """
+    if not any(directory.glob("*.rpm")):
+        return [], True
+    if not local_repository.is_possible():
+        return ["--cacheonly", f"--setopt=destdir={directory}"], False
+    cache = f"--setopt=cachedir={directory / 'cache'}"
+    return [*local_repository.make(directory, _REPOSITORY, signed=False), cache], True
 
 
 def entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entry:

@@ -171,8 +171,9 @@ def test_a_damaged_kept_file_is_fetched_again(host):
     assert file.stat().st_size > 1000
 
 
-def test_the_server_may_go_down_once_all_is_prepared(host):
-    make(host, {"foo": "1.0"})
+@contextlib.contextmanager
+def served(host):
+    """Serve the host's repository by HTTP while inside; give a package manager that is configured with its URL."""
     script = (
         "import http.server, functools, sys\n"
         "handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])\n"
@@ -184,12 +185,53 @@ def test_the_server_may_go_down_once_all_is_prepared(host):
     pid = process.start([sys.executable, "-u", "-c", script, str(host.repository.directory)], log=log)
     try:
         wait_until(lambda: log.read_text().splitlines(), "the server listens")
-        manager = Dnf(host.root, (f"http://127.0.0.1:{log.read_text().splitlines()[0]}/",))
-        transaction = manager.prepare(change({"foo": "1.1", "library": "2.0"}))
+        yield Dnf(host.root, (f"http://127.0.0.1:{log.read_text().splitlines()[0]}/",), gap=0)
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("removed", [(), ("bar",)])
+def test_the_server_may_go_down_once_all_is_prepared(host, removed):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    with served(host) as manager:
+        transaction = manager.prepare(change({"foo": "1.1", "library": "2.0"}, *removed))
     manager.commit(transaction)
+    assert host.installed - {"bar-1.0-1.noarch"} == {"foo-1.1-1.noarch", "library-2.0-1.noarch"}
+
+
+def test_neither_removing_nor_going_back_needs_a_server(host):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    with served(host) as manager:
+        removal = manager.prepare(change({}, "bar"))
+    manager.commit(removal)
+    assert host.installed == {"foo-1.0-1.noarch"}
+    (host.root.parent / "server.log").unlink()
+    with served(host) as manager:
+        transaction = manager.prepare(change({"foo": "1.1", "first-aid": "1.0"}))
+    with pytest.raises(PackageError, match="the packages are what they were before"):
+        manager.commit(transaction)
+    assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_a_prepared_transaction_needs_neither_dnfs_cache_nor_a_repository(host):
+    make(host, {"foo": "1.0", "bar": "1.0"})
+    transaction = host.manager.prepare(change({"foo": "1.1", "library": "2.0"}, "bar"))
+    for cache in [path for name in ("dnf", "yum") for path in host.root.rglob(f"cache/{name}")]:
+        shutil.rmtree(cache)
+    host.withdraw("foo", "1.1")
+    host.lose_repository()
+    host.manager.commit(transaction)
     assert host.installed == {"foo-1.1-1.noarch", "library-2.0-1.noarch"}
+    assert left_over(host) == set()
+
+
+def test_a_prepared_transaction_survives_a_refreshed_repository(host):
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    host.withdraw("foo", "1.1")
+    make(host, {"library": "2.0"})
+    host.drop("library")
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch"}
 
 
 def test_dnf_is_neither_cut_short_by_its_agents_death_nor_forgotten(host):

@@ -1,0 +1,39 @@
+"""Directories of RPM files that dnf uses as a repository, made with createrepo_c."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import process
+from zkdeployment.errors import PackageError, ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_MAKER = "createrepo_c"
+
+
+def is_possible() -> bool:
+    """Whether the program that makes repositories is installed."""
+    return shutil.which(_MAKER) is not None
+
+
+def make(directory: Path, name: str, *, signed: bool) -> Sequence[str]:
+    """Make a directory a repository and return the arguments that add it to dnf's by ``name``.
+
+    ``signed``: dnf checks the signatures of its packages. Raises ``PackageError`` when it cannot be made.
+    """
+    # A crash left it: createrepo_c would refuse.
+    shutil.rmtree(directory / ".repodata", ignore_errors=True)
+    try:
+        process.run([_MAKER, "-q", str(directory)], timeout=600).check()
+    except ProgramError as error:
+        raise PackageError(f"cannot make a repository of the packages in {directory}: {error}") from error
+    return [
+        f"--repofrompath={name},{directory.as_uri()}",
+        f"--setopt={name}.gpgcheck={int(signed)}",
+        # The exact packages were chosen before: no module may hide them.
+        f"--setopt={name}.module_hotfixes=1",
+    ]
