@@ -57,6 +57,9 @@ class PackageManager(Protocol):
     def installed(self) -> Packages:
         """Read the whole database once."""
 
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return those of the installed ``packages`` whose deploy or role script is missing or damaged."""
+
     def prepare(self, change: PackageChange) -> Transaction:
         """Resolve, download, verify and test a change, without changing the host.
 
@@ -87,15 +90,12 @@ class Checkouts(Protocol):
     """Software in ``/opt`` that is checked out and built in place. Raises ``CheckoutError``."""
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """Check out to one side, without changing what is in ``/opt/PACKAGE``.
-
-        Refuses what may not come from there, and, unless ``replaces``, a place that is taken.
-        """
+        """Check out to one side; refuse what may not come from there and, unless ``replaces``, a taken place."""
 
     def install(self, package: str, build: Callable[[str, str], None]) -> None:
-        """Put what was prepared in place, whole; call ``build`` with its build script, if any, and its directory.
+        """Put what was prepared in place, whole, readable for everyone; on failure put back what was there.
 
-        Then all of it is made readable for everyone. Puts back what was there if anything fails.
+        ``build`` is called with the build script, if there is one, and its directory.
         """
 
     def remove(self, package: str) -> None:

@@ -246,3 +246,30 @@ def test_there_is_nothing_to_recover_from_on_a_host_at_rest(host):
     host.drop("foo")
     host.manager.recover()
     assert host.installed == set()
+
+
+def test_a_package_that_lost_its_script_is_known_and_installed_again_as_it_was(host):
+    make(host, {"service": "1.0", "foo-1.1": None, "epochal": "1.0", "bar": "1.0"})
+    before = host.manager.installed()
+    assert host.manager.lost_scripts(before) == frozenset()
+    for name in ("service", "epochal"):
+        host.lose_files(name)
+    host.withdraw("service", "1.0")
+    assert host.manager.lost_scripts(before) == {"service", "epochal"}
+    host.manager.commit(host.manager.prepare(change(again=("service", "epochal"))))
+    assert host.manager.lost_scripts(before) == frozenset()
+    assert host.manager.installed() == before
+
+
+def test_packages_are_installed_again_in_the_transaction_that_changes_others(host):
+    make(host, {"service": "1.0", "bar": "1.0", "library": "1.0"})
+    host.lose_files("service")
+    host.manager.commit(host.manager.prepare(change({"bar": "2.0"}, "library", again=("service",))))
+    assert host.installed == {"service-1.0-1.noarch", "bar-2.0-1.noarch"}
+    assert host.manager.lost_scripts(host.manager.installed()) == frozenset()
+
+
+def test_what_goes_or_comes_in_another_version_is_not_installed_again(host):
+    make(host, {"service": "1.0", "bar": "1.0"})
+    host.manager.commit(host.manager.prepare(change({"service": "2.0"}, "bar", again=("service", "bar", "gone"))))
+    assert host.installed == {"service-2.0-1.noarch"}

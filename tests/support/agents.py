@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.agent import Agent
     from zkdeployment.daemons.control import Control
+    from zkdeployment.model.inventory import Packages
     from zkdeployment.ports import Transaction
 
 #: Notes in the fleet's journal when it starts and ends; waits while its host is blocked, fails when told to.
@@ -55,6 +56,9 @@ class HostPackages(FakePackageManager):
     def __init__(self, root: Path, offers: Sequence[Offer]) -> None:
         super().__init__(offers)
         self._root = root
+
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        return frozenset(name for name in packages if not any((self._root / "opt" / name).glob("bin/*")))
 
     def commit(self, transaction: Transaction) -> None:
         super().commit(transaction)

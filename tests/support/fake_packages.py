@@ -9,6 +9,7 @@ from zkdeployment.adapters.packages.rpmdb import by_name
 from zkdeployment.errors import PackageError
 from zkdeployment.model.names import Kind, name_problem
 from zkdeployment.planning import packages
+from zkdeployment.planning.packages import Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from support.offers import Offer
     from zkdeployment.model.inventory import Package, Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.planning.packages import Item
     from zkdeployment.ports import Transaction
 
 
@@ -39,7 +39,7 @@ class FakePackageManager:
 
     ``offers`` are what its repository has. Faults: ``unreachable`` (the repository), ``locked`` (another program
     changes packages), ``crash`` (the agent dies in the middle of the next commit), ``stuck`` (going back fails).
-    ``commits`` lists what was done, or tried.
+    ``lost`` are packages whose scripts are missing. ``commits`` lists what was done, or tried.
     """
 
     def __init__(self, offers: Iterable[Offer] = (), installed: Iterable[Package] = ()) -> None:
@@ -49,6 +49,7 @@ class FakePackageManager:
         self.locked = False
         self.crash = False
         self.stuck = False
+        self.lost: set[str] = set()
         self._known = dict(self.offers)
         self._installed: Packages = by_name(installed)
         self._journal: Packages | None = None
@@ -65,9 +66,13 @@ class FakePackageManager:
         """Return what is installed."""
         return self._installed
 
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return those of the packages whose scripts are missing."""
+        return frozenset(self.lost & packages.keys())
+
     def prepare(self, change: PackageChange) -> FakeTransaction:
         """Resolve and check a change as a package manager does."""
-        problems = [name_problem(Kind.PACKAGE, name) for name in (*change.want, *change.remove)]
+        problems = [name_problem(Kind.PACKAGE, name) for name in (*change.want, *change.remove, *change.reinstall)]
         if any(problems):
             raise PackageError("; ".join(filter(None, problems)))
         before = self._installed
@@ -80,6 +85,8 @@ class FakePackageManager:
         if refused := packages.unmanaged(items, change.managed, before):
             raise PackageError("; ".join(refused))
         self._check(after, items, change.managed)
+        again = (change.reinstall & before.keys()) - wanted.keys() - change.remove
+        items += tuple(Item(name, package, package) for name in sorted(again) for package in before[name])
         return FakeTransaction(before, after, items)
 
     def commit(self, transaction: Transaction) -> None:
@@ -102,6 +109,7 @@ class FakePackageManager:
         if failed:
             self._go_back(f"a package's scriptlet failed ({failed[0]})")
         self._installed = transaction.after
+        self.lost -= {item.name for item in transaction.items}
         self._journal = None
 
     def recover(self) -> None:

@@ -26,10 +26,17 @@ AutoReqProv: no
 A package for tests.
 %install
 mkdir -p %{{buildroot}}/opt/{directory}
+{script}
 echo {version} > %{{buildroot}}/opt/{directory}/version
 %files
 /opt/{directory}
 {scriptlets}
+"""
+
+_SCRIPT = """\
+mkdir -p %{{buildroot}}/opt/{name}/bin
+echo deploy {version} > %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
+chmod 755 %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 """
 
 #: Says that it runs, then takes its time.
@@ -45,7 +52,7 @@ class Offer:
     """A package that a repository has.
 
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
-    ``directory`` is its place under ``/opt``, if it is not called like the package.
+    ``directory`` is its place under ``/opt``, if it is not called like the package. ``script``: it has one.
     """
 
     name: str
@@ -60,6 +67,7 @@ class Offer:
     post_fails: bool = False
     slow: bool = False
     directory: str | None = None
+    script: bool = False
     signature: str = "good"
 
     @property
@@ -86,6 +94,7 @@ class Offer:
             directory=self.directory or self.name,
             version=self.version,
             release=self.release,
+            script=_SCRIPT.format(name=self.name, version=self.version) if self.script else "",
             tags="\n".join(tags) or "# no more tags",
             scriptlets="\n".join(scriptlets),
         )
@@ -104,7 +113,9 @@ CATALOGUE = (
     Offer(name="foo-patch", version="3"),
     Offer(name="bar", version="1.0"),
     Offer(name="bar", version="2.0"),
-    Offer(name="epochal", version="1.0", epoch=1),
+    Offer(name="epochal", version="1.0", epoch=1, script=True),
+    Offer(name="service", version="1.0", script=True),
+    Offer(name="service", version="2.0", script=True),
     Offer(name="library", version="1.0"),
     Offer(name="library", version="2.0"),
     Offer(name="reader", version="1.0", requires={"library": "1.0"}),

@@ -42,11 +42,15 @@ manager.commit(manager.prepare(PackageChange(want=want, managed=frozenset(want))
 
 
 def change(
-    want: Mapping[str, str | None] | None = None, *remove: str, also: tuple[str, ...] = ()
+    want: Mapping[str, str | None] | None = None,
+    *remove: str,
+    also: tuple[str, ...] = (),
+    again: tuple[str, ...] = (),
 ) -> PackageChange:
-    """Return a change of what is wanted, removed, and ``also`` managed."""
+    """Return a change of what is wanted, removed, installed ``again``, and ``also`` managed."""
     wanted = want or {}
-    return PackageChange(want=wanted, remove=frozenset(remove), managed=frozenset((*wanted, *remove, *also)))
+    managed = frozenset((*wanted, *remove, *also, *again))
+    return PackageChange(want=wanted, remove=frozenset(remove), managed=managed, reinstall=frozenset(again))
 
 
 class FakeHost:
@@ -68,6 +72,10 @@ class FakeHost:
     def drop(self, name: str) -> None:
         """Remove a package by other means."""
         self._fake.drop(name)
+
+    def lose_files(self, name: str) -> None:
+        """Delete what a package brought to the host."""
+        self._fake.lost.add(name)
 
     def withdraw(self, name: str, version: str) -> None:
         """Take a package out of the repository."""
@@ -128,6 +136,10 @@ class RpmHost:
     def drop(self, name: str) -> None:
         """Remove a package by other means."""
         self.rpm("-e", "--nodeps", name)
+
+    def lose_files(self, name: str) -> None:
+        """Delete what a package brought to the host."""
+        shutil.rmtree(self.root / "opt" / name)
 
     def withdraw(self, name: str, version: str) -> None:
         """Take a package out of the repository."""

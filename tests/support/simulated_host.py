@@ -82,6 +82,7 @@ class SimulatedHost:
             managed=dict(self.managed),
             checkouts=dict(self.checkouts),
             applications=frozenset(self.etc & known),
+            lost_scripts=frozenset((self.packages.keys() & self.managed.keys()) - WITHOUT_SCRIPT - self.scripts),
             controllers=frozenset((self.packages.keys() | self.checkouts.keys()) & CONTROLLERS),
         )
 
@@ -113,6 +114,11 @@ class SimulatedHost:
         if not self.packages[package.name]:
             del self.packages[package.name]
             self.scripts.discard(package.name)
+
+    def lose(self, name: str) -> None:
+        """Delete a package's directory behind the back of the package database."""
+        self.scripts.discard(name)
+        self.directories.discard(name)
 
     def take(self, plan: Plan) -> Iterator[Step]:
         """Take all steps; yields after each single effect."""
@@ -161,10 +167,10 @@ class SimulatedHost:
     def _undeploy(self, step: Undeploy) -> Iterator[None]:
         key = (step.application, step.deployment)
         assert key in self.markers, f"{step} is not marked"
-        if step.script is not None:
-            assert step.script in {script_of(name) for name in self.scripts}, f"{step.script} is gone"
-            self.running.discard(key)
-            yield
+        script = script_of(step.package) if step.script is None else step.script
+        assert script in {script_of(name) for name in self.scripts}, f"{script} is gone"
+        self.running.discard(key)
+        yield
         del self.markers[key]
         yield
 
@@ -179,6 +185,11 @@ class SimulatedHost:
             for other in sorted(self.packages[name] - {package}):
                 self.erase(other)
                 yield
+        for name in sorted(change.reinstall):
+            assert name in change.managed & self.packages.keys()
+            self.scripts.add(name)
+            self.directories.add(name)
+            yield
         for name in sorted(change.remove):
             assert name in change.managed
             for package in sorted(self.packages[name]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.mail import Mailer
     from zkdeployment.adapters.systemd import Notifier
+    from zkdeployment.model.inventory import Inventory
     from zkdeployment.ports import Checkouts, Clock, FleetStore, HostFiles, PackageManager, Scripts
 
 
@@ -32,3 +33,8 @@ class Doors:
     clock: Clock
     notifier: Notifier
     mailer: Mailer
+
+    def inventory(self) -> Inventory:
+        """Return what the host has; raises ``PackageError`` or ``HostFilesError``."""
+        found = self.files.inventory(self.packages.installed())
+        return replace(found, lost_scripts=self.packages.lost_scripts(found.deployed_packages))

@@ -227,10 +227,10 @@ class Executor:
         self._doors.scripts.run([script, step.controller.path], name=title(step), revision=self._revision)
 
     def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
-        if step.script is not None:
-            if lock is not None:
-                lock.check_lease()
-            self._run(step, step.script)
+        script = self._doors.files.script(step.package) if step.script is None else step.script
+        if lock is not None:
+            lock.check_lease()
+        self._run(step, script)
         reach("before:unmark")
         self._doors.files.remove_marker(step.application, step.deployment, step.files)
 
@@ -317,4 +317,5 @@ def _joined(changes: Sequence[PackageChange]) -> PackageChange:
         want={name: version for change in changes for name, version in change.want.items()},
         remove=frozenset().union(*(change.remove for change in changes)),
         managed=frozenset().union(*(change.managed for change in changes)),
+        reinstall=frozenset().union(*(change.reinstall for change in changes)),
     )

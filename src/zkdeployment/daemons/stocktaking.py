@@ -31,7 +31,7 @@ class Stocktaking:
         """Read what this host has and publish it if that changed."""
         self._due = True
         try:
-            inventory = self._doors.files.inventory(self._doors.packages.installed())
+            inventory = self._doors.inventory()
             self._doors.fleet.publish_inventory(self._known(inventory))
         except ZkdeploymentError as error:
             get_logger().warning("inventory-not-published", reason=str(error))

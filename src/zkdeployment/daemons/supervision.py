@@ -155,6 +155,6 @@ def read_plan(doors: Doors, identity: Identity, revision: Revision) -> Plan:
 
 def make_plan(doors: Doors, wanted: Wanted) -> Plan:
     """Return what this host has to do to get to what is wanted; changes nothing."""
-    inventory = doors.files.inventory(doors.packages.installed())
+    inventory = doors.inventory()
     services = doors.fleet.services(unwanted_services(wanted.assignments, inventory))
     return plan(wanted.assignments, inventory, wanted.controller, services=services)

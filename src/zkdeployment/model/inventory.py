@@ -68,6 +68,8 @@ class Inventory:
     is written before the first change, so that what a crash left half-removed is still known to be ours.
     ``checkouts`` maps each name under ``/opt`` that was checked out to the version remembered in it.
     ``applications`` are the directories under ``/etc`` of managed, marked or checked out applications.
+    ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
+    damaged, by the account of the package database.
     """
 
     packages: Packages = field(default_factory=dict)
@@ -78,6 +80,14 @@ class Inventory:
     checkouts: Mapping[str, str] = field(default_factory=dict)
     applications: frozenset[str] = frozenset()
     controllers: frozenset[str] = frozenset()
+    lost_scripts: frozenset[str] = frozenset()
+
+    @property
+    def deployed_packages(self) -> Packages:
+        """The installed packages that have a script, or had one because they are or were deployed."""
+        marked = {marker.package or marker.application for marker in self.markers}
+        names = {*self.scripts, *self.controllers, *self.managed, *marked} - self.checkouts.keys()
+        return {name: self.packages[name] for name in sorted(names & self.packages.keys())}
 
 
 @dataclass(frozen=True, slots=True)

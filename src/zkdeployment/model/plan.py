@@ -21,24 +21,26 @@ class PackageChange:
     """What one package transaction is to reach.
 
     ``want`` maps names to the version to have (``None``: any, if only it is installed). ``remove`` are names
-    to have no more. ``managed`` are all names that may be changed or removed; nothing else ever is.
+    to have no more. ``reinstall`` are installed packages to install again as they are, because files of theirs are
+    missing. ``managed`` are all names that may be changed or removed; nothing else ever is.
     """
 
     want: Mapping[str, str | None] = field(default_factory=dict)
     remove: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
+    reinstall: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.want or self.remove)
+        return bool(self.want or self.remove or self.reinstall)
 
 
 @dataclass(frozen=True, slots=True)
 class Undeploy:
     """Call the script with ``-u`` and take the markers away.
 
-    ``script`` is ``None`` when the script is gone: then only the markers go. ``locked``: the service stays in the
-    tree, so other hosts may have instances of it, and its lock (or that of the role, where the role has a
-    controller) is held meanwhile. A service that is gone from the tree is undeployed on all hosts at once.
+    ``script`` is ``None`` when it comes with ``package``, which is installed again first. ``locked``: the service
+    stays in the tree, so other hosts may have instances of it, and its lock (or that of the role, where the role
+    has a controller) is held meanwhile. A service that is gone from the tree is undeployed on all hosts at once.
     """
 
     deployment: Deployment
@@ -47,6 +49,7 @@ class Undeploy:
     files: tuple[str, ...]
     reason: str
     locked: bool = False
+    package: str = ""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -88,7 +91,8 @@ class EndDeployments:
 class ChangePackages:
     """One transaction that brings in or changes what the wanted deployments need.
 
-    It is prepared (resolved, downloaded, tested) before the first step of the plan is taken.
+    One that only installs packages again comes before the deployments that are undone with their scripts. It is
+    prepared (resolved, downloaded, tested) before the first step of the plan is taken.
     ``applications`` maps each package of ``change.want``, and those that make room for a checkout, to its
     application, for the registry of managed packages.
     """

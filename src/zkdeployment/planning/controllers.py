@@ -66,16 +66,20 @@ def change_controller(
     want: dict[str, str | None] = {}
     if package is not None and not _is_there(package, inventory):
         want[package.package] = package.version
-    if not want and not removed:
+    again = frozenset() if package is None or want else _lost(wanted, inventory)
+    if not want and not removed and not again:
         return None
-    names = frozenset({*want, *removed})
+    names = frozenset({*want, *removed, *again})
     return ChangeController(
         change=PackageChange(
-            want=want, remove=frozenset(name for name in removed if name in inventory.packages), managed=names
+            want=want,
+            remove=frozenset(name for name in removed if name in inventory.packages),
+            managed=names,
+            reinstall=again,
         ),
         removed=removed,
         registered={name: inventory.managed.get(name, name) for name in sorted(names)},
-        reason=_reason(controller, removed, inventory),
+        reason=f"{wanted} has lost its scripts" if again else _reason(controller, removed, inventory),
     )
 
 
@@ -104,6 +108,11 @@ def _is_there(controller: Assignment, inventory: Inventory) -> bool:
     installed = inventory.packages.get(controller.package, ())
     version = controller.version
     return len(installed) == 1 and version is not None and has_version(installed[0], version)
+
+
+def _lost(name: str, inventory: Inventory) -> frozenset[str]:
+    """Return the controller's name if its package is installed, but its scripts are not there."""
+    return frozenset({name} if name in inventory.lost_scripts or name not in inventory.controllers else ())
 
 
 def _reason(controller: Assignment | None, removed: tuple[str, ...], inventory: Inventory) -> str:

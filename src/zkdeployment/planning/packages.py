@@ -25,12 +25,13 @@ class Action(Enum):
 
     INSTALL = "install"
     CHANGE = "change"
+    REINSTALL = "reinstall"
     REMOVE = "remove"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Item:
-    """One package that comes (no ``before``), goes (no ``after``) or is replaced by another of its name."""
+    """One package that comes (no ``before``), goes (no ``after``) or is replaced (even by itself)."""
 
     name: str
     before: Package | None = None
@@ -41,11 +42,15 @@ class Item:
         """Say what becomes of it."""
         if self.before is None:
             return Action.INSTALL
+        if self.before == self.after:
+            return Action.REINSTALL
         return Action.REMOVE if self.after is None else Action.CHANGE
 
     def __str__(self) -> str:
         if self.before is None:
             return f"install {self.after}"
+        if self.before == self.after:
+            return f"reinstall {self.after}"
         return f"remove {self.before}" if self.after is None else f"change {self.before} to {self.after}"
 
 

@@ -24,7 +24,8 @@ from zkdeployment.model.plan import (
     Undeploy,
 )
 from zkdeployment.planning.controllers import change_controller
-from zkdeployment.planning.packages import has_version, version_key
+from zkdeployment.planning.packages import has_version
+from zkdeployment.planning.undeploying import find_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -61,7 +62,7 @@ def plan(
 
     ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
     the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or deployments in
-    the place of the wanted one.
+    the place of the wanted one, or if a deployment is to be undone whose script cannot be had.
 
     ``services`` are paths of services that the tree has, perhaps for other hosts only: what the host has of them
     is undeployed under a lock, after what is gone from the tree. ``unwanted_services`` names those that matter.
@@ -117,24 +118,34 @@ class _Planner:
             for name, need in sorted(self.needs.items())
             if name not in changed and not self._has(name)
         }
+        # What has to be installed again: the database says that it is there, but its script is not.
+        own = {one.package for one in self.wanted}
+        lost = inventory.lost_scripts | (own & inventory.packages.keys() - inventory.scripts.keys())
+        self.lost = (self.needs.keys() & lost) - self.want.keys() - changed
         self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
         # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
-        packaged = (inventory.scripts.keys() & inventory.packages.keys()) - inventory.checkouts.keys()
+        scripts = inventory.scripts.keys() | inventory.lost_scripts
+        packaged = (scripts & inventory.packages.keys()) - inventory.checkouts.keys()
         self.replaceable = (inventory.managed.keys() | packaged | changed) - {OURSELVES}
         self.ours = self.replaceable - changed - self.controllers_place
         self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
+        self.undeploys = [self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order)]
+        #: Packages whose scripts undeploy something, but are missing.
+        self.lost_before = frozenset(step.package for step in self.undeploys if step.script is None)
 
     def steps(self) -> Iterator[Step]:
         """Give the steps in the order in which they are to be taken."""
         yield from self._controller()
-        yield from (self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order))
+        if self.lost_before:
+            yield self._reinstall()
+        yield from self.undeploys
         if self.controller is not None:
             yield StartDeployments(self.controller, "before the deployments")
         had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controllers_place)
         yield from (self._remove_checkout(name) for name in had if name in self.needs)
-        if self.want or self.dropped_patches or self.displaced:
+        if self.want or self.dropped_patches or self.displaced or self.lost - self.lost_before:
             yield self._change_packages()
         yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controllers_place))
         markers = {(one.application, one.deployment): one for one in self.inventory.markers}
@@ -142,7 +153,7 @@ class _Planner:
             for deployment in one.deployments:
                 yield self._deploy(one, deployment, markers.get((one.application, deployment)))
         gone = [name for name in had if name not in self.needs]
-        left = {marker.application for marker in self.obsolete}.union(
+        left = {step.application for step in self.undeploys}.union(
             gone, (self._application_of(name) for name in self.unneeded)
         )
         if self.unneeded or left - self.applications:
@@ -173,25 +184,39 @@ class _Planner:
         return path in self.locked, path == self.handover, marker.deployment, marker.application
 
     def _undeploy(self, marker: Marker) -> Undeploy:
-        script = self._script_of(marker)
+        script, package = find_script(marker, self.inventory, self._application_of)
         return Undeploy(
             deployment=marker.deployment,
             application=marker.application,
             script=script,
             files=marker.files,
-            reason=self._why_obsolete(marker) + ("" if script else "; its deploy script is gone"),
+            reason=self._why_obsolete(marker),
             locked=marker.deployment.path in self.locked,
+            package=package,
+        )
+
+    def _reinstall(self) -> ChangePackages:
+        names = sorted(self.lost_before)
+        return ChangePackages(
+            change=PackageChange(reinstall=self.lost_before, managed=self.lost_before),
+            applications={name: self._application_of(name) for name in names},
+            reason=f"deployments are undone with scripts of {', '.join(names)} that are missing",
         )
 
     def _change_packages(self) -> ChangePackages:
         unchanged = self.needs.keys() - self.want.keys()
         touchable = (self.ours | self.want.keys()) - unchanged
         remove = self.dropped_patches | self.displaced
+        again = self.lost - self.lost_before
+        names = (*self.want, *sorted(self.displaced), *sorted(again))
         return ChangePackages(
-            change=PackageChange(want=self.want, remove=remove, managed=frozenset(touchable)),
-            applications={name: self._application_of(name) for name in (*self.want, *sorted(self.displaced))},
+            change=PackageChange(
+                want=self.want, remove=remove, managed=frozenset(touchable | again), reinstall=frozenset(again)
+            ),
+            applications={name: self._application_of(name) for name in names},
             reason=", ".join(
                 [self._change_of(name) for name in self.want]
+                + [f"{name} has lost its deploy script" for name in sorted(again)]
                 + [f"{name} is no longer listed" for name in sorted(self.dropped_patches)]
                 + [f"{name} is checked out now" for name in sorted(self.displaced)]
             ),
@@ -262,16 +287,6 @@ class _Planner:
         if package in self.marked:
             return self.marked[package]
         return application_named(package)
-
-    def _script_of(self, marker: Marker) -> str | None:
-        """Return the script to undeploy with: the recorded one, else that of the application's newest package."""
-        scripts = self.inventory.scripts
-        if marker.package is not None and marker.package in scripts:
-            return scripts[marker.package]
-        if marker.script in scripts.values():
-            return marker.script
-        candidates = [name for name in scripts if self._application_of(name) == marker.application]
-        return scripts[max(candidates, key=version_key)] if candidates else None
 
     def _why_obsolete(self, marker: Marker) -> str:
         path = marker.deployment.path

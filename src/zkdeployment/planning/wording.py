@@ -78,8 +78,9 @@ def removed_files(step: Step) -> tuple[str, ...]:
 
 def _call(step: Step, controller: Assignment | None) -> str:
     match step:
-        case Undeploy(script=str(script)):
-            return f"runs {' '.join((script, *step.arguments))}" + (_lock(step, controller) if step.locked else "")
+        case Undeploy(script=script):
+            call = f"runs {' '.join((script or 'zookeeper-deploy', *step.arguments))}"
+            return f"{call}{_lock(step, controller)}" if step.locked else call
         case Deploy():
             return f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
         case StartDeployments(controller=one) | EndDeployments(controller=one):
@@ -107,6 +108,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
             return {
                 "step": "change role controller",
                 "install": dict(sorted(step.change.want.items())),
+                "reinstall": [*sorted(step.change.reinstall)],
                 "remove": [*step.removed],
                 "reason": step.reason,
             }
@@ -118,7 +120,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "path": step.deployment.path,
                 "number": step.deployment.number,
                 "application": step.application,
-                "script": step.script,
+                "script": step.script or "zookeeper-deploy",
                 "arguments": [*step.arguments],
                 "lock": step.deployment.lock_name if step.locked and controller is None else None,
                 "reason": step.reason,
@@ -127,6 +129,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
             return {
                 "step": "change packages",
                 "install": dict(sorted(step.change.want.items())),
+                "reinstall": [*sorted(step.change.reinstall)],
                 "remove": [*sorted(step.change.remove)],
                 "reason": step.reason,
             }
@@ -185,5 +188,6 @@ def _detail(step: Step) -> str:
         case Deploy(assignment=one):
             return f" ({' '.join(filter(None, (one.package, one.subtype, one.version)))})"
     words = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]
+    words += [f"{name} again" for name in sorted(step.change.reinstall)]
     words += [f"-{name}" for name in sorted(step.change.remove)]
     return f" ({', '.join(words)})" if words else ""

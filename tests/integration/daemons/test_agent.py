@@ -2,13 +2,14 @@
 
 import email
 import json
+import shutil
 from contextlib import ExitStack
 from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
 
-from support.agents import AgentHost, Fleet, called
+from support.agents import AgentHost, Fleet, called, put_script
 from support.smtp import MailServer
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -100,6 +101,41 @@ def test_what_is_wanted_no_more_is_undeployed_and_its_software_removed(fleet, ho
     assert not (host.root / "opt/foo").exists()
     assert not (host.root / "etc/foo").exists()
     assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {}
+
+
+def test_software_whose_files_were_deleted_is_installed_again(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        shutil.rmtree(host.root / "opt/foo")
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+        shutil.rmtree(host.root / "opt/foo")
+        fleet.remove("/who")
+        fleet.set_version("r3")
+        wait_until(lambda: host.at("r3"), "r3")
+    assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0", "-u /who/myfoo 0")
+    assert (host.packages.installed(), host.markers) == ({}, [])
+
+
+def test_a_deployment_that_cannot_be_undone_for_want_of_its_script_stops_the_fleet(fleet, host):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        shutil.rmtree(host.root / "opt/foo")
+        host.packages.drop("foo")
+        fleet.remove("/who")
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.version is None, "the stop")
+        script = host.root / "opt/foo/bin/zookeeper-deploy"
+        assert f"cannot undeploy /who/myfoo 0 (foo): expected its deploy script {script}" in host.node["error"]
+        assert host.markers == ["who:myfoo.0.deployed"]
+        put_script(host.root, "foo")
+        fleet.set_version("r2")
+        wait_until(lambda: host.at("r2"), "r2")
+    assert fleet.calls() == called("/who/myfoo 0", "-u /who/myfoo 0")
 
 
 def test_every_wanted_deployment_is_run_again_on_each_version_whether_it_grows_or_not(fleet, host):
@@ -337,7 +373,7 @@ def test_a_missing_package_stops_the_fleet_before_anything_is_changed(fleet, hos
     assert not [call for call in fleet.calls() if "-u" in call]
 
 
-def test_a_script_that_is_missing_or_not_executable_is_a_clear_failure(fleet, host):
+def test_a_script_that_is_not_executable_is_a_clear_failure(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -346,9 +382,6 @@ def test_a_script_that_is_missing_or_not_executable_is_a_clear_failure(fleet, ho
         script.chmod(0o644)
         fleet.set_version("r2")
         wait_until(lambda: "not executable" in host.node.get("error", ""), "not executable")
-        script.unlink()
-        fleet.set_version("r2")
-        wait_until(lambda: "has no deploy script" in host.node.get("error", ""), "missing")
         assert fleet.version is None
         assert host.node["former"] == "r1"
 

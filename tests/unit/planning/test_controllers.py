@@ -301,3 +301,15 @@ def test_stopped_anywhere_a_host_arrives_at_the_same_end(first, had, second, ask
         for _ in range(stop):
             next(taken)
         assert finish(host, second, asked) == end, f"another end after stop {stop}"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_controller_that_lost_its_scripts_is_installed_again_first(known):
+    found = have(asked=controller()).inventory()
+    again = frozenset({"ctl"})
+    found = replace(found, lost_scripts=again) if known else replace(found, controllers=frozenset())
+    first = plan([], found, controller()).steps[0]
+    assert first == ChangeController(
+        PackageChange(managed=again, reinstall=again), (), {"ctl": "ctl"}, "ctl has lost its scripts"
+    )
+    assert plan([], found, controller(version="2")).steps[0].change.reinstall == frozenset()

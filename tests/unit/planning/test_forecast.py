@@ -146,6 +146,14 @@ def test_what_a_host_would_refuse_is_said():
     assert seen.changes
 
 
+def test_a_host_that_lost_the_script_to_undeploy_with_would_fail():
+    seen = look(changed("/who/foo", version="2.0"), told=[known(1, Inventory(markers=DEPLOYED.markers))])
+    assert outlooks(seen) == {"h1": Outlook.CHANGES}
+    seen = look({}, told=[known(1, Inventory(markers=DEPLOYED.markers))])
+    assert outlooks(seen) == {"h1": Outlook.FAILS}
+    assert "cannot undeploy /who/foo 0 (foo): expected its deploy script" in seen.hosts[0].reason
+
+
 def test_hosts_that_do_the_same_are_grouped_the_most_first():
     hosts = [host(number) for number in (1, 2, 3)]
     told = [known(1, Inventory()), known(2), known(3)]
@@ -179,6 +187,7 @@ def test_a_forecast_as_json():
                     {
                         "step": "change packages",
                         "install": {"foo": "2.0"},
+                        "reinstall": [],
                         "remove": [],
                         "reason": "foo 1.0 to 2.0",
                     },

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
+from zkdeployment.errors import HostFilesError
 from zkdeployment.model.deployment import Assignment, Deployment
 from zkdeployment.model.inventory import Inventory, Marker, Package
 from zkdeployment.model.plan import (
@@ -116,7 +117,7 @@ def test_a_removal_says_why_and_takes_a_lock_if_its_service_stays(wanted, reason
     have = foo_host(marker(number=3))
     (step,) = steps(wanted, have, Undeploy)
     assert step == Undeploy(
-        Deployment("/who/myfoo", 3), "foo", script_of("foo"), ("who:myfoo.3.deployed",), reason, locked
+        Deployment("/who/myfoo", 3), "foo", script_of("foo"), ("who:myfoo.3.deployed",), reason, locked, "foo"
     )
 
 
@@ -169,7 +170,6 @@ class TestTheScriptToUndoWith:
     def script(self, one, *scripts: str, managed=None, wanted=()):
         have = inventory(scripts=scripts, markers=[one], managed=managed)
         (step,) = steps(wanted, have, Undeploy)
-        assert step.reason.endswith("; its deploy script is gone") == (step.script is None)
         return step.script
 
     def test_is_that_of_the_recorded_package(self):
@@ -190,13 +190,95 @@ class TestTheScriptToUndoWith:
         assert self.script(marker(), "foo-1.9", "foo-1.10", "foo-1.2") == script_of("foo-1.10")
 
     def test_is_not_that_of_another_application(self):
-        assert self.script(marker(), "foo-9", managed={"foo-9": "other"}) is None
-        assert self.script(marker(), "foo-extra") is None
-        wanted = [assignment("/x", package="foo-9", version="1")]
-        assert self.script(marker(), "foo-9", wanted=wanted) is None
+        with pytest.raises(HostFilesError):
+            self.script(marker(), "foo-9", managed={"foo-9": "other"})
+        with pytest.raises(HostFilesError):
+            self.script(marker(), "foo-extra")
+        with pytest.raises(HostFilesError):
+            self.script(marker(), "foo-9", wanted=[assignment("/x", package="foo-9", version="1")])
 
-    def test_is_none_when_it_is_gone(self):
-        assert self.script(marker(package="foo", script=script_of("foo"))) is None
+    @pytest.mark.parametrize(
+        ("one", "named"),
+        [
+            (marker(package="foo-1", script="/srv/opt/foo-1/zookeeper-deploy"), "/srv/opt/foo-1/zookeeper-deploy"),
+            (marker(package="foo-1"), "/opt/foo-1/bin/zookeeper-deploy"),
+            (marker(files=("who,myfoo.0.deployed",)), "/opt/foo/bin/zookeeper-deploy"),
+        ],
+    )
+    def test_that_is_gone_with_its_package_is_an_error_that_says_what_to_do(self, one, named):
+        with pytest.raises(HostFilesError) as info:
+            plan([], inventory(markers=[one]))
+        assert f"cannot undeploy /who/myfoo 0 (foo): expected its deploy script {named}, found neither" in str(
+            info.value
+        )
+        assert str(info.value).endswith(f"remove /etc/foo/{one.files[0]}")
+
+
+class TestAPackageThatLostItsScript:
+    def host(self, *markers: Marker, name="foo", version="1", **fields):
+        have = inventory(package(name, version), markers=markers, managed={name: "foo"}, **fields)
+        return replace(have, lost_scripts=frozenset({name}))
+
+    def test_is_installed_again_before_its_deployments_run(self):
+        one = assignment()
+        again = PackageChange(managed=frozenset({"foo"}), reinstall=frozenset({"foo"}))
+        assert plan([one], self.host(marker(package="foo", version="1"))).steps == (
+            ChangePackages(again, {"foo": "foo"}, "foo has lost its deploy script"),
+            Deploy(one, Deployment("/who/myfoo", 0), "run again for this revision"),
+        )
+
+    def test_is_installed_again_in_the_one_transaction(self):
+        wanted = [assignment(), assignment("/b", package="bar", version="2")]
+        (step,) = steps(wanted, self.host(), ChangePackages)
+        assert (step.change.want, step.change.reinstall) == ({"bar": "2"}, {"foo"})
+
+    def test_is_not_installed_again_where_another_version_comes(self):
+        (step,) = steps([assignment(version="2")], self.host(), ChangePackages)
+        assert (step.change.want, step.change.reinstall) == ({"foo": "2"}, frozenset())
+
+    def test_is_not_installed_again_only_to_be_removed(self):
+        assert [type(step) for step in plan([], self.host()).steps] == [RemoveSoftware]
+
+    @pytest.mark.parametrize(
+        ("one", "name"),
+        [
+            (marker(package="foo"), "foo"),
+            (marker(), "foo"),
+            (marker(package="foo-1.4"), "foo-1.4"),
+            (marker(), "foo-1.4"),
+        ],
+    )
+    def test_is_installed_again_first_where_its_script_undeploys(self, one, name):
+        first, undeploy, remove = plan([], self.host(one, name=name)).steps
+        assert first == ChangePackages(
+            PackageChange(managed=frozenset({name}), reinstall=frozenset({name})),
+            {name: "foo"},
+            f"deployments are undone with scripts of {name} that are missing",
+        )
+        assert (undeploy.script, undeploy.package) == (None, name)
+        assert remove.packages == (name,)
+
+    def test_is_installed_again_as_it_was_before_it_changes(self):
+        had = [marker(package="foo", number=number) for number in (0, 1)]
+        found = plan([assignment(version="2")], self.host(*had)).steps
+        assert [type(step) for step in found] == [ChangePackages, Undeploy, ChangePackages, Deploy]
+        assert (found[0].change.want, found[0].change.reinstall) == ({}, {"foo"})
+        assert (found[2].change.want, found[2].change.reinstall) == ({"foo": "2"}, frozenset())
+
+    def test_is_noticed_by_its_missing_script_alone(self):
+        have = inventory(package("foo"), package("fix"))
+        (step,) = steps([assignment(patches={"fix": "1"})], have, ChangePackages)
+        assert step.change.reinstall == {"foo"}
+
+    def test_undeploys_with_a_new_copy_of_a_damaged_script(self):
+        have = replace(foo_host(marker(package="foo")), lost_scripts=frozenset({"foo"}))
+        first, undeploy, _ = plan([], have).steps
+        assert (first.change.reinstall, undeploy.script) == ({"foo"}, None)
+
+    def test_undeploys_with_its_own_script_though_another_version_has_one(self):
+        have = self.host(marker(package="foo-1"), name="foo-1")
+        have = replace(have, scripts={"foo-2": script_of("foo-2")})
+        assert steps([], have, Undeploy)[0].package == "foo-1"
 
 
 def change(wanted, have):
@@ -243,7 +325,7 @@ def test_packages_that_are_as_wanted_are_left_alone(one, installed):
     ],
 )
 def test_only_what_differs_is_changed(one, installed, want, reason):
-    step = change([one], inventory(*installed))
+    step = change([one], inventory(*installed, scripts=["foo"]))
     assert step.change.want == want
     assert step.reason == reason
     assert step.applications == dict.fromkeys(want, "foo")
@@ -344,13 +426,6 @@ def test_directories_and_packages_of_others_are_left_alone():
         applications=frozenset({"theirs"}),
     )
     assert plan([], have).steps == ()
-
-
-def test_an_application_of_which_only_markers_are_left_is_tidied():
-    have = inventory(markers=[marker(application="ghost")])
-    undeploy, remove = plan([], have).steps
-    assert undeploy.script is None
-    assert remove == RemoveSoftware(PackageChange(), (), ("ghost",), "no deployment needs ghost any more")
 
 
 @pytest.mark.parametrize(
@@ -503,13 +578,18 @@ def hosts(draw):
         host.managed.pop(name, None)
     host.directories.add("theirs")
     host.etc.add("theirs")
-    for path in draw(st.sets(st.sampled_from([*PATHS, "/old"]), max_size=3)):
-        name = draw(st.sampled_from(["foo", "bar", "foo-1", "foo-2", "ghost"]))
+    deployed = sorted(host.scripts)
+    for path in draw(st.sets(st.sampled_from([*PATHS, "/old"]), max_size=3 if deployed else 0)):
+        name = draw(st.sampled_from(deployed))
         recorded = name if draw(st.booleans()) else None
         one = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
         host.markers[one.application, one.deployment] = one
         host.running.add((one.application, one.deployment))
         host.etc.add(one.application)
+    for name in (
+        draw(st.sets(st.sampled_from(["foo", "bar", "foo-1"]))) & host.packages.keys() & host.managed.keys()
+    ):
+        host.lose(name)
     return host
 
 
@@ -528,7 +608,7 @@ def size(wanted, host):
             case Undeploy():
                 found.add((step.application, step.deployment))
             case ChangePackages():
-                found |= set(step.change.want) | step.change.remove
+                found |= set(step.change.want) | step.change.remove | step.change.reinstall
             case RemoveSoftware():
                 found |= {("software", name) for name in step.packages}
             case CheckOut() if step.version != host.checkouts.get(step.package):

@@ -77,6 +77,7 @@ def test_a_plan_is_a_list_of_records():
         {
             "step": "change packages",
             "install": {"bar-2": None, "foo": "1.4"},
+            "reinstall": [],
             "remove": ["fix"],
             "reason": "foo 1.0 to 1.4",
         },
@@ -140,6 +141,7 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
     assert changed == {
         "step": "change role controller",
         "install": {"ctl": "2"},
+        "reinstall": [],
         "remove": ["old"],
         "reason": "why",
         "removed_files": ["/opt/old/"],
@@ -184,3 +186,13 @@ def test_a_step_names_every_file_that_it_removes():
     assert action(REMOVE, None) == "removes /opt/foo/, /opt/old/, /etc/foo/"
     assert action(REMOVE_CHECKOUT, None) == "removes /opt/foo/"
     assert [action(step, None) for step in (CHANGE, CHECK_OUT)] == ["", ""]
+
+
+def test_packages_that_are_installed_again_are_named():
+    again = ChangePackages(
+        PackageChange(reinstall=frozenset({"foo"})), {"foo": "foo"}, "foo has lost its deploy script"
+    )
+    assert sentence(again) == "change packages (foo again): foo has lost its deploy script"
+    assert describe(Plan((again,)))[0]["reinstall"] == ["foo"]
+    undeploy = Undeploy(MYFOO, "foo", None, (), "not wanted any more", package="foo")
+    assert action(undeploy, None).startswith("runs zookeeper-deploy -u /who/myfoo 0;")

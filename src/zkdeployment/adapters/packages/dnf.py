@@ -29,7 +29,7 @@ from zkdeployment.adapters import durable
 from zkdeployment.adapters.packages import failures, local_repository, replay
 from zkdeployment.adapters.packages.command import DnfCommand
 from zkdeployment.adapters.packages.downloads import Downloads, is_there
-from zkdeployment.adapters.packages.failures import LockedError, StaleError
+from zkdeployment.adapters.packages.failures import LockedError, NotAvailableError, StaleError
 from zkdeployment.adapters.packages.journal import Journal
 from zkdeployment.adapters.packages.kept import KeptFiles
 from zkdeployment.adapters.packages.repositories import Repositories
@@ -40,7 +40,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.names import Kind, name_problem
 from zkdeployment.model.plan import PackageChange
 from zkdeployment.planning import packages
-from zkdeployment.planning.packages import Action
+from zkdeployment.planning.packages import Action, Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -100,6 +100,11 @@ class Dnf:
         return self._database.installed()
 
     @_disk_errors()
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return the names of the installed ``packages`` whose scripts are missing or damaged."""
+        return self._database.lost_scripts(packages)
+
+    @_disk_errors()
     def prepare(self, change: PackageChange) -> DnfTransaction:
         """Resolve, download, verify and test a change, without changing a package.
 
@@ -157,13 +162,20 @@ class Dnf:
         before = self.installed()
         wanted = {name: version for name, version in change.want.items() if not is_there(before, name, version)}
         removed = (change.remove & before.keys()) - change.want.keys()
-        if not wanted and not removed:
+        again = (change.reinstall & before.keys()) - wanted.keys() - removed
+        if not wanted and not removed and not again:
             return DnfTransaction(before, before)
-        _log.debug("packages-prepare", dnf=self._dnf.version, want=wanted, remove=sorted(removed))
+        _log.debug(
+            "packages-prepare",
+            dnf=self._dnf.version,
+            want=wanted,
+            remove=sorted(removed),
+            reinstall=sorted(again),
+        )
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="prepared-", dir=self._state))
         try:
-            return self._prepare_in(directory, before, PackageChange(wanted, removed, change.managed))
+            return self._prepare_in(directory, before, PackageChange(wanted, removed, change.managed, again))
         except BaseException:
             self._discard(directory)
             raise
@@ -177,10 +189,13 @@ class Dnf:
         coming = {name: version for name, version in change.want.items() if name not in chosen}
         files = self._downloads.obtain(coming, directory, alone=not change.remove)
         after = packages.after(before, chosen.values(), change.remove, [file.package for file in files])
-        changes = packages.items(before, after)
+        lasting = sorted(name for name in change.reinstall if after[name] == before[name])
+        again = [package for name in lasting for package in before[name]]
+        files += self._obtain_again(again, directory)
+        changes = (*packages.items(before, after), *(Item(package.name, package, package) for package in again))
         if refused := packages.unmanaged(changes, change.managed, before):
             raise PackageError(f"{_named(change)}: {'; '.join(refused)}; change that by other means first")
-        going = [item.before for item in changes if item.before is not None]
+        going = [item.before for item in changes if item.before not in {None, item.after}]
         kept = self._keep(going, directory / "replaced")
         sources, alone = make_sources(directory)
         transaction = DnfTransaction(
@@ -197,10 +212,32 @@ class Dnf:
         )
         durable.replace(transaction.plan, replay.document(changes, wanted=change.want))
         obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
-        if obsoleted or any(item.action is Action.REMOVE for item in changes):
+        if obsoleted or any(item.action in {Action.REMOVE, Action.REINSTALL} for item in changes):
             # What rpm tested while downloading was less than, or not just, this.
             self._dnf.run("--setopt=tsflags=test", *transaction.words, alone=transaction.alone)
         return transaction
+
+    def _obtain_again(self, installed: Collection[Package], directory: Path) -> tuple[RpmFile, ...]:
+        """Have the files of packages that are installed again in ``directory``, from a repository if need be."""
+        kept = self._kept.find(installed)
+        for file in kept:
+            shutil.copy2(file.path, directory)
+        lacking = set(installed) - {file.package for file in kept}
+        if lacking:
+            again = directory / "again"
+            again.mkdir()
+            with contextlib.suppress(NotAvailableError):
+                for file in self._downloads.obtain_again(lacking, again):
+                    file.path.rename(directory / file.path.name)
+        names = {package.name for package in installed}
+        found = tuple(file for file in self._downloads.read(directory) if file.package.name in names)
+        if missing := set(installed) - {file.package for file in found}:
+            listed = ", ".join(sorted(package.nevra for package in missing))
+            raise PackageError(
+                f"cannot install {listed} again, whose files are missing: no repository has it; publish it, or"
+                " deploy another version"
+            )
+        return found
 
     def _keep(self, going: Collection[Package], directory: Path) -> Sequence[RpmFile]:
         """Have the files of the packages that will go at hand, from a repository if need be."""
@@ -321,7 +358,9 @@ class Dnf:
 
 def _check_names(change: PackageChange) -> None:
     """Refuse what dnf could take for an option, a pattern, a path or a URL."""
-    problems = [name_problem(Kind.PACKAGE, name) for name in sorted({*change.want, *change.remove})]
+    problems = [
+        name_problem(Kind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
+    ]
     problems += [name_problem(Kind.VERSION, version) for version in change.want.values() if version is not None]
     if found := [problem for problem in problems if problem is not None]:
         raise PackageError("; ".join(found))
@@ -335,4 +374,5 @@ def _duplicate(installed: Packages, name: str, version: str | None) -> Package |
 
 def _named(change: PackageChange) -> str:
     wanted = [f"installing {name} {version or ''}".strip() for name, version in change.want.items()]
-    return ", ".join([*wanted, *(f"removing {name}" for name in sorted(change.remove))])
+    again = [f"installing {name} again" for name in sorted(change.reinstall)]
+    return ", ".join([*wanted, *again, *(f"removing {name}" for name in sorted(change.remove))])

@@ -55,6 +55,10 @@ class Downloads:
         """
         nevras = sorted(package.nevra for package in installed)
         self._dnf.run("--downloadonly", f"--setopt=destdir={directory}", "reinstall", *nevras)
+        return self.read(directory)
+
+    def read(self, directory: Path) -> tuple[RpmFile, ...]:
+        """Read the packages in a directory, sorted by file name."""
         return self._database.read(sorted(directory.glob("*.rpm")))
 
     def _download(self, specs: Sequence[str], directory: Path, *, alone: bool) -> tuple[RpmFile, ...]:
@@ -70,7 +74,7 @@ class Downloads:
                 raise
             # It may not fit beside what is to be removed with it; the test of the whole transaction will tell.
             self._dnf.run(*words, "--allowerasing", "install", *specs)
-        return self._database.read(sorted(directory.glob("*.rpm")))
+        return self.read(directory)
 
     def _resolve(self, wanted: Mapping[str, str | None]) -> Collection[Package]:
         rows = self._dnf.run("repoquery", "--available", "--qf", QUERY, *sorted(wanted))

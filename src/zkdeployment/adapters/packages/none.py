@@ -39,6 +39,10 @@ class NoPackages:
         """Return no packages: nothing is known of any."""
         return {}
 
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
+        """Return no packages: nothing is known of any."""
+        return frozenset()
+
     def prepare(self, change: PackageChange) -> NoTransaction:
         """Check that the software wanted is there; raises ``PackageError`` naming what is not."""
         missing = [str(path) for name in sorted(change.want) if not (path := self._root / "opt" / name).is_dir()]

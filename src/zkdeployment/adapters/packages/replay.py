@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Package
     from zkdeployment.planning.packages import Item
 
+#: How dnf calls the two rows of a package that is replaced.
+_ACTIONS = {Action.CHANGE: ("Upgrade", "Upgraded"), Action.REINSTALL: ("Reinstall", "Reinstalled")}
+
 
 def document(changes: Iterable[Item], *, wanted: Collection[str]) -> bytes:
     """Return the transaction file for these changes.
@@ -26,7 +29,7 @@ def document(changes: Iterable[Item], *, wanted: Collection[str]) -> bytes:
     for item in changes:
         reason = "user" if item.name in wanted else "dependency"
         # dnf compares no versions here: an upgrade may as well be a downgrade.
-        coming, going = ("Install", "Removed") if item.action is not Action.CHANGE else ("Upgrade", "Upgraded")
+        coming, going = _ACTIONS.get(item.action, ("Install", "Removed"))
         if item.after is not None:
             rpms.append(_row(coming, item.after, reason=reason, repository=""))
         if item.before is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,16 @@ _FILE_COLUMNS = rf"{_COLUMNS}\t{_SIGNATURE}\t[%{{OBSOLETENAME}} ]\n"
 
 #: rpm keeps the keys it trusts as packages of this name; they are no software.
 _KEYS = "gpg-pubkey"
+
+#: Under ``/opt/NAME``: the deploy script, in one of two places, and a role controller's.
+_SCRIPTS = (
+    "bin/zookeeper-deploy",
+    "zookeeper-deploy",
+    "bin/starting-deployments",
+    "bin/ending-deployments",
+)
+
+_SCRIPT_COLUMNS = r"[%{=NAME}\t%{FILENAMES}\t%{FILESIZES}\t%{FILEMODES:octal}\n]"
 
 #: A read that takes longer has met a database that somebody keeps locked, or a dead disk.
 _TIMEOUT = 120.0
@@ -49,6 +60,27 @@ class RpmDatabase:
     def installed(self) -> Packages:
         """Read all packages; raises ``PackageError`` when the database cannot be read."""
         return by_name(parse(self._query("-qa", "--qf", rf"{_COLUMNS}\n").stdout))
+
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return the names of the installed ``packages`` whose scripts are missing, empty or not executable.
+
+        Only scripts that the database lists with a content and as executable count.
+        """
+        if not packages:
+            return frozenset()
+        nevras = [_label(package) for name in sorted(packages) for package in packages[name]]
+        rows = self._query("-q", "--qf", _SCRIPT_COLUMNS, *nevras).stdout.splitlines()
+        return frozenset(name for row in rows if (name := self._loser(row)) is not None)
+
+    def _loser(self, row: str) -> str | None:
+        """Return the name of the package whose file a row describes, if that is a script and lost."""
+        match row.split("\t"):
+            case [name, path, size, mode] if path in {f"/opt/{name}/{script}" for script in _SCRIPTS}:
+                script = self.root / path.lstrip("/")
+                whole = script.is_file() and (size == "0" or script.stat().st_size > 0)
+                runs = not int(mode, 8) & 0o111 or os.access(script, os.X_OK)
+                return None if whole and runs else name
+        return None
 
     def read(self, files: Sequence[Path]) -> tuple[RpmFile, ...]:
         """Read what the files hold; raises ``PackageError`` when one is not an intact package."""
@@ -91,6 +123,11 @@ def by_name(packages: Iterable[Package]) -> Packages:
     for package in sorted(packages):
         grouped[package.name] = (*grouped.get(package.name, ()), package)
     return grouped
+
+
+def _label(package: Package) -> str:
+    """Return a package's exact label; rpm takes a shorter one for other packages, too."""
+    return f"{package.name}-{package.version}-{package.release}.{package.arch}"
 
 
 def _file(path: Path, row: str, key_is_known: bool) -> RpmFile:  # noqa: FBT001  one caller, right above

@@ -53,9 +53,9 @@ class DnfTransaction:
 def make_sources(directory: Path) -> tuple[Sequence[str], bool]:
     """Return the arguments that make dnf take packages from the files in ``directory``, and whether these suffice.
 
-    dnf reads a repository made of them, with a cache of its own beside it, so that neither an emptied cache nor a
-    changed repository counts. dnf checked the signatures when it downloaded the files. Without createrepo_c dnf has
-    to find the packages in its cache of the configured repositories.
+    dnf reads a repository made of them, with a cache of its own beside it, so that neither an emptied cache nor
+    a changed repository counts. dnf checked the signatures when it downloaded the files. Without createrepo_c dnf
+    has to find the packages in its cache of the configured repositories.
     """
     if not any(directory.glob("*.rpm")):
         return [], True

@@ -115,6 +115,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         "checkouts": dict(inventory.checkouts),
         "applications": sorted(inventory.applications),
         "controllers": sorted(inventory.controllers),
+        "lost_scripts": sorted(inventory.lost_scripts),
     }
 
 
@@ -148,6 +149,8 @@ def _inventory(value: Any) -> Inventory:
         checkouts=_texts(value["checkouts"]),
         applications=_names(value["applications"]),
         controllers=_names(value["controllers"]),
+        # Older agents do not publish these.
+        lost_scripts=_names(value.get("lost_scripts", ())),
     )
 
 

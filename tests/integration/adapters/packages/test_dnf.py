@@ -234,6 +234,25 @@ def test_a_prepared_transaction_survives_a_refreshed_repository(host):
     assert host.installed == {"foo-1.1-1.noarch"}
 
 
+def test_what_others_installed_is_fetched_to_be_installed_again(host):
+    host.put("service", "1.0")
+    host.lose_files("service")
+    host.manager.commit(host.manager.prepare(change(again=("service",))))
+    assert (host.root / "opt/service/bin/zookeeper-deploy").read_text() == "deploy 1.0\n"
+    assert kept(host) == {"service-1.0-1.noarch.rpm"}
+
+
+def test_what_nobody_has_cannot_be_installed_again_and_that_is_known_before(host):
+    host.put("foo", "1.0")
+    host.put("bar", "1.0")
+    host.withdraw("foo", "1.0")
+    with pytest.raises(PackageError, match=r"cannot install foo-1\.0-1\.noarch again.*publish it"):
+        host.manager.prepare(change(again=("foo", "bar")))
+    with pytest.raises(PackageError, match=r"cannot install foo-1\.0-1\.noarch again.*publish it"):
+        host.manager.prepare(change(again=("foo",)))
+    assert left_over(host) == set()
+
+
 def test_dnf_is_neither_cut_short_by_its_agents_death_nor_forgotten(host):
     make(host, {"foo": "1.0"})
     host.crash({"foo": "1.1", "slow": "1.0"})
@@ -476,3 +495,21 @@ def test_the_whole_machine_is_driven_with_its_own_configuration():
     assert "--enablerepo=extra" in argv
     assert dnf.env["HOME"] == os.environ["HOME"]
     assert command._release()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda script: script.unlink(),
+        lambda script: script.write_text(""),
+        lambda script: script.chmod(0o644),
+        lambda script: (script.unlink(), script.mkdir()),
+    ],
+)
+def test_a_script_that_cannot_run_though_its_package_brought_it_so_is_noticed(host, damage):
+    make(host, {"service": "1.0", "bar": "1.0"})
+    script = host.root / "opt/service/bin/zookeeper-deploy"
+    script.write_text("changed by hand, which is nobody else's business\n")
+    assert host.manager.lost_scripts(host.manager.installed()) == frozenset()
+    damage(script)
+    assert host.manager.lost_scripts(host.manager.installed()) == {"service"}

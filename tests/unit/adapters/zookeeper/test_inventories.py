@@ -39,6 +39,7 @@ inventories = st.builds(
     checkouts=st.dictionaries(names, names),
     applications=st.frozensets(names),
     controllers=st.frozensets(names),
+    lost_scripts=st.frozensets(names),
 )
 known_hosts = st.builds(
     KnownHost,
@@ -97,3 +98,9 @@ def test_what_makes_no_sense_is_unknown(data):
 
 def test_a_record_may_also_be_plain_json():
     assert unpack(b'{"a": [1]}') == unpack(pack({"a": [1]})) == {"a": [1]}
+
+
+def test_an_inventory_that_an_older_agent_wrote_has_no_lost_scripts():
+    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
+    del written["inventory"]["lost_scripts"]
+    assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})
