@@ -141,7 +141,7 @@ class Dnf:
         self._await_orphans()
         if (interrupted := self._journal.read()) is not None:
             _log.warning("packages-recover", names=sorted(interrupted.names))
-            self._go_back(interrupted)
+            self._restore(interrupted)
             self._journal.close()
         for directory in self._state.glob("prepared-*"):
             self._discard(directory)
@@ -296,15 +296,22 @@ class Dnf:
         """Go back after ``error`` and raise ``PackageError`` saying so; if that fails, the journal stays open."""
         _log.warning("packages-roll-back", reason=str(error))
         try:
-            with _disk_errors():
-                had_changed = self._go_back(transaction.entry)
+            had_changed = self._restore(transaction.entry)
         except PackageError as second:
-            message = f"{error}; and the packages could not be put back: {second}"
-            raise PackageError(message, changed=True) from error
+            raise PackageError(f"{error}; and {second}", changed=True) from error
         self._journal.close()
         if had_changed:
             message = f"{error}; the packages are what they were before"
             raise PackageError(message, retry_helps=error.retry_helps) from error
+
+    def _restore(self, to: Entry) -> bool:
+        """Go back, and on failure raise ``PackageError`` with what an operator can do."""
+        try:
+            with _disk_errors():
+                return self._go_back(to)
+        except PackageError as error:
+            message = f"the packages could not be put back: {error}; {self._journal.advice}"
+            raise PackageError(message, changed=True) from error
 
     def _go_back(self, to: Entry) -> bool:
         """Bring the packages of ``to`` back to what they were, from the kept files; say if there was a need."""

@@ -61,6 +61,14 @@ class Journal:
                 changed=True,
             ) from error
 
+    @property
+    def advice(self) -> str:
+        """What an operator can do when going back failed."""
+        return (
+            f"{self._file} lists the packages as they were and is tried again with the next deployment: make those"
+            " packages available to dnf and resume, or put the packages in order by hand and remove the file"
+        )
+
     def close(self) -> None:
         """Forget the transaction: it is done, or undone."""
         durable.remove(self._file)

@@ -29,23 +29,25 @@ class KeptFiles:
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
         """Return the files of those packages that are here and intact."""
-        wanted = {path: package for package in sorted(packages) if (path := self._path(package)).exists()}
+        paths = {path for package in packages for path in self._paths(package) if path.exists()}
         try:
-            files = self._database.read([*wanted])
+            files = self._database.read(sorted(paths))
         except PackageError:  # One is damaged: do without it.
-            files = tuple(file for path in wanted for file in self._intact(path))
-        return [file for file in files if file.package == wanted[file.path]]
+            files = tuple(file for path in sorted(paths) for file in self._intact(path))
+        return [*{file.package: file for file in files if file.package in packages}.values()]
 
     def keep(self, files: Iterable[RpmFile]) -> None:
         """Move files here."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
-            file.path.replace(self._path(file.package))
+            file.path.replace(self._paths(file.package)[0])
         durable.sync_directory(self.directory)
 
     def prune(self, installed: Packages) -> None:
         """Drop the files of packages that are not installed any more."""
-        names = {self._path(package).name for packages in installed.values() for package in packages}
+        names = {
+            path.name for packages in installed.values() for package in packages for path in self._paths(package)
+        }
         for path in self.directory.glob("*.rpm"):
             if path.name not in names:
                 path.unlink()
@@ -64,5 +66,8 @@ class KeptFiles:
         except PackageError:
             return ()
 
-    def _path(self, package: Package) -> Path:
-        return self.directory / f"{package.name}-{package.version}-{package.release}.{package.arch}.rpm"
+    def _paths(self, package: Package) -> Sequence[Path]:
+        """Return where the file of a package is, and where older versions of this program have put it."""
+        stem = f"{package.name}-{package.version}-{package.release}.{package.arch}"
+        old = self.directory / f"{stem}.rpm"
+        return [self.directory / f"{stem}.epoch{package.epoch}.rpm", old] if package.epoch else [old]

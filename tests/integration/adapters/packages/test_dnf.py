@@ -11,11 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.offers import Offer
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages import command
 from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.adapters.packages.kept import KeptFiles
 from zkdeployment.adapters.packages.none import NoTransaction
 from zkdeployment.errors import PackageError, ShutdownError
 
@@ -157,10 +159,43 @@ def test_a_failure_to_go_back_is_told_and_tried_again_by_the_next_agent(host):
     with pytest.raises(PackageError, match=r"could not be put back: foo: expected foo-1\.0-1") as info:
         host.manager.commit(transaction)
     assert info.value.changed
+    assert f"{state(host)}/journal.json lists the packages as they were" in str(info.value)
+    with pytest.raises(
+        PackageError, match=r"journal\.json .*: make those packages available to dnf and resume"
+    ) as info:
+        host.new_manager().recover()
+    assert info.value.changed
     (state(host) / "kept").mkdir()
     (state(host) / "kept/foo-1.0-1.noarch.rpm").write_bytes(lost)
     host.new_manager().recover()
     assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def test_the_files_of_two_epochs_of_a_package_are_kept_apart(host, tmp_path):
+    (tmp_path / "more").mkdir()
+    offers = [Offer(name="aged", version="1.0", epoch=epoch) for epoch in (0, 1, 2)]
+    database = host.manager._database
+    store = KeptFiles(tmp_path / "store", database)
+    for offer in offers:
+        (tmp_path / "more" / str(offer.epoch)).mkdir()
+        store.keep(database.read([offer.build(tmp_path / "more" / str(offer.epoch))]))
+    packages = {offer.package for offer in offers}
+    assert {file.package for file in store.find(packages)} == packages
+    store.prune({"aged": (offers[1].package,)})
+    assert offers[1].package in {file.package for file in store.find(packages)}
+    assert store.find({offers[2].package}) == []
+
+
+def test_a_kept_file_with_the_name_that_older_agents_gave_it_is_found(host):
+    make(host, {"epochal": "1.0"})
+    (file,) = (state(host) / "kept").glob("epochal*.rpm")
+    assert file.name == "epochal-1.0-1.noarch.epoch1.rpm"
+    file.rename(file.with_name("epochal-1.0-1.noarch.rpm"))
+    host.withdraw("epochal", "1.0")
+    transaction = host.manager.prepare(change({}, "epochal"))
+    assert transaction.reversible
+    host.manager.commit(transaction)
+    assert kept(host) == set()
 
 
 def test_a_damaged_kept_file_is_fetched_again(host):
