@@ -89,16 +89,18 @@ GROUP = Machine(
     "group",
     "The states of a group in a rollout",
     {
-        GroupState.WAITING: (62, 40),
-        GroupState.PREPARING: (262, 40),
-        GroupState.DEPLOYING: (462, 40),
-        GroupState.BAKING: (656, 40),
-        GroupState.FAILED: (362, 160),
-        GroupState.SUCCESS: (656, 160),
+        GroupState.WAITING: (62, 52),
+        GroupState.PREPARING: (262, 52),
+        GroupState.DEPLOYING: (462, 52),
+        GroupState.BAKING: (656, 52),
+        GroupState.FAILED: (362, 172),
+        GroupState.SUCCESS: (656, 172),
     },
     (
         Transition(
-            GroupState.WAITING, GroupState.PREPARING, "its parents succeeded; its window is open; it was promoted"
+            GroupState.WAITING,
+            GroupState.PREPARING,
+            "the groups it depends on succeeded, its window is open; promoted if manual",
         ),
         Transition(
             GroupState.WAITING, GroupState.FAILED, "a group that it depends on failed: it is not attempted"
@@ -106,15 +108,20 @@ GROUP = Machine(
         Transition(
             GroupState.PREPARING, GroupState.DEPLOYING, "all hosts reported, and the success criteria are met"
         ),
-        Transition(GroupState.PREPARING, GroupState.FAILED, "the success criteria are missed, or a time limit is"),
+        Transition(
+            GroupState.PREPARING, GroupState.FAILED, "the success criteria are missed, or a time limit has passed"
+        ),
         Transition(GroupState.DEPLOYING, GroupState.BAKING, "all hosts reported, and the group has a bake time"),
         Transition(
             GroupState.DEPLOYING, GroupState.SUCCESS, "all hosts reported, and the success criteria are met"
         ),
-        Transition(GroupState.DEPLOYING, GroupState.FAILED, "the success criteria are missed, or a time limit is"),
+        Transition(
+            GroupState.DEPLOYING, GroupState.FAILED, "the success criteria are missed, or a time limit has passed"
+        ),
         Transition(GroupState.BAKING, GroupState.DEPLOYING, "an absent host returned: it is deployed, too", -46),
         Transition(GroupState.BAKING, GroupState.SUCCESS, "the bake time is over, and the criteria are still met"),
         Transition(GroupState.BAKING, GroupState.FAILED, "hosts failed or disappeared: the criteria are missed"),
+        Transition(GroupState.SUCCESS, GroupState.FAILED, "late hosts failed: the criteria are missed"),
     ),
 )
 

@@ -61,7 +61,7 @@ STRATEGY = Strategy(
     "deployment-strategy",
     (
         replace(group("a", hosts="ax", percent_successful=100), pace=Pace(bake_time=120)),
-        group("b", "a", hosts="b", percent_successful=100),
+        group("b", "a", hosts="by", percent_successful=100),
         group("c", "b", hosts="c", percent_successful=100),
     ),
 )
@@ -82,13 +82,14 @@ def played(fleet: PlainWorld, events: dict[int, Callable[[], None]] | None = Non
 
 
 def test_the_states_of_groups_change_as_drawn():
-    erring, leaving = world("abc"), world("abcx")
+    erring, leaving, joined = world("abc"), world("abcx"), world("abc", failing={(Phase.DEPLOY, "y")})
     plays = [
         played(world("abc")),
         played(world("abc", failing={(Phase.PREPARE, "a")})),
         played(world("abc", failing={(Phase.DEPLOY, "b")})),
         played(erring, {60: lambda: erring.erring.add("a")}),
         played(leaving, {10: lambda: leaving.leave("x"), 400: lambda: leaving.come("x", Facts())}),
+        played(joined, {600: lambda: joined.come("y", Facts())}),
     ]
     drawn = {(transition.source, transition.target) for transition in GROUP.transitions}
     assert set[tuple[Enum, Enum]]().union(*plays) == drawn
