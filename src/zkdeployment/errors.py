@@ -47,6 +47,12 @@ class WentBackError(RefusedError):
     """ZooKeeper shows an earlier publication than was seen before: nothing is done without force."""
 
 
+class LockHeldError(RefusedError):
+    """Another process holds the lock that is needed."""
+
+    retry_helps = True
+
+
 class NotConvergedError(RefusedError):
     """Some host is not at the cluster version, so nothing new is published."""
 

@@ -304,8 +304,11 @@ class PublicationStore(Protocol):
     def request(self) -> PublicationRequest | None:
         """Read the operator's request for a publication, if there is one."""
 
-    def answer(self, request: PublicationRequest, error: str | None) -> None:
-        """Say that a request was carried out, or why not."""
+    def answer(self, request: PublicationRequest, error: str) -> None:
+        """Say why a request was not carried out; ``publish`` removes one that was."""
+
+    def server_time(self) -> float:
+        """Return ZooKeeper's time, in seconds since the epoch."""
 
     def report(self, said: str, interval: float, fetched: float | None) -> None:
         """Give a sign of life: what was done last, and in how many seconds the next look is due."""

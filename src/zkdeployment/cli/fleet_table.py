@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from zkdeployment.cli.fitting import Fitting
+from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.status import HostState
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import short
@@ -47,7 +48,8 @@ def render(status: FleetStatus) -> RenderableType:
     told = " ".join(stop.reason for stop in status.stops)
     stops = tell(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
-    lines = (Text(line, style="red") for line in (*stops, *errors))
+    requests = [] if status.request is None else [describe_request(status.request, time.time())]
+    lines = (Text(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [Text(f"warning: {warning}", style="yellow") for warning in status.warnings]
     rollout += [] if status.rollout is None else [Text(status.rollout)]
     # Of many hosts each is to take one line, if that is possible.

@@ -16,6 +16,7 @@ from zkdeployment.cli.fleet_table import COLOURS, console_for
 from zkdeployment.cli.live import shown
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.stops import tell
 from zkdeployment.fleet.watching import changes, foremost
 from zkdeployment.model.cluster import short
@@ -76,6 +77,8 @@ def picture(status: FleetStatus, height: int, width: int, now: float, trouble: s
     stops = [_line(told, "red") for told in tell(status.stops, now)[:_MOST_STOPS]]
     if trouble:
         stops.insert(0, _line(trouble, "red"))
+    if status.request is not None:
+        stops.append(_line(describe_request(status.request, now), "red"))
     if status.rollout is not None:
         stops.append(_line(status.rollout, "bold"))
     rows, rest = foremost(status, max(1, height - _FRAME - len(stops)))

@@ -9,6 +9,7 @@ from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.telemetry import SyncerTelemetry
 from zkdeployment.errors import (
     AllStopError,
+    LockHeldError,
     NotConvergedError,
     RefusedError,
     RestartError,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 #: What an operator is told of an error; the log has all of it.
 _LONGEST_ANSWER = 4000
+
+#: Seconds until a request is looked at again that another syncer keeps from being served.
+_SOON = 2.0
 
 #: Which event each error is, the first that fits, and how loudly it is said.
 EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
@@ -73,6 +77,7 @@ class Follower:
         self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
         self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
+        self._waiting = False
         self._said = ""
 
     def run(self, interval: float) -> None:
@@ -83,13 +88,14 @@ class Follower:
             self._telemetry.write(interval)
             self._notifier.watchdog()
             # Several syncers need not ask the repository at the same moment.
-            pause = max(interval, self._backoff.seconds)
+            pause = min(interval, _SOON) if self._waiting else max(interval, self._backoff.seconds)
             self._control.wait(pause * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
         self._notifier.stopping()
         self._telemetry.write(interval, up=False)
 
     def _turn(self, interval: float) -> None:
         self._telemetry.begin()
+        self._waiting = False
         try:
             self._connect()
             if not self._watching:
@@ -128,18 +134,23 @@ class Follower:
             get_logger().warning("report-not-written", reason=describe(error))
 
     def _serve(self, request: PublicationRequest) -> Report:
-        """Publish what an operator asked for, and answer; a request that ZooKeeper interrupts stands."""
+        """Publish what an operator asked for, or answer why not.
+
+        A request stands, to be served soon, if ZooKeeper interrupts that or another syncer is at work: perhaps one
+        that was killed, and whose lock lasts as long as its session.
+        """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         try:
             forced = Forced(request.by, request.reason)
-            report = self._syncer.sync(force=True, permit=request.permit, forced=forced)
+            return self._syncer.sync(force=True, permit=request.permit, forced=forced, request=request)
         except (UnreachableError, RestartError):
+            raise
+        except LockHeldError:
+            self._waiting = True
             raise
         except Exception as error:
             self._store.answer(request, without_secrets(describe(error))[:_LONGEST_ANSWER])
             raise
-        self._store.answer(request, None)
-        return report
 
     def _complain(self, error: Exception, level: str, event: str) -> None:
         """Say what is wrong: once, not every time that it is found again."""

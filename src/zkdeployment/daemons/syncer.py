@@ -9,13 +9,19 @@ import tenacity
 
 from zkdeployment.daemons.drafter import Drafter
 from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import AllStopError, ConflictError, NotConvergedError, RefusedError
+from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import Record
 from zkdeployment.model.publication import Permit, Published, next_sequence
 from zkdeployment.planning.convergence import count_excluded, refusal
-from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
+from zkdeployment.planning.guards import (
+    date_refusal,
+    predecessor,
+    removal_refusal,
+    request_refusal,
+    rewind_refusal,
+)
 from zkdeployment.planning.publishing import (
     Draft,
     Standing,
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Forced
     from zkdeployment.model.origin import Origin
+    from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.ports import Clock, PublicationStore, TreeSource
 
 #: How often somebody else may get in between reading and writing.
@@ -60,6 +67,7 @@ class _Order:
     whole: bool
     permit: Permit
     forced: Forced | None = None
+    request: PublicationRequest | None = None
 
 
 class Syncer:
@@ -85,17 +93,21 @@ class Syncer:
         prune: bool = False,
         permit: Permit | None = None,
         forced: Forced | None = None,
+        request: PublicationRequest | None = None,
     ) -> Report:
         """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
 
-        ``forced`` tells the history who wants that, and why. ``prune`` removes top-level nodes whose file is gone;
-        what ``permit`` allows is refused otherwise, also by force. Raises ``WentBackError``, ``AllStopError``,
-        ``NotConvergedError``, ``RefusedError`` (somebody else holds the lock, or something is not permitted),
-        ``SourceError``, ``TreeError`` with all errors of the tree, ``ConflictError`` when others write all the
-        time, ``UnreachableError``. Then nothing was published, or the beginning of a large publication that the
-        next call finishes.
+        A ``request`` is removed in the moment in which it is carried out; one that was taken back, is too old, or
+        answers to another state of the fleet is refused. ``forced`` tells the history who wants that, and why.
+        ``prune`` removes top-level nodes whose file is gone; what ``permit`` allows is refused otherwise, also by
+        force. Raises ``WentBackError``, ``AllStopError``, ``NotConvergedError``, ``LockHeldError``,
+        ``RefusedError`` (something is not permitted), ``SourceError``, ``TreeError`` with all errors of the tree,
+        ``ConflictError`` when others write all the time, ``UnreachableError``. Then nothing was published, or the
+        beginning of a large publication that the next call finishes.
         """
-        order = _Order(force, prune, whole=force or prune, permit=permit or Permit(), forced=forced)
+        order = _Order(
+            force, prune, whole=force or prune, permit=permit or Permit(), forced=forced, request=request
+        )
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             retry=tenacity.retry_if_exception_type(ConflictError),
@@ -124,7 +136,7 @@ class Syncer:
         self._check_history(standing, tip, origin, order)
         lock = self._store.lock()
         if not lock.try_acquire():
-            raise RefusedError(
+            raise LockHeldError(
                 f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
             )
         try:
@@ -135,7 +147,8 @@ class Syncer:
             sequence = next_sequence(max(standing.published.sequence, self._watermark.known.sequence), now)
             excluded = count_excluded(drafted.publication.strategy, standing.hosts)
             record = Record(tip, now, origin=origin, forced=order.forced, excluded=excluded)
-            self._store.publish(replace(drafted.publication, sequence=sequence, record=record))
+            asked = None if order.request is None else order.request.id
+            self._store.publish(replace(drafted.publication, sequence=sequence, record=record, request=asked))
             self._watermark.note(Published(revision=tip, sequence=sequence))
         finally:
             lock.release()
@@ -171,10 +184,19 @@ class Syncer:
         if origin.signer is not None:
             _refuse(date_refusal(tip, origin, self._source.origin(before)))
 
+    def _check_request(self, request: PublicationRequest, standing: Standing) -> None:
+        """Raise ``RefusedError`` unless a request still stands and answers to the state of the fleet."""
+        found = self._store.request()
+        if found is None or found.id != request.id:
+            raise RefusedError(f"the request of {request.by} was taken back")
+        _refuse(request_refusal(found, standing, self._store.server_time()))
+
     def _judge(self, order: _Order) -> tuple[Standing, Revision, Verdict]:
         """Read the world and decide; while all is stopped not even the repository is asked."""
         standing = self._store.standing()
         cluster, published = standing.cluster, standing.published
+        if order.request is not None:
+            self._check_request(order.request, standing)
         if not order.force:
             self._watermark.check(published)
         if is_stopped(cluster, force=order.force):

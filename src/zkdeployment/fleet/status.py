@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
+    from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.running import Running
@@ -92,6 +93,7 @@ class FleetStatus:
     ``summary`` is one sentence without these reasons. ``rollout`` says how the rollout by the published strategy
     stands, ``warnings`` what is dubious about that strategy, ``missed`` that the rollout is over and did not bring
     the revision to all hosts. ``completed``: no rollout of the revision that is wanted has yet to begin or to end.
+    ``request`` is an operator's request for a publication.
     """
 
     cluster: Cluster | None
@@ -104,6 +106,7 @@ class FleetStatus:
     missed: bool = False
     completed: bool = True
     warnings: tuple[str, ...] = ()
+    request: PublicationRequest | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
@@ -118,8 +121,19 @@ class FleetStatus:
             "stopped": [str(stop) for stop in self.stops],
             "stops": [stop.properties() for stop in self.stops],
             "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
+            "request": None if self.request is None else _request_json(self.request),
             "hosts": [host.to_json() for host in self.hosts],
         }
+
+
+def _request_json(request: PublicationRequest) -> dict[str, Value]:
+    return {
+        "by": request.by,
+        "reason": request.reason,
+        "time": request.written,
+        "age_limit": request.age_limit,
+        "error": request.error,
+    }
 
 
 def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetStatus:
@@ -151,6 +165,7 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
         summary=_cluster_summary(cluster, stops) + _hosts_summary(rows, wanted),
         rollout=_rollout(snapshot),
         missed=_is_missed(snapshot),
+        request=snapshot.request,
         completed=completed,
         warnings=_warnings(snapshot),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
+
+#: For how many seconds a request is served that does not say so itself.
+AGE_LIMIT = 300.0
 
 #: Tree files: those that trim, and those that are layered on top.
 TREE_SUFFIXES = (".zk", ".zkx")
@@ -109,13 +112,15 @@ class Published:
 class Publication:
     """One revision to be published whole: the tree's changes, all targets, the roles that need a lock node.
 
-    ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``), ``published`` what was
-    published before, and ``versions`` are the data versions of the nodes to be updated or deleted: if somebody
-    changed any of it meanwhile, nothing is published. ``touched`` are the names of the targets that may differ
-    from the published ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``,
-    and so is ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the
-    history keeps of it. ``strategy`` is how hosts are to take it up, if not all at once. ``left`` are the
-    top-level nodes of unfinished publications that stay because of ephemeral nodes below them.
+    ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``), ``stops`` which stops were
+    on record then (as in ``RequestState``; ``None``: any), ``request`` the id of the request that it carries out,
+    which is removed in the same moment and has to stand until then, ``published`` what was published before, and
+    ``versions`` are the data versions of the nodes to be updated or deleted: if somebody changed any of it
+    meanwhile, nothing is published. ``touched`` are the names of the targets that may differ from the published
+    ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``, and so is
+    ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the history keeps
+    of it. ``strategy`` is how hosts are to take it up, if not all at once. ``left`` are the top-level nodes of
+    unfinished publications that stay because of ephemeral nodes below them.
     """
 
     revision: Revision
@@ -123,6 +128,8 @@ class Publication:
     targets: Targets
     roles: frozenset[str] = frozenset()
     expected: Cluster | None = None
+    stops: int | None = None
+    request: str | None = None
     published: Published | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
     touched: frozenset[str] | None = None
@@ -171,10 +178,23 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestState:
+    """The state of the fleet that a request answers to: the cluster version, and which stops were on record.
+
+    ``stops`` is the data version of the node above the stops, which changes with stops and with each resume.
+    """
+
+    version: Revision | Literal[False] | None
+    stops: int
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationRequest:
     """An operator's wish that the branch's tip be published now, as with ``sync --force``.
 
-    ``id`` tells one request from the next; ``error`` is the syncer's answer when it could not.
+    ``id`` tells one request from the next; ``error`` is the syncer's answer when it could not. The request is for
+    ``state`` only (``None``: a program of an older version wrote it), and for ``age_limit`` seconds from when it
+    was ``written`` by ZooKeeper's clock, in seconds since the epoch.
     """
 
     id: str
@@ -183,3 +203,10 @@ class PublicationRequest:
     time: float
     permit: Permit = Permit()
     error: str | None = None
+    state: RequestState | None = None
+    age_limit: float = AGE_LIMIT
+    written: float = field(default=0.0, compare=False)
+
+    def is_expired(self, now: float) -> bool:
+        """Whether the request is too old to be served."""
+        return now - self.written > self.age_limit

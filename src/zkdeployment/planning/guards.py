@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from zkdeployment.model.cluster import is_commit
+from zkdeployment.model.cluster import INITIAL, is_commit
+from zkdeployment.model.publication import RequestState
 from zkdeployment.planning.targets import unchecked_assignments
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publication import PublicationRequest, Targets
     from zkdeployment.planning.publishing import Standing
 
 #: The part of the deployments that may end at once; one of them always may, however few there are.
@@ -43,6 +44,29 @@ def rewind_refusal(tip: Revision, before: Revision, *, descends: bool) -> str | 
         f"{tip} is not published: it does not descend from {before}, which is published; history was rewritten, or"
         " another branch or repository is read. If that is meant, use --allow-rewind"
     )
+
+
+def request_refusal(request: PublicationRequest, standing: Standing, now: float) -> str | None:
+    """Return why an operator's request is not carried out any more, or nothing; ``now`` is ZooKeeper's time."""
+    again = "look at 'zkdeployment status', then ask again"
+    if request.is_expired(now):
+        return (
+            f"the request of {request.by} expired: expected to be served within {request.age_limit:g} s, but it is"
+            f" {now - request.written:.0f} s old; {again}"
+        )
+    version = INITIAL if standing.cluster is None else standing.cluster.version
+    if request.state is None or request.state == RequestState(version, standing.stops or 0):
+        return None
+    if request.state.version == version:
+        return f"the fleet was stopped again after {request.by} had asked for a publication; {again}"
+    return (
+        f"the cluster version changed after {request.by} had asked for a publication: expected"
+        f" {_shown(request.state.version)}, found {_shown(version)}; {again}"
+    )
+
+
+def _shown(version: Revision | Literal[False] | None) -> str:
+    return "null (stopped)" if version is None else "false (held)" if version is False else str(version)
 
 
 def date_refusal(tip: Revision, origin: Origin, before: Origin) -> str | None:

@@ -43,13 +43,14 @@ class Standing:
     """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster.
 
     ``absent`` are hosts that are known but not registered. ``strategy`` is the published one, ``rollout`` the
-    newest that was begun of what is published.
+    newest that was begun of what is published, ``stops`` which stops are on record, as in ``RequestState``.
     """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  it cannot be changed
     hosts: Sequence[Host] = ()
     absent: Sequence[KnownHost] = ()
+    stops: int | None = None
     strategy: Strategy | None = None
     rollout: Running | None = None
 
@@ -185,6 +186,7 @@ def _draft(
         targets=targets,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
         expected=standing.cluster,
+        stops=standing.stops,
         published=standing.published,
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.requests import carrying_out
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.main import main
 
@@ -56,7 +57,10 @@ def test_the_syncer_answers(run, zookeeper, client, error, code):
                 asked.clear()
                 if (request := store.request()) is not None:
                     reasons.append(request.reason)
-                    store.answer(request, error)
+                    if error is None:
+                        session.commit(carrying_out(session, request.id))
+                    else:
+                        store.answer(request, error)
 
     serving = threading.Thread(target=serve)
     serving.start()

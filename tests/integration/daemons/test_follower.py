@@ -4,6 +4,7 @@ import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from kazoo.security import make_acl
@@ -20,7 +21,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.follower import Follower
 from zkdeployment.daemons.syncer import Syncer
-from zkdeployment.errors import RestartError, ZkdeploymentError
+from zkdeployment.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.act import Act
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from support.proxy import Proxy
     from support.publishing import Publishing
+    from zkdeployment.model.publication import Publication
     from zkdeployment.model.tree import Value
     from zkdeployment.ports import TreeSource
 
@@ -108,6 +110,103 @@ def test_a_request_that_cannot_be_met_is_answered_with_the_reason(publishing: Pu
         with pytest.raises(ZkdeploymentError, match=r"(?s)the syncer could not publish: .*a\.zk:2:7"):
             ask(publishing)
         assert publishing.version == first
+
+
+@contextmanager
+def asked_and_killed(session: Session, age_limit: float = 60.0) -> Iterator[None]:
+    """Leave the request of a command that was killed."""
+    interventions = Interventions(session)
+    wait = mock.patch.object(interventions, "_wait_served", side_effect=WaitTimeoutError("killed"))
+    withdraw = mock.patch("zkdeployment.adapters.zookeeper.interventions.answer_request")
+    with wait, withdraw, pytest.raises(WaitTimeoutError, match="killed"):
+        interventions.resume_latest(Act("me", "resume --latest", "", 0.0), timeout=age_limit)
+    yield
+
+
+def test_a_request_does_not_end_a_stop_that_came_after_it(publishing: Publishing):
+    first = publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+        publishing.push(TREE.replace("1.0", "1.1"))
+        with following(publishing, NEVER):
+            wait_until(
+                lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "the request is refused"
+            )
+        assert publishing.version is None
+        assert publishing.published == first
+        error = str((publishing.get("/zkdeployment/request") or {})["error"])
+        assert error.startswith("the fleet was stopped again after me had asked")
+
+
+def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session, age_limit=0.0):
+        with following(publishing, NEVER):
+            wait_until(
+                lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "the request is refused"
+            )
+        assert publishing.version is None
+        assert "expired: expected to be served within 0 s" in str(publishing.get("/zkdeployment/request"))
+
+
+def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    publishing.push(TREE.replace("1.0", "1.1"))
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        store = ZooKeeperPublications(session)
+        syncer = Syncer(publishing.source(), store, SystemClock())
+        request, publish = store.request(), store.publish
+
+        def stop_first(publication: Publication) -> None:
+            store.publish = publish  # type: ignore[method-assign]
+            Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+            publish(publication)
+
+        store.publish = stop_first  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match="stopped again"):
+            syncer.sync(force=True, request=request)
+        assert publishing.version is None
+
+
+def test_a_request_that_is_taken_back_while_it_is_served_changes_nothing(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        store = ZooKeeperPublications(session)
+        syncer = Syncer(publishing.source(), store, SystemClock())
+        request, publish = store.request(), store.publish
+
+        def withdraw_first(publication: Publication) -> None:
+            publishing.client.delete("/zkdeployment/request")
+            publish(publication)
+
+        store.publish = withdraw_first  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match="was taken back"):
+            syncer.sync(force=True, request=request)
+        assert publishing.version is None
+
+
+def test_a_request_stands_while_another_syncer_is_at_work(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    second = publishing.push(TREE.replace("1.0", "1.1"))
+    with Session(publishing.zookeeper) as session, Session(publishing.zookeeper) as other:
+        lock = ZooKeeperPublications(other).lock()
+        assert lock.try_acquire()
+        with asked_and_killed(session), capture_logs() as logs, following(publishing, NEVER):
+            wait_until(lambda: any("lock is held" in str(entry) for entry in logs), "the lock is in the way")
+            assert "error" not in (publishing.get("/zkdeployment/request") or {"error": "gone"})
+            lock.release()
+            published(publishing, second)
+            assert publishing.get("/zkdeployment/request") is None
 
 
 def test_a_request_made_before_it_started_is_served(publishing: Publishing):

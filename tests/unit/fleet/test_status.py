@@ -107,6 +107,7 @@ def test_the_fleet_as_json():
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
         "stops": [STOP.properties()],
         "stops_recorded": 1,
+        "request": None,
         "rollout": None,
         "warnings": [],
         "hosts": [status.hosts[0].to_json()],

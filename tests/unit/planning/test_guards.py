@@ -6,8 +6,14 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Published
-from zkdeployment.planning.guards import date_refusal, predecessor, removal_refusal, rewind_refusal
+from zkdeployment.model.publication import PublicationRequest, Published, RequestState
+from zkdeployment.planning.guards import (
+    date_refusal,
+    predecessor,
+    removal_refusal,
+    request_refusal,
+    rewind_refusal,
+)
 from zkdeployment.planning.publishing import Standing
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
@@ -49,6 +55,51 @@ class TestRewinding:
         words = rewind_refusal(B, A, descends=False)
         assert words is not None
         assert all(word in words for word in (A, B, "--allow-rewind"))
+
+
+class TestRequests:
+    @staticmethod
+    def refusal(
+        request: RequestState | None,
+        cluster: Cluster | None,
+        stops: int = 3,
+        age: float = 1.0,
+        limit: float = 60.0,
+    ) -> str | None:
+        asked = PublicationRequest("1", "ann@adm1", "", 0.0, state=request, age_limit=limit, written=100.0)
+        return request_refusal(asked, Standing(cluster, stops=stops), 100.0 + age)
+
+    @pytest.mark.parametrize(
+        ("state", "cluster"),
+        [
+            (RequestState(None, 3), Cluster(None)),
+            (RequestState(None, 3), Cluster(None, importing=B)),
+            (RequestState(False, 3), Cluster(False)),
+            (RequestState(A, 3), Cluster(A)),
+            (RequestState("initial", 3), None),
+            (None, Cluster(A)),
+        ],
+    )
+    def test_one_that_answers_to_the_state_of_the_fleet_is_served(self, state, cluster):
+        assert self.refusal(state, cluster) is None
+
+    @pytest.mark.parametrize(
+        ("state", "cluster", "words"),
+        [
+            (RequestState(None, 2), Cluster(None), "was stopped again after ann@adm1 had asked"),
+            (RequestState(A, 3), Cluster(None), f"expected {A}, found null (stopped)"),
+            (RequestState(None, 2), Cluster(A), f"expected null (stopped), found {A}"),
+            (RequestState(7, 3), Cluster(False), "expected 7, found false (held)"),
+        ],
+    )
+    def test_one_that_answers_to_another_state_is_not(self, state, cluster, words):
+        assert words in str(self.refusal(state, cluster))
+
+    def test_an_old_one_is_not_served(self):
+        state = RequestState(None, 3)
+        assert self.refusal(state, Cluster(None), age=60.0) is None
+        assert "within 60 s, but it is 61 s old" in str(self.refusal(state, Cluster(None), age=61.0))
+        assert "expired" in str(self.refusal(None, Cluster(None), age=61.0))
 
 
 class TestDates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -11,11 +12,11 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.audit import recording
 from zkdeployment.adapters.zookeeper.nodes import Node, encode
 from zkdeployment.adapters.zookeeper.requests import answer_request, asking, read_request
-from zkdeployment.adapters.zookeeper.stops import few_stops, forgetting_stops, recording_stop
+from zkdeployment.adapters.zookeeper.stops import few_stops, forgetting_stops, recorded_stops, recording_stop
 from zkdeployment.adapters.zookeeper.transactions import Check, Operation, Set
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
-from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
-from zkdeployment.model.publication import Permit, PublicationRequest
+from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState, is_revision
+from zkdeployment.model.publication import Permit, PublicationRequest, RequestState
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:
@@ -89,16 +90,36 @@ class Interventions:
     def resume_latest(self, act: Act, *, timeout: float, permit: Permit | None = None) -> Revision:
         """Ask the syncer to publish the branch's tip, and return the revision once it has.
 
-        Raises ``WaitTimeoutError`` when no syncer did within ``timeout`` seconds (the request is taken back then)
-        and ``ZkdeploymentError`` with the syncer's words when it could not.
+        The request is for the present state of the fleet, and for ``timeout`` seconds. Raises ``WaitTimeoutError``
+        when no syncer published within that time (the request is taken back then, as it is when the wait is
+        interrupted) and ``ZkdeploymentError`` with the syncer's words when it could not.
         """
         request = PublicationRequest(
-            id=uuid.uuid4().hex, by=act.by, reason=act.reason, time=act.time, permit=permit or Permit()
+            id=uuid.uuid4().hex,
+            by=act.by,
+            reason=act.reason,
+            time=act.time,
+            permit=permit or Permit(),
+            state=self._state(),
+            age_limit=timeout,
         )
         changed = threading.Event()
         self._session.watch(paths.REQUEST, changed.set)
-        self._session.ensure(paths.OURS)
-        self._retry(lambda: [asking(self._session, request), recording(self._session, act)])
+        try:
+            self._retry(lambda: [asking(self._session, request), recording(self._session, act)])
+            return self._wait_served(request, changed, timeout)
+        except BaseException:
+            with contextlib.suppress(ZkdeploymentError):
+                answer_request(self._session, request, None)
+            raise
+
+    def _state(self) -> RequestState:
+        stops = recorded_stops(self._session)
+        hosts = self._session.get(paths.HOSTS)
+        version = INITIAL if hosts is None else Cluster.from_properties(hosts.properties).version
+        return RequestState(version, stops.version)
+
+    def _wait_served(self, request: PublicationRequest, changed: threading.Event, timeout: float) -> Revision:
         deadline = time.monotonic() + timeout
         while True:
             changed.clear()
@@ -106,7 +127,6 @@ class Interventions:
             if standing is None or standing.id != request.id:
                 return self._just_published(standing)
             if standing.error is not None:
-                answer_request(self._session, standing, None)  # it was read: the node has done its work
                 raise ZkdeploymentError(f"the syncer could not publish: {standing.error}")
             waited = changed.wait(max(0.0, deadline - time.monotonic()))
             if not waited and answer_request(self._session, standing, None):

@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, 
 from zkdeployment.adapters.zookeeper.live_tree import read_live_tree, read_subtree
 from zkdeployment.adapters.zookeeper.lookup import lookup
 from zkdeployment.adapters.zookeeper.publishing import import_transactions, published
-from zkdeployment.adapters.zookeeper.requests import request_from_properties
+from zkdeployment.adapters.zookeeper.requests import request_of
 from zkdeployment.adapters.zookeeper.role_locks import read_out_of_service
 from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
@@ -60,7 +60,7 @@ class Operations:
                 if node is not None
             ),
             stops=self.stops(),
-            request=None if request is None else request_from_properties(request.properties),
+            request=None if request is None else request_of(request),
             absent=self._absent(known_ids(self._session) - names),
             out_of_service=read_out_of_service(self._session),
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper import paths
@@ -18,7 +19,7 @@ from zkdeployment.adapters.zookeeper.publishing import (
     transactions_for,
 )
 from zkdeployment.adapters.zookeeper.reports import write_report
-from zkdeployment.adapters.zookeeper.requests import answer_request, read_request
+from zkdeployment.adapters.zookeeper.requests import answer_request, carrying_out, read_request, server_time
 from zkdeployment.adapters.zookeeper.rollouts import read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
@@ -72,9 +73,14 @@ class ZooKeeperPublications:
 
     def standing(self) -> Standing:
         """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
-        (hosts, targets, managed), (tops,) = self._session.look([paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"])
-        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
-        return Standing(cluster, published(targets, managed, tops or ()))
+        (stops, hosts, targets, managed), (tops,) = self._session.look(
+            [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"]
+        )
+        return Standing(
+            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            published=published(targets, managed, tops or ()),
+            stops=0 if stops is None else stops.version,
+        )
 
     def hosts(self) -> Sequence[Host]:
         """Read every host's node."""
@@ -118,12 +124,15 @@ class ZooKeeperPublications:
         ``TreeError`` if a node is too large for ZooKeeper.
         """
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
-        situation = read_situation(self._session, publication.touched)
+        request = None if publication.request is None else carrying_out(self._session, publication.request)
+        situation = replace(read_situation(self._session, publication.touched), request=request)
         found = Cluster.from_properties(situation.hosts.properties)
         if found != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
         if publication.published is not None and publication.published.stamp != situation.targets.version:
             raise ConflictError("somebody else published, or imported by hand, in the meantime")
+        if publication.stops not in {None, situation.stops.version}:
+            raise ConflictError("the fleet was stopped, or resumed, in the meantime")
         first, *others = transactions_for(publication, situation, self._session.acl_size)
         self._commit([first])
         if others:
@@ -158,9 +167,13 @@ class ZooKeeperPublications:
         found = read_request(self._session)
         return None if found is None or found.error is not None else found
 
-    def answer(self, request: PublicationRequest, error: str | None) -> None:
-        """Say that a request was carried out, or why not."""
+    def answer(self, request: PublicationRequest, error: str) -> None:
+        """Say why a request was not carried out; ``publish`` removes one that was."""
         answer_request(self._session, request, error)
+
+    def server_time(self) -> float:
+        """Return ZooKeeper's time, in seconds since the epoch."""
+        return server_time(self._session)
 
     def report(self, said: str, interval: float, fetched: float | None) -> None:
         """Give a sign of life: what was done last, and in how many seconds the next look is due."""

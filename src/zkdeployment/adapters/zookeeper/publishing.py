@@ -49,7 +49,7 @@ class Situation:
     """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history.
 
     ``recorded`` are the sequences of the publications in the history, sorted. ``strategy`` is ``None`` where no
-    strategy was ever published.
+    strategy was ever published. ``request`` removes the request that is carried out.
     """
 
     hosts: Node
@@ -60,6 +60,7 @@ class Situation:
     stops: RecordedStops
     recorded: tuple[int, ...]
     strategy: Node | None = None
+    request: Operation | None = None
 
 
 def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
@@ -246,6 +247,7 @@ def _closing(publication: Publication, situation: Situation, *, opened: bool = F
         Set(paths.TARGETS, encode(said), situation.targets.version + opened),
         Set(paths.HOSTS, encode(kept | {"version": publication.revision}), situation.hosts.version + opened),
         *forgetting_stops(situation.stops),
+        *([] if situation.request is None else [situation.request]),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,19 @@ from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.adapters.zookeeper.nodes import encode
 from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.publication import Permit, PublicationRequest
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.publication import AGE_LIMIT, Permit, PublicationRequest, RequestState
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.nodes import Node
     from zkdeployment.adapters.zookeeper.session import Session
-    from zkdeployment.model.tree import Properties, Value
+    from zkdeployment.model.tree import Value
 
 
 def read_request(session: Session) -> PublicationRequest | None:
     """Return the standing request, answered or not."""
     node = session.get(paths.REQUEST)
-    return None if node is None else request_from_properties(node.properties)
+    return None if node is None else request_of(node)
 
 
 def asking(session: Session, request: PublicationRequest) -> Operation:
@@ -35,7 +38,7 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
     Says whether that was done: a request that is gone, or that a newer one replaced, is left alone.
     """
     node = session.get(paths.REQUEST)
-    if node is None or request_from_properties(node.properties).id != request.id:
+    if node is None or request_of(node).id != request.id:
         return False
     answer: Operation = Delete(paths.REQUEST, node.version)
     if error is not None:
@@ -47,7 +50,30 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
     return True
 
 
+def carrying_out(session: Session, request_id: str) -> Operation:
+    """Return the operation that removes a request, in the transaction that carries it out.
+
+    Raises ``ConflictError`` if it does not stand any more.
+    """
+    node = session.get(paths.REQUEST)
+    if node is None or request_of(node).id != request_id:
+        raise ConflictError("the request for a publication was taken back")
+    return Delete(paths.REQUEST, node.version)
+
+
+def server_time(session: Session) -> float:
+    """Return ZooKeeper's time in seconds since the epoch: clocks of hosts and operators may differ from it."""
+    path = session.enqueue(f"{paths.OURS}/time-", b"")
+    node = session.get(path)
+    with contextlib.suppress(ConflictError):
+        session.commit(Delete(path))
+    if node is None:
+        raise ConflictError(f"{path} is gone already")
+    return node.created
+
+
 def _properties(request: PublicationRequest) -> dict[str, Value]:
+    state = request.state
     properties: dict[str, Value] = {
         "id": request.id,
         "by": request.by,
@@ -55,13 +81,16 @@ def _properties(request: PublicationRequest) -> dict[str, Value]:
         "time": request.time,
         "allow-rewind": request.permit.rewind,
         "allow-mass-removal": request.permit.mass_removal,
+        "age-limit": request.age_limit,
+        "state": None if state is None else {"version": state.version, "stops": state.stops},
     }
     return properties if request.error is None else properties | {"error": request.error}
 
 
-def request_from_properties(properties: Properties) -> PublicationRequest:
-    """Read the node's properties; what is missing or malformed reads as empty."""
-    time, error = properties.get("time"), properties.get("error")
+def request_of(node: Node) -> PublicationRequest:
+    """Read the node of a request; what is missing or malformed reads as empty."""
+    properties = node.properties
+    time, error, limit = (properties.get(name) for name in ("time", "error", "age-limit"))
     return PublicationRequest(
         id=str(properties.get("id", "")),
         by=str(properties.get("by", "")),
@@ -72,4 +101,17 @@ def request_from_properties(properties: Properties) -> PublicationRequest:
             mass_removal=properties.get("allow-mass-removal") is True,
         ),
         error=None if error is None else str(error),
+        state=_state(properties.get("state")),
+        age_limit=float(limit) if isinstance(limit, int | float) else AGE_LIMIT,
+        written=node.modified,
+    )
+
+
+def _state(value: Value) -> RequestState | None:
+    """Read the state that a request answers to; one that makes no sense is no fleet's."""
+    if not isinstance(value, dict):
+        return None
+    version, stops = value.get("version"), value.get("stops")
+    return RequestState(
+        version if is_revision(version) or version is False else None, stops if isinstance(stops, int) else -1
     )

@@ -2,7 +2,7 @@
 
 Each of the first ``FIRST`` stops has a node of its own. Later ones share ``LAST`` nodes; in each of those a stop
 replaces the one before, and the node's version counts them. A new node also changes the node above: a transaction
-that forgets the stops fails if one was recorded that it does not know of.
+that forgets the stops fails if one was recorded that it does not know of. So does each stop of an operator.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def recording_stop(session: Session, stop: Stop) -> list[Operation]:
     path, data = f"{paths.STOPS}/{name}", encode(stop.properties())
     if name not in recorded.names:
         return [Create(path, data), _touch(recorded)]
-    return [Set(path, data)] if name.startswith(_SHARED) else [Set(path, data), _touch(recorded)]
+    replaces_another = name.startswith(_SHARED) and stop.is_failure
+    return [Set(path, data)] if replaces_another else [Set(path, data), _touch(recorded)]
 
 
 def forgetting_stops(recorded: RecordedStops) -> list[Operation]:

@@ -572,8 +572,7 @@ def test_a_request_for_the_latest_is_carried_out(session, other):
             request = syncer.request()
             if request is not None:
                 requests.append(request)
-                syncer.publish(publication(syncer, shop(1), "r7"))
-                syncer.answer(request, None)
+                syncer.publish(publication(syncer, shop(1), "r7", request=request.id))
 
     serving = threading.Thread(target=serve)
     serving.start()
@@ -617,7 +616,8 @@ def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
     client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
     assert store.request() == PublicationRequest(id="new", by="7", reason="", time=0.0)
     store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), "no")
-    store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), None)
+    with pytest.raises(ConflictError, match="was taken back"):
+        store.publish(publication(store, shop(1), "r1", request="old"))
     assert store.request().id == "new"
 
 
@@ -660,6 +660,8 @@ def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client
 def test_a_request_that_is_overtaken_says_so(session, client, standing, message):
     def overtake(*operations: Operation):
         send(*operations)
+        if operations[0].path != "/zkdeployment/request":
+            return
         client.delete("/zkdeployment/request")
         if standing is not None:
             client.create("/zkdeployment/request", standing)
