@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.session import Session
 
 _MARK = "__lock__"
+_ATTEMPTS = 5  # at making a contender
 _CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})$")
 _HOST = re.compile(r"\(([^()\s]+)\)$")  # NAME (HOST-ID)
 
@@ -177,8 +178,16 @@ class ContenderLock:
             self._session.ensure(self._directory)
         self._session_id = self._session.id
         self._tried = True
-        made = self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
-        self._node = made.rpartition("/")[2]
+        self._node = self._enqueue().rpartition("/")[2]
+
+    def _enqueue(self) -> str:
+        """Make our contender; the directory may have been removed as unused after it was found."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
+            except TransactionError:
+                self._session.ensure(self._directory)
+        raise UnreachableError(f"the lock {self._directory} is removed again and again")
 
     def _predecessor(self) -> str | None:
         """Return the contender just before ours; raises ``LockLostError`` if ours is gone."""

@@ -24,6 +24,7 @@ from zkdeployment.adapters.zookeeper.rollouts import read_rollout
 from zkdeployment.adapters.zookeeper.stops import read_stops
 from zkdeployment.adapters.zookeeper.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.transactions import Check
+from zkdeployment.adapters.zookeeper.unused_locks import remove_unused_locks
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
@@ -139,6 +140,8 @@ class ZooKeeperPublications:
             self._commit(others[:-1])
             self._commit(others[-1:])
         tidy(self._session, situation.recorded, limit=self._history)
+        deployed = {one.path for assignments in publication.targets.values() for one in assignments}
+        remove_unused_locks(self._session, deployed)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit one after the other, each under our lock, sent while ZooKeeper works on the one before."""

@@ -121,6 +121,22 @@ def test_who_has_it_is_asked_of_the_holders_node_alone(session, other, monkeypat
     assert len(sent) == 4
 
 
+@pytest.mark.parametrize("take", ["try_acquire", "acquire"])
+def test_a_lock_whose_node_is_removed_just_now_is_made_again(session, other, monkeypatch, take):
+    other.ensure(PATH)
+    mine = lock(session)
+    send = session.enqueue
+
+    def remove_before(path, data):
+        monkeypatch.undo()
+        other.commit(Delete(PATH))
+        return send(path, data)
+
+    monkeypatch.setattr(session, "enqueue", remove_before)
+    assert mine.try_acquire() if take == "try_acquire" else mine.acquire(0)
+    mine.check()
+
+
 def test_kazoo_and_we_exclude_each_other(session, client):
     mine, theirs = lock(session), Lock(client, PATH, "kazoo")
     assert mine.try_acquire()

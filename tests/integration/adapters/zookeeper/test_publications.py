@@ -14,6 +14,7 @@ from support.strategies import example
 from zkdeployment.adapters.zookeeper import publishing
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.locks import ContenderLock
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.session import Session
@@ -670,3 +671,22 @@ def test_a_request_that_is_overtaken_says_so(session, client, standing, message)
     send, session.commit = session.commit, overtake
     with pytest.raises(ConflictError, match=message):
         Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+
+
+def test_a_publication_removes_the_locks_of_services_that_are_gone_unless_somebody_has_them(session, store):
+    store.publish(publication(store, shop(4), "r1"))
+    for name in ("shop,s0000", "shop,s0003", "never,there", "held,too", "by,hand"):
+        session.ensure(f"/agent-locks/{name}")
+    session.ensure("/by/hand/deploy")
+    held = ContenderLock(session, "/agent-locks/held,too", "h1 (1)")
+    assert held.try_acquire()
+    fewer = publication(store, shop(2), "r2")
+    change = replace(fewer.change, delete=[path for path in fewer.change.delete if not path.startswith("/by")])
+    store.publish(replace(fewer, change=change))
+    assert session.children("/agent-locks") == ["by,hand", "held,too", "shop,s0000"]
+    held.check()
+    held.release()
+    third = publication(store, shop(2, "2.0"), "r3")
+    change = replace(third.change, delete=[path for path in third.change.delete if not path.startswith("/by")])
+    store.publish(replace(third, change=change))
+    assert session.children("/agent-locks") == ["by,hand", "shop,s0000"]

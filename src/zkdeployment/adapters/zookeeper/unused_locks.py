@@ -1,0 +1,36 @@
+"""Removing the lock nodes of services that are gone from the tree: agents make them, and never remove them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.assignments import read_services
+from zkdeployment.adapters.zookeeper.transactions import Delete
+from zkdeployment.errors import ConflictError, DeniedError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.adapters.zookeeper.session import Session
+
+
+def remove_unused_locks(session: Session, deployed: Collection[str]) -> None:
+    """Remove the locks that nobody holds or waits for, of services that are not in the tree.
+
+    ``deployed`` are services that are known to be in it; the server is asked about others. An agent that needs a
+    lock just then makes its node again.
+    """
+    names = session.children(paths.AGENT_LOCKS) or ()
+    services = {f"/{name.replace(',', '/')}": name for name in names}
+    unknown = services.keys() - deployed
+    for service in sorted(unknown - read_services(session, unknown)):
+        lock = f"{paths.AGENT_LOCKS}/{services[service]}"
+        try:
+            with contextlib.suppress(ConflictError):  # it has contenders, or is gone
+                session.commit(Delete(lock))
+        except DeniedError as error:
+            get_logger().warning("unused-locks-not-removed", reason=str(error))
+            return
