@@ -23,7 +23,7 @@ values: st.SearchStrategy[Value] = st.recursive(
     max_leaves=4,
 )
 node_names = st.sampled_from(["a", "b", "deploy", "app1.example.com:80", "x=y", "."]) | st.text(
-    "abcXYZ019._+:@~=-", min_size=1, max_size=8
+    "abXY01._+:@~=-,#%é日", min_size=1, max_size=8
 )
 node_names = node_names.filter(lambda name: is_name(Kind.NODE, name))
 property_names = (

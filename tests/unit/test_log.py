@@ -129,3 +129,14 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
 def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_finds_it():
     code = "import sys, zkdeployment.cli.agent; assert 'rich' not in sys.modules; import rich.table"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_no_line_holds_what_a_terminal_acts_on(monkeypatch, on_terminal):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: on_terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    log.configure(stream=stream)
+    log.get_logger().info("step", reason="\x1b[2J\u202eab\x9b")
+    assert "\\u202eab" in stream.getvalue()
+    assert stream.getvalue().rstrip("\n").isprintable()

@@ -91,7 +91,7 @@ def deployment_of(name: str) -> Deployment | None:
         return None
     separator = "," if "," in match["path"] else ":"
     parts = match["path"].split(separator)
-    if not all(is_name(Kind.NODE, part) for part in parts):
+    if not all(is_name(Kind.MARKED, part) for part in parts):
         return None
     return Deployment("/" + "/".join(parts), int(match["number"]))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Self
 
+from zkdeployment.printable import printable_lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -60,7 +62,7 @@ class ScriptOutput:
     def tail(self, size: int) -> str:
         """Return the last ``size`` bytes as text, control characters but line ends escaped."""
         start = max(0, os.fstat(self._descriptor).st_size - size)
-        return escape(os.pread(self._descriptor, size, start).decode("utf-8", errors="replace"))
+        return printable_lines(os.pread(self._descriptor, size, start).decode("utf-8", errors="replace"))
 
     def _read(self, start: int, limit: int) -> bytes:
         return os.pread(self._descriptor, min(_CHUNK, limit - start), start)
@@ -73,7 +75,7 @@ class ScriptOutput:
         for line in lines:
             for start in range(0, max(1, len(line)), _LONGEST_LINE):
                 piece = line[start : start + _LONGEST_LINE]
-                self._show(escape(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
+                self._show(printable_lines(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
 
     def _cut(self) -> None:
         """Move the end of the file to behind its head. The script goes on appending meanwhile."""
@@ -83,10 +85,3 @@ class ScriptOutput:
             source += len(chunk)
             target += os.pwrite(self._descriptor, chunk, target)
         os.ftruncate(self._descriptor, target)
-
-
-def escape(text: str) -> str:
-    """Return text with every control character but the end of a line and the tab spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)

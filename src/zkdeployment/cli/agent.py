@@ -12,6 +12,7 @@ import click
 from zkdeployment import log
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.addresses import check_addresses
+from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent import Outcome
 from zkdeployment.daemons.control import Control
@@ -66,12 +67,10 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
     if dry_run:
         revision, plan = preview_plan(settings)
         for number, step in enumerate(plan.steps, 1):
-            click.echo(f"{number}. {sentence(step)}")
+            echo(f"{number}. {sentence(step)}")
             if files := removed_files(step):
-                click.echo(f"   removes {', '.join(files)}")
-        click.echo(
-            f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True
-        )
+                echo(f"   removes {', '.join(files)}")
+        echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
         return
     control = Control(SystemClock())
     for number in (signal.SIGTERM, signal.SIGINT):

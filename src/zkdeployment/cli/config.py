@@ -12,6 +12,7 @@ import click
 
 from zkdeployment.adapters.zookeeper.access import encryption
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
@@ -47,17 +48,18 @@ def check(config: Path, output: str) -> None:
     encryption(settings.access)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
-        click.echo(
-            f"warning: url holds a secret, and {config} is open to everyone; chmod o-rwx {config}", err=True
-        )
+        echo(f"warning: url holds a secret, and {config} is open to everyone; chmod o-rwx {config}", err=True)
+    role = None if settings.identity is None else settings.identity.role
+    if role is not None and " " in role:
+        echo(f"warning: nothing can be deployed to the role {role!r}: a node's name has no blanks", err=True)
     understood = _plain(settings)
     if output != "table":
         emit(understood, output, schema="config")
         return
     for section, values in understood.items():
-        click.echo(f"[{section}]")
+        echo(f"[{section}]")
         for key, value in values.items():
-            click.echo(f"{key} = {_text(value)}".rstrip())
+            echo(f"{key} = {_text(value)}".rstrip())
 
 
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:

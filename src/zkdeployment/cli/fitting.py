@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.measure import Measurement
 from rich.table import Table
-from rich.text import Text
+
+from zkdeployment.cli.console import styled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.text import Text
 
 _ENDLESS = 10_000
 
@@ -35,7 +37,7 @@ class Fitting:
         cut: bool = False,
     ) -> None:
         self._headings = headings
-        self._rows = [tuple(Text(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
+        self._rows = [tuple(styled(cell) if isinstance(cell, str) else cell for cell in row) for row in rows]
         self._whole, self._numbers, self._dispensable = whole, numbers, dispensable
         self._cut = cut
 

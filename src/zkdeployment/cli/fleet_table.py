@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.text import Text
+from rich.console import Group
 
+from zkdeployment.cli.console import styled
 from zkdeployment.cli.fitting import Fitting
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.status import HostState
@@ -16,6 +16,7 @@ from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
     from zkdeployment.fleet.status import FleetStatus, HostStatus
 
@@ -31,16 +32,7 @@ COLOURS = {
 
 _COLUMNS = ("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE")
 _WHOLE = ("HOST", "STATE")
-_ENDLESS = 10_000
 _DISPENSABLE = ("ROLE", "WANTED", "STEP")
-
-
-def console_for(*, stderr: bool) -> Console:
-    """Return a console; what is not a terminal has no edge to break lines at."""
-    console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal:
-        console.width = _ENDLESS
-    return console
 
 
 def render(status: FleetStatus) -> RenderableType:
@@ -49,12 +41,12 @@ def render(status: FleetStatus) -> RenderableType:
     stops = tell(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
-    lines = (Text(line, style="red") for line in (*stops, *errors, *requests))
-    rollout = [Text(f"warning: {warning}", style="yellow") for warning in status.warnings]
-    rollout += [] if status.rollout is None else [Text(status.rollout)]
+    lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
+    rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
+    rollout += [] if status.rollout is None else [styled(status.rollout)]
     # Of many hosts each is to take one line, if that is possible.
     hosts = Fitting(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
-    return Group(hosts, *lines, *rollout, Text(status.summary))
+    return Group(hosts, *lines, *rollout, styled(status.summary))
 
 
 def _cells(host: HostStatus) -> tuple[Text | str, ...]:
@@ -63,7 +55,7 @@ def _cells(host: HostStatus) -> tuple[Text | str, ...]:
         host.name,
         host.id,
         host.role or "-",
-        Text(host.state.value, style=COLOURS[host.state]),
+        styled(host.state.value, style=COLOURS[host.state]),
         _version(host.version) if host.former is None else f"- (had {short(host.former)})",
         _version(host.wanted),
         steps + (host.step or ""),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
-from zkdeployment.cli.fleet_table import COLOURS, console_for
+from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.fleet_table import COLOURS
 from zkdeployment.cli.live import shown
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.ages import age
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from zkdeployment.fleet.status import FleetStatus
 
@@ -90,14 +91,14 @@ def picture(status: FleetStatus, height: int, width: int, now: float, trouble: s
     for host in rows:
         done, total = host.steps or (0, 0)
         table.add_row(
-            Text(host.name),
-            Text(host.state.value, COLOURS[host.state]),
-            ProgressBar(total=total, completed=done) if total and bars else Text(""),
-            Text("" if host.since is None or not ages else age(now - host.since), "dim"),
-            Text(host.error or host.step or ("" if host.version is None else short(host.version))),
+            styled(host.name),
+            styled(host.state.value, COLOURS[host.state]),
+            ProgressBar(total=total, completed=done) if total and bars else styled(""),
+            styled("" if host.since is None or not ages else age(now - host.since), "dim"),
+            styled(host.error or host.step or ("" if host.version is None else short(host.version))),
         )
     return Group(*stops, table, _line(rest, "dim"), _line(status.summary, "bold"))
 
 
 def _line(text: str, style: str) -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
+    return styled(text, style, cut=True)

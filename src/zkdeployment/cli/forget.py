@@ -9,6 +9,7 @@ import click
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -29,4 +30,4 @@ def command(connection: Servers, hosts: tuple[str, ...]) -> None:
     """
     with Session(connection, session_timeout=10.0) as session:
         for host in hosts:
-            click.echo(f"forgot {Operations(session).forget(host).identity}")
+            echo(f"forgot {Operations(session).forget(host).identity}")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Group
-from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.audit import read_acts
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.rollouts import read_attempts
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.fitting import Fitting
-from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import HostResult, Record
@@ -68,7 +69,7 @@ def command(context: click.Context, connection: Servers, last: int, output: str)
     elif records:
         console_for(stderr=False).print(render(records), soft_wrap=True)
     else:
-        click.echo("nothing was published yet", err=True)
+        echo("nothing was published yet", err=True)
 
 
 @command.command()
@@ -95,7 +96,7 @@ def show(connection: Servers, what: str, output: str) -> None:
         shown = [rollout_status(one, led=True, now=time.time()).to_json() for one in rollouts]
         emit(to_json(record, acts_then) | {"rollouts": shown}, output, schema="publication")
         return
-    told = [Text(report(one)) for one in rollouts]
+    told = [styled(report(one)) for one in rollouts]
     console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
 
 
@@ -118,7 +119,7 @@ def _cells(record: Record) -> tuple[Text | str, ...]:
         _when(record.time, "%Y-%m-%d %H:%M"),
         _took(record),
         str(record.done),
-        Text(str(record.failed), style="red" if record.failed else ""),
+        styled(str(record.failed), style="red" if record.failed else ""),
         str(record.expected),
         author.partition(" <")[0],
         subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
@@ -138,17 +139,17 @@ def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
     apart = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
     counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
     facts.append(("hosts", counts + apart))
-    yield from (Text(f"{name:10} {value}") for name, value in facts)
-    yield from (Text(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
+    yield from (styled(f"{name:10} {value}") for name, value in facts)
+    yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
     if record.results:
         headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
         yield Fitting(headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT"))
     if record.left_out:
-        yield Text(f"{record.left_out} more hosts were done; there was no room for each of them")
+        yield styled(f"{record.left_out} more hosts were done; there was no room for each of them")
 
 
 def _result(one: HostResult) -> tuple[Text | str, ...]:
-    result = Text("done", style="green") if one.error is None else Text("failed", style="red")
+    result = styled("done", style="green") if one.error is None else styled("failed", style="red")
     return one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or ""
 
 

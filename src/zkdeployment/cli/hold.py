@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -31,5 +32,5 @@ def command(connection: Servers, reason: str) -> None:
     """
     with Session(connection, session_timeout=10.0) as session:
         Interventions(session).hold(act("hold", reason))
-    click.echo("held")
-    click.echo("The next revision that is published ends the hold, or 'zkdeployment resume'.", err=True)
+    echo("held")
+    echo("The next revision that is published ends the hold, or 'zkdeployment resume'.", err=True)

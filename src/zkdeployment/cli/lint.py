@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.files import read_trees
+from zkdeployment.cli.terminal import echo
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
 from zkdeployment.tree.lint import sort_problems
@@ -63,8 +64,8 @@ def _check(files: Sequence[SourceFile], strict: bool) -> bool:
     advice = found.documents.advice if strict else ()
     problems = sort_problems([*found.problems, *found.spare_strategies, *advice])
     for problem in problems:
-        click.echo(str(problem))
-    click.echo(_summary(found, problems, len(files)), err=True)
+        echo(str(problem))
+    echo(_summary(found, problems, len(files)), err=True)
     return not (problems if strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
@@ -80,10 +81,10 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
         if branch not in (None, push.branch):
             continue
         if push.commit is None:
-            click.echo(f"the branch {push.branch} holds a tree: it cannot be deleted", err=True)
+            echo(f"the branch {push.branch} holds a tree: it cannot be deleted", err=True)
             good = False
         else:
-            click.echo(f"branch {push.branch} at {push.commit}:", err=True)
+            echo(f"branch {push.branch} at {push.commit}:", err=True)
             good = _check(revision_files(Path.cwd(), push.commit), strict) and good
     return good
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
-import click
 from rich.live import Live
+
+from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +31,10 @@ def shown(
     def say(value: T, trouble: str) -> None:
         nonlocal before, said
         if trouble and trouble != said:
-            click.echo(trouble, err=True)
+            echo(trouble, err=True)
         said = trouble
         for line in changes(before, value):
-            click.echo(line)
+            echo(line)
         before = value
 
     if not console.is_terminal or console.is_dumb_terminal:

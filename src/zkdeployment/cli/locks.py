@@ -7,23 +7,26 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.contention import read_locks, release_lock
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.fitting import Fitting
-from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
 from zkdeployment.model.lock import LockKind
+from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.text import Text
 
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Lock
@@ -59,7 +62,7 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
     elif locks:
         console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
     else:
-        click.echo("nobody has a lock")
+        echo("nobody has a lock")
 
 
 @command.command()
@@ -88,15 +91,16 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
         release_lock(session, planned.node, act(f"release {lock}, from {planned.whose}", reason))
-    click.echo(f"released {lock}, from {planned.whose}")
+    echo(f"released {lock}, from {planned.whose}")
 
 
 def _confirm(planned: Release) -> None:
-    click.echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
+    echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
     if planned.objection is not None:
-        click.echo(f"Mind: {planned.objection}.", err=True)
-    typed = click.prompt(f"Type {planned.lock.name} to go ahead", err=True, default="", show_default=False)
-    if typed.strip() != planned.lock.name:
+        echo(f"Mind: {planned.objection}.", err=True)
+    name = printable(planned.lock.name)
+    typed = click.prompt(f"Type {name} to go ahead", err=True, default="", show_default=False)
+    if typed.strip() != name:
         raise click.Abort
 
 
@@ -108,12 +112,12 @@ def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Fitting:
 
 def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ...]:
     holder = lock.holder
-    who = Text("-" if holder is None else holder.identity)
+    who = styled("-" if holder is None else holder.identity)
     if is_orphaned(lock, registered):
         who.append(" not registered", style="red")
-    work = Text("" if lock.work is None else lock.work.step)
+    work = styled("" if lock.work is None else lock.work.step)
     if lock.left is not None:
-        work = Text(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
+        work = styled(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
     return (
         f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name,
         who,

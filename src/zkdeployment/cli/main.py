@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from zkdeployment import log
+from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import ZkdeploymentError
 
@@ -99,22 +100,22 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except click.exceptions.Exit as request:
         status = request.exit_code
     except click.Abort:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         status = 128 + signal.SIGINT
     except click.ClickException as error:
         error.show()
         status = error.exit_code
     except ZkdeploymentError as error:
-        click.echo(f"zkdeployment: {error}", err=True)
+        echo_lines(f"zkdeployment: {error}", err=True)
         status = error.exit_code
     except OSError as error:
         log.get_logger().debug("system-error", exc_info=error)  # for whoever asks where, with --verbose
         if error.filename is None and error.errno in _UNWRITABLE:
-            click.echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
+            echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             place = "" if error.filename is None else f"{error.filename}: "
-            click.echo(f"zkdeployment: {place}{error.strerror or error}", err=True)
+            echo(f"zkdeployment: {place}{error.strerror or error}", err=True)
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 

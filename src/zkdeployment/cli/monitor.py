@@ -13,6 +13,7 @@ import nagiosplugin
 from zkdeployment.adapters.zookeeper.one_host import read_host
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import checked_connection, find_connection, named_configuration
+from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthVerdict, Limits, Measure, host_health, one_line
@@ -45,7 +46,7 @@ class _NagiosCommand(click.Command):
         try:
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
-            click.echo(f"ZKDEPLOYMENT UNKNOWN: {error.format_message()}")
+            echo(f"ZKDEPLOYMENT UNKNOWN: {error.format_message()}")
             raise click.exceptions.Exit(_UNKNOWN) from error
 
 
@@ -169,13 +170,13 @@ def command(
             return HealthVerdict(Health.UNKNOWN, one_line(problem))
 
     if config is None and not cluster:
-        click.echo("ZKDEPLOYMENT UNKNOWN: expected CONFIG, this host's configuration, or --cluster")
+        echo("ZKDEPLOYMENT UNKNOWN: expected CONFIG, this host's configuration, or --cluster")
         raise click.exceptions.Exit(_UNKNOWN)
     check = nagiosplugin.Check(_Fleet(judge), _Verdict("health"), _Measured("measured"), _Summary())
     try:
         check.main(verbose=0, timeout=timeout)
     except nagiosplugin.Timeout as late:
-        click.echo(f"ZKDEPLOYMENT UNKNOWN: this check did not end within {timeout} s")
+        echo(f"ZKDEPLOYMENT UNKNOWN: this check did not end within {timeout} s")
         raise click.exceptions.Exit(_UNKNOWN) from late
 
 

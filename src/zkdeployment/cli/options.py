@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from zkdeployment.cli.terminal import echo_lines
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, UnreachableError
@@ -126,10 +127,10 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     if output == "yaml":
         import yaml  # noqa: PLC0415  the other outputs come faster without it
 
-        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(value, sort_keys=False)
     else:
         text = json.dumps(value, indent=2)
-    click.echo(text.rstrip("\n"))
+    echo_lines(text.rstrip("\n"))
 
 
 def _is_there(config: Path, *, wanted: bool) -> bool:

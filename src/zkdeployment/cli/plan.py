@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 from rich.padding import Padding
-from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.files import is_whole_tree, read_trees
-from zkdeployment.cli.fleet_table import console_for
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
 from zkdeployment.planning.order import order
@@ -91,7 +91,7 @@ def command(
         standing = Standing(snapshot.cluster, hosts=snapshot.hosts, strategy=operations.strategy())
     drafted = draft(reviewed, live, standing, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
-        click.echo(str(problem), err=True)
+        echo(str(problem), err=True)
     publication = drafted.publication
     seen = forecast(
         live.tree, publication.change, publication.targets, snapshot.hosts, known, revision=found, asked=hosts
@@ -103,7 +103,7 @@ def command(
     turns = None if after is None else order(after, snapshot.hosts, known, publication.targets)
     seen = seen.by(strategy, turns)
     for warning in () if turns is None else turns.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     _print(seen, output, short=short, every=bool(hosts))
     if seen.those(Outlook.FAILS):
         raise click.exceptions.Exit(1)
@@ -121,7 +121,7 @@ def _refuse(reviewed: Review) -> None:
     """Say what is wrong with the files; errors end the command with 1."""
     if reviewed.errors:
         for problem in reviewed.problems:
-            click.echo(str(problem), err=True)
+            echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -129,7 +129,8 @@ def _print(seen: Forecast, output: str, *, short: bool, every: bool) -> None:
     if output != "table":
         emit(seen.to_json(), output, schema="plan")
     elif short:
-        click.echo("\n".join(_comment(seen)))
+        for line in _comment(seen):
+            echo(line)
     else:
         console_for(stderr=False).print(_render(seen, every=every), soft_wrap=True)
 
@@ -139,22 +140,22 @@ def _render(seen: Forecast, *, every: bool) -> RenderableType:
 
     The steps of hosts that only run again what they have are shown if ``every`` host's are to be.
     """
-    parts: list[RenderableType] = [Text(_title(seen), style="bold")]
+    parts: list[RenderableType] = [styled(_title(seen), style="bold")]
     for outlook, heading in _HEADINGS.items():
         for group in seen.groups(outlook):
-            parts.append(Text(""))
-            parts.append(Text(f"{_names(group)}: {heading}{_why(group)}", style=_COLOURS.get(outlook, "")))
+            parts.append(styled(""))
+            parts.append(styled(f"{_names(group)}: {heading}{_why(group)}", style=_COLOURS.get(outlook, "")))
             if every or outlook is Outlook.CHANGES:
                 parts += _steps(group[0])
-    parts += (Text(line) for line in _order(seen))
+    parts += (styled(line) for line in _order(seen))
     return Group(*parts)
 
 
 def _steps(host: HostForecast) -> Iterator[RenderableType]:
     for number, (line, action) in enumerate(host.lines, 1):
-        yield Text(f"{number:4}. {line}")
+        yield styled(f"{number:4}. {line}")
         if action:
-            yield Padding(Text(action, style="dim"), (0, 0, 0, 6), expand=False)
+            yield Padding(styled(action, style="dim"), (0, 0, 0, 6), expand=False)
 
 
 def _comment(seen: Forecast) -> Iterator[str]:

@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, permit_options, reason_option
 from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import Permit
 
@@ -50,4 +51,4 @@ def command(connection: Servers, latest: bool, permit: Permit, reason: str, time
             revision = interventions.resume_latest(act("resume --latest", reason), timeout=timeout, permit=permit)
         else:
             revision = interventions.resume(act("resume", reason))
-    click.echo(f"resumed at {revision}")
+    echo(f"resumed at {revision}")

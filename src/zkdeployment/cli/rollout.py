@@ -10,10 +10,10 @@ import click
 from rich import box
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
-from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import SourceFile
@@ -122,7 +122,7 @@ def simulate_command(
     rollout = simulate(strategy, hosts, faults)
     warnings = unmatched_selectors(strategy, hosts)
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if output == "table":
         console_for(stderr=False).print(_render(rollout))
     else:
@@ -175,7 +175,7 @@ def _phases(values: Iterable[str], strategy: Strategy) -> frozenset[tuple[str, P
 def _show_problems(problems: list[str], output: str) -> None:
     if output == "table":
         for problem in problems:
-            click.echo(problem, err=True)
+            echo(problem, err=True)
     else:
         emit({"valid": False, "errors": problems}, output)
 
@@ -187,15 +187,15 @@ def _render(rollout: Rollout) -> RenderableType:
     for name in (*rollout.order, *waiting):
         course = rollout.courses[name]
         table.add_row(
-            Text(name),
+            styled(name),
             "critical" if rollout.strategy.group(name).critical else "-",
             str(len(rollout.members[name])),
-            *(Text(course.verdicts[phase].value, style=_COLOURS[course.verdicts[phase]]) for phase in Phase),
-            Text(course.reason),
+            *(styled(course.verdicts[phase].value, style=_COLOURS[course.verdicts[phase]]) for phase in Phase),
+            styled(course.reason),
         )
     states = []
     for state in HostState:
         hosts = [name for name, found in rollout.hosts.items() if found is state]
         if hosts:
-            states.append(Text(f"{state.value}: {', '.join(hosts)}"))
-    return Group(table, *states, Text(f"result: {rollout.result.value}", style="bold"))
+            states.append(styled(f"{state.value}: {', '.join(hosts)}"))
+    return Group(table, *states, styled(f"result: {rollout.result.value}", style="bold"))

@@ -12,6 +12,7 @@ from zkdeployment.adapters.zookeeper.rollouts import read_leader, read_running
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import find_connection, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.rollouts import objection
 from zkdeployment.rollout.running import Directive
@@ -53,7 +54,7 @@ def promote(connection: Servers, group: str, reason: str) -> None:
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
     running = _ask(connection, Directive.PROMOTE, reason, group)
-    click.echo(f"promoted {group}, of rollout {running.id}")
+    echo(f"promoted {group}, of rollout {running.id}")
 
 
 @click.command(name="pause")
@@ -67,8 +68,8 @@ def pause(connection: Servers, reason: str) -> None:
       zkdeployment rollout pause --reason 'latency is up, looking into it'
     """
     running = _ask(connection, Directive.PAUSE, reason)
-    click.echo(f"paused rollout {running.id}")
-    click.echo("'zkdeployment rollout resume' goes on; 'zkdeployment rollout abort' ends it.", err=True)
+    echo(f"paused rollout {running.id}")
+    echo("'zkdeployment rollout resume' goes on; 'zkdeployment rollout abort' ends it.", err=True)
 
 
 @click.command(name="resume")
@@ -82,7 +83,7 @@ def resume(connection: Servers, reason: str) -> None:
       zkdeployment rollout resume --reason 'was a broken dashboard'
     """
     running = _ask(connection, Directive.RESUME, reason)
-    click.echo(f"resumed rollout {running.id}")
+    echo(f"resumed rollout {running.id}")
 
 
 @click.command(name="abort")
@@ -99,8 +100,8 @@ def abort(connection: Servers, reason: str) -> None:
       zkdeployment rollout abort --reason 'web 1.3 loses sessions'
     """
     running = _ask(connection, Directive.ABORT, reason)
-    click.echo(f"aborted rollout {running.id}")
-    click.echo(
+    echo(f"aborted rollout {running.id}")
+    echo(
         "The fleet is stopped as soon as the coordinator has taken that; 'zkdeployment stop' stops it at once.",
         err=True,
     )
@@ -111,5 +112,5 @@ def _ask(connection: Servers, directive: Directive, reason: str, group: str | No
     with Session(connection, session_timeout=_SESSION) as session:
         running = direct(session, directive, act(what, reason), group)
         if read_leader(session) is None:
-            click.echo("no coordinator runs: it takes effect when one does", err=True)
+            echo("no coordinator runs: it takes effect when one does", err=True)
     return running

@@ -11,12 +11,11 @@ from rich import box
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.rollouts import read_running
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.live import shown
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
@@ -109,7 +108,7 @@ def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> Rollo
 
     def draw(status: RolloutStatus, trouble: str) -> RenderableType:
         drawn = render(status, names, time.time())
-        return Group(Text(trouble, "red"), drawn) if trouble else drawn
+        return Group(styled(trouble, "red"), drawn) if trouble else drawn
 
     with shown(console_for(stderr=False), rollout_changes, draw) as show_status:
         status, trouble = look(), ""
@@ -134,20 +133,20 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
         total = len(group.hosts)
         failed = group.count(HostState.FAILURE)
         table.add_row(
-            Text(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
-            Text(group.state.value, _COLOURS[group.state]),
+            styled(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
+            styled(group.state.value, _COLOURS[group.state]),
             f"{done}/{total}",
             ProgressBar(total=max(1, total), completed=done, width=_BAR),
-            Text(str(failed) if failed else "", "red"),
-            Text(_why(group, names)),
+            styled(str(failed) if failed else "", "red"),
+            styled(_why(group, names)),
         )
-    errors = [Text(f"{_name(host, names)}: {error}", "red") for host, error in sorted(status.errors.items())]
-    acts = [Text(words, "yellow") for words in status.acts]
-    warnings = [Text(f"warning: {warning}", "yellow") for warning in status.warnings]
+    errors = [styled(f"{_name(host, names)}: {error}", "red") for host, error in sorted(status.errors.items())]
+    acts = [styled(words, "yellow") for words in status.acts]
+    warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
     if status.ended is not None:
         head += f", took {age(status.ended - status.begun)}"
-    return Group(Text(head), table, *warnings, *errors, *acts, Text(status.words, "bold"))
+    return Group(styled(head), table, *warnings, *errors, *acts, styled(status.words, "bold"))
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:

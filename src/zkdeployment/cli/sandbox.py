@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from zkdeployment.adapters import process
-from zkdeployment.cli.fleet_table import console_for
+from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.sandbox.belongings import VARIABLE
 from zkdeployment.sandbox.fleet import Sandbox
@@ -116,7 +117,7 @@ def push(sandbox: Sandbox, path: Path, message: str) -> None:
     Example:
       zkdeployment sandbox push ./tree -m "hello 1.1"
     """
-    click.echo(sandbox.push(path, message))
+    echo(sandbox.push(path, message))
 
 
 @command.command()
@@ -186,9 +187,9 @@ def _show(status: dict[str, Any], output: str) -> None:
     table.add_row("coordinator", _pid(status["coordinator"]), "rollouts", status["config"])
     for host_id, host in status["hosts"].items():
         what = host["name"] + (f" ({host['role']})" if host["role"] else "")
-        table.add_row(host_id, _pid(host["pid"]), what, str(Path(host["config"]).parent))
+        table.add_row(host_id, _pid(host["pid"]), styled(what), str(Path(host["config"]).parent))
     console_for(stderr=False).print(table)
-    click.echo(f"RPM repository: {status['repository']}")
+    echo(f"RPM repository: {status['repository']}")
 
 
 def _pid(pid: int | None) -> str:

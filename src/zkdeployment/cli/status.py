@@ -11,9 +11,11 @@ from rich.live import Live
 
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.fleet_table import console_for, render
+from zkdeployment.cli.console import console_for
+from zkdeployment.cli.fleet_table import render
 from zkdeployment.cli.fleet_watch import watch as watch_fleet
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_verdict
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def command(
             code = _EXIT[verdict]
             if verdict is Verdict.WAITING:
                 wanted = "the version wanted" if revision is None else revision
-                click.echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
+                echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
 

@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.interventions import Interventions
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, reason_option
 from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -31,5 +32,5 @@ def command(connection: Servers, reason: str) -> None:
     """
     with Session(connection, session_timeout=10.0) as session:
         Interventions(session).stop(act("stop", reason))
-    click.echo("stopped")
-    click.echo("Hosts finish the step they are in; 'zkdeployment resume' ends the stop.", err=True)
+    echo("stopped")
+    echo("Hosts finish the step they are in; 'zkdeployment resume' ends the stop.", err=True)

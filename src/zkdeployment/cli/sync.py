@@ -16,6 +16,7 @@ from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.notices import give_notice
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, permit_options, reason_option
+from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.history import Forced
@@ -119,10 +120,10 @@ def command(
     check_owner(directory)
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
         if not alone:
-            click.echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
+            echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
         elif interval is None:
             with unfinished(directory), build_syncer(settings) as syncer:
-                click.echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
+                echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
         else:
             _follow(settings)
 
@@ -142,14 +143,14 @@ def _notify(connection: Servers) -> None:
     with Session(connection, call_timeout=_PATIENCE) as session:
         last = give_notice(session, act("sync --notify", "").by)
     if last is None:
-        click.echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
+        echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
     elif (silent := time.time() - last.time) > 2 * last.interval + _PATIENCE:
-        click.echo(
+        echo(
             f"the last syncer ({last.by}) has been silent for {silent:.0f} s: what was pushed waits for the next",
             err=True,
         )
     else:
-        click.echo(f"told the syncer ({last.by}) to look now", err=True)
+        echo(f"told the syncer ({last.by}) to look now", err=True)
 
 
 def _forced(reason: str, *, force: bool) -> Forced | None:
@@ -168,13 +169,13 @@ def _preview(settings: Settings, *, force: bool, prune: bool, permit: Permit) ->
         with build_syncer(settings, mirror=Path(scratch) / "tree") as syncer:
             report = syncer.preview(force=force, prune=prune, permit=permit)
         if report.draft is None:
-            click.echo(report.sentence, err=True)
+            echo(report.sentence, err=True)
             return
         for line in report.draft.describe():
-            click.echo(line)
+            echo(line)
         for problem in report.draft.warnings:
-            click.echo(f"warning: {problem}", err=True)
-        click.echo(f"would be {report.sentence}; nothing was changed", err=True)
+            echo(f"warning: {problem}", err=True)
+        echo(f"would be {report.sentence}; nothing was changed", err=True)
 
 
 def _follow(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.files import is_whole_tree, names_file, read_files
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
@@ -216,7 +217,7 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
         strategy = _compare_strategy(operations, found, whole=not files or is_whole_tree(files))
     if output == "table":
         for line in (*describe(change, live.tree), *strategy.describe()):
-            click.echo(line)
+            echo(line)
     else:
         emit(
             {
@@ -242,7 +243,7 @@ def _make(
 ) -> None:
     """Say what a change by hand does to the live tree, and do it."""
     for line in describe(change, live.tree):
-        click.echo(line)
+        echo(line)
     if not dry_run:
         operations.import_tree(change, roles=roles, versions=live.versions)
 
@@ -284,7 +285,7 @@ def _refuse(problems: Iterable[Problem]) -> None:
     """Say what is wrong; errors end the command with 1."""
     errors = 0
     for problem in problems:
-        click.echo(str(problem), err=True)
+        echo(str(problem), err=True)
         errors += problem.severity is Severity.ERROR
     if errors:
         raise click.exceptions.Exit(1)
@@ -307,4 +308,5 @@ def _print(nodes: Mapping[str, Properties], path: str, output: str) -> None:
         return
     names = path.split("/")
     above: dict[str, Properties] = {"/".join(names[:depth]): {} for depth in range(2, len(names))}
-    click.echo(format_tree(Tree(above | below)), nl=False)
+    if text := format_tree(Tree(above | below)):
+        echo_lines(text.removesuffix("\n"))

@@ -4,6 +4,8 @@ from importlib.metadata import version
 
 import click
 
+from zkdeployment.cli.terminal import echo
+
 
 @click.command(name="version")
 def command() -> None:
@@ -13,4 +15,4 @@ def command() -> None:
     Example:
       zkdeployment version
     """
-    click.echo(f"zkdeployment {version('zkdeployment')}")
+    echo(f"zkdeployment {version('zkdeployment')}")

@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.contention import read_locks
 from zkdeployment.adapters.zookeeper.operations import Operations
 from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.answer import Cause
 from zkdeployment.fleet.why import why
@@ -48,8 +49,8 @@ def command(connection: Servers, host: str, output: str) -> None:
 
 
 def _print(answer: Answer) -> None:
-    click.echo(answer.sentence)
+    echo(answer.sentence)
     for fact in answer.facts:
-        click.echo(f"  {fact}")
+        echo(f"  {fact}")
     for number, advice in enumerate(answer.advice):
-        click.echo(("To do: " if number == 0 else "       ") + advice)
+        echo(("To do: " if number == 0 else "       ") + advice)

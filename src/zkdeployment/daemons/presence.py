@@ -22,6 +22,7 @@ from zkdeployment.errors import (
 from zkdeployment.fleet.metrics import Result
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
+from zkdeployment.printable import printable
 from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.running import Report
 
@@ -362,7 +363,6 @@ def _pause(state: tenacity.RetryCallState) -> float:
 
 def reason(error: Exception) -> str:
     """Return one sentence for ZooKeeper, the status and the mail: one line, no secrets, 2 KiB at most."""
-    text = without_secrets(" ".join(describe(error).split()))
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    shown = printable(without_secrets(" ".join(describe(error).split())))
     cut = shown.encode("utf-8", errors="replace")[:LONGEST_REASON]
     return cut.decode("utf-8", errors="ignore")

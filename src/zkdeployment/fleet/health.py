@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.fleet.stops import in_force, tell
 from zkdeployment.model.host import WAITS, Host
+from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
@@ -171,4 +172,4 @@ def _judge_age(found: StatusFile, age: float | None, limits: Limits) -> tuple[He
 
 def one_line(value: object) -> str:
     """Return a text from elsewhere fit for Nagios: one line, without the bar that starts performance data."""
-    return " ".join(str(value).replace("|", "/").split())[:1000]
+    return printable(" ".join(str(value).replace("|", "/").split()))[:1000]

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import is_secret, without_secrets
+from zkdeployment.printable import printable_lines
 
 # structlog takes rich in if it can, for tracebacks that we never let it write: four megabytes of each agent, and a
 # third of the time in which a verb starts.
@@ -54,6 +55,7 @@ def make_formatter(*, on_terminal: bool) -> logging.Formatter:
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             _hide_secrets,
+            *([_make_printable] if on_terminal else []),
             render,
         ],
     )
@@ -89,6 +91,13 @@ def _hide_secrets(
     _logger: object, _method: str, event: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:
     return {name: "***" if is_secret(name) else _hidden(value) for name, value in event.items()}
+
+
+def _make_printable(
+    _logger: object, _method: str, event: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
+    """Spell out what a terminal would act on; JSON has its own way to do that."""
+    return {name: printable_lines(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _hidden(value: object) -> object:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.printable import printable
+
 if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
@@ -42,5 +44,4 @@ class Act:
 
 def clean(text: str) -> str:
     """Return what somebody typed fit for terminals, logs and mail: one line, no control characters."""
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(text.split()))
-    return shown[:LONGEST_REASON]
+    return printable(" ".join(text.split()))[:LONGEST_REASON]

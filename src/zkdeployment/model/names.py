@@ -1,16 +1,18 @@
 """Which names and versions are allowed: the one gate for the syncer, the agent and the commands.
 
 Names end up in file names, znodes and argument lists of programs that run as root, so they are checked
-where they come in (lint, syncer) and again where they are used (agent).
+where they come in (lint, syncer) and again where they are used (agent). Nodes of the tree may have any name that
+ZooKeeper takes and people can read; a name that becomes a file, a lock, a target or a package is checked more
+strictly where it becomes one.
 """
 
 from __future__ import annotations
 
 import re
 from enum import Enum
+from typing import NamedTuple
 
-_ANY_NODE = r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+:@~=-]{0,254}"
-
+from zkdeployment.printable import printable
 
 #: The package that brings the agent.
 OURSELVES = "zkdeployment"
@@ -24,6 +26,7 @@ class Kind(Enum):
 
     NODE = "node name"
     SERVICE = "name of a service node or of a node above it"
+    MARKED = "name of a node in a marker's file name"
     HOST_ID = "host id"
     HOST_NAME = "host name"
     ROLE = "role"
@@ -33,25 +36,66 @@ class Kind(Enum):
     PROPERTY = "property name"
 
 
-_PATTERNS = {
-    Kind.NODE: _ANY_NODE,
+class _Rule(NamedTuple):
+    """What a name of one kind may be, as a pattern and for people."""
+
+    pattern: str
+    expected: str
+
+
+_BEGINNING = "beginning with a letter, a digit or _"
+
+_RULES = {
+    # What ZooKeeper takes (no character beyond U+FFFF), less what people cannot see, and what would read as an
+    # operator where it begins the target of a link.
+    Kind.NODE: _Rule(
+        r"(?!\.{1,2}$|=)[^\s/\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]{1,255}",
+        "1 to 255 characters that can be seen; no blanks, no slash, no emoji; not . or .., not beginning with =",
+    ),
     # Slashes of a service's path become colons in file names and commas in lock names.
-    Kind.SERVICE: r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+@~=-]{0,254}",
-    Kind.HOST_ID: r"[A-Za-z0-9_][A-Za-z0-9._+:@-]{0,252}",
-    Kind.HOST_NAME: r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}",
-    Kind.ROLE: r"[A-Za-z0-9_][A-Za-z0-9._+:@~ -]{0,127}",
-    Kind.PACKAGE: r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
-    Kind.VERSION: r"[A-Za-z0-9][A-Za-z0-9._+~^:-]{0,127}",
-    Kind.SUBTYPE: r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
+    Kind.SERVICE: _Rule(
+        r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+@~=-]{0,254}",
+        "letters from a to z, digits and . _ + @ ~ = -, beginning with a letter, a digit, . or _, as its path"
+        " becomes the name of files and of a lock, in which : and , stand for the slashes",
+    ),
+    Kind.MARKED: _Rule(
+        r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+:@~=-]{0,254}", "letters from a to z, digits and . _ + : @ ~ = -"
+    ),
+    Kind.HOST_ID: _Rule(
+        r"[A-Za-z0-9_][A-Za-z0-9._+:@-]{0,252}",
+        f"at most 253 letters from a to z, digits and . _ + : @ -, {_BEGINNING}",
+    ),
+    Kind.HOST_NAME: _Rule(
+        r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}", f"at most 253 letters from a to z, digits and . _ -, {_BEGINNING}"
+    ),
+    Kind.ROLE: _Rule(
+        r"[A-Za-z0-9_][A-Za-z0-9._+:@~ -]{0,127}",
+        f"at most 128 letters from a to z, digits, blanks and . _ + : @ ~ -, {_BEGINNING}",
+    ),
+    Kind.PACKAGE: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
+    ),
+    Kind.VERSION: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._+~^:-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ + ~ ^ : -, beginning with a letter or a digit",
+    ),
+    Kind.SUBTYPE: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
+    ),
     # What would read as a node, a comment or a link in a tree text is no name of a property.
-    Kind.PROPERTY: r"(?!.*->)[^\s/#=\x00-\x1f\x7f\ud800-\udfff][^\s=\x00-\x1f\x7f\ud800-\udfff]{0,254}",
+    Kind.PROPERTY: _Rule(
+        r"(?!.*->)[^\s/#=][^\s=]{0,254}",
+        "1 to 255 characters that can be seen; no blanks, no = or ->, not beginning with / or #",
+    ),
 }
-_COMPILED = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
+_COMPILED = {kind: re.compile(rule.pattern) for kind, rule in _RULES.items()}
 
 
 def is_name(kind: Kind, text: str) -> bool:
     """Whether ``text`` may be used as a name of this kind."""
-    return _COMPILED[kind].fullmatch(text) is not None
+    return _COMPILED[kind].fullmatch(text) is not None and printable(text) == text
 
 
 def name_problem(kind: Kind, text: str) -> str | None:
@@ -59,7 +103,7 @@ def name_problem(kind: Kind, text: str) -> str | None:
     if is_name(kind, text):
         return None
     shown = text if len(text) <= 60 else text[:57] + "..."
-    return f"{shown!a} is not a {kind.value} (expected {_PATTERNS[kind]})"
+    return f"{shown!a} is not a {kind.value} (expected {_RULES[kind].expected})"
 
 
 def application_named(package: str) -> str:

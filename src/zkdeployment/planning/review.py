@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.model.publication import SourceFile, Targets
+    from zkdeployment.model.tree import Tree
 
 #: To be counted up whenever the same text comes to mean another tree or other targets: what an older program
 #: published is not taken for granted then.
@@ -84,6 +85,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         severity = Severity.WARNING if problem.path in dubious else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
+    placed += (place(problem, linted) for problem in _misplaced(linted.tree))
     return Review(found, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
 
 
@@ -106,6 +108,22 @@ def _linked_targets(linted: Linted) -> Iterator[Problem]:
             continue
         if has_property(linted.tree, service, "type"):
             yield Problem(f"{what} of a service must be a node, not a link", *where, path)
+
+
+def _misplaced(tree: Tree) -> Iterator[Problem]:
+    """Warn of what stands where it says nothing of a service: ``n`` beside its targets, a node like ``Deploy``."""
+    for path, properties in tree.nodes.items():
+        name = path[-7:]
+        if name.lower() != "/deploy" or (name == "/deploy" and not properties):
+            continue
+        if not has_property(tree, parent_path(path), "type") or has_property(tree, path, "type"):
+            continue
+        if name != "/deploy":
+            words = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
+            yield Problem(words, path=path, severity=Severity.WARNING)
+        elif has_property(tree, path, "n"):
+            words = "n of a deploy node is not read; set n on each target below the node"
+            yield Problem(words, path=path, severity=Severity.WARNING)
 
 
 def place(problem: Problem, linted: Linted) -> Problem:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment, Wanted
-from zkdeployment.model.names import Kind
+from zkdeployment.model.names import Kind, is_name
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import parent_path
 from zkdeployment.planning.controllers import read_controller
@@ -180,6 +180,9 @@ class _Compiler:
             self.services[service_path], problems = read_service(self.tree, service_path)
             self.problems += problems
         service = self.services[service_path]
+        if problem := _target_problem(name):
+            self.problems.append(Problem(problem, path=path))
+            return
         n = 1
         if self.tree.nodes[path] and has_property(self.tree, path, "n"):
             try:
@@ -233,6 +236,14 @@ class _Compiler:
                     node = parent_path(node)
             self.above_types = frozenset(found)
         return self.above_types
+
+
+def _target_problem(name: str) -> str | None:
+    """Say why a node below ``deploy`` means no host, or ``None`` if it may mean one."""
+    if any(is_name(kind, name) for kind in (Kind.HOST_ID, Kind.HOST_NAME, Kind.ROLE)):
+        return None
+    shown = name if len(name) <= 60 else name[:57] + "..."
+    return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"
 
 
 def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
+from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,8 @@ def format_tree(tree: Tree) -> str:
     """Write a tree as text that reads back as the same tree.
 
     Each node has its properties first, then property links, symbolic links and children, all sorted. A live
-    tree may hold names that the language does not allow; they are written as they are.
+    tree may hold names and link targets that the language does not allow; characters in them that are not
+    printable are spelled out, so that each stays in its line.
     """
     return "".join(f"{line}\n" for line in _lines(tree))
 
@@ -24,8 +26,8 @@ def format_tree(tree: Tree) -> str:
 def format_property(name: str, value: Value) -> str:
     """Write one property or link as it stands in a tree text."""
     if _is_link(name):
-        return f"{name} {value}"
-    return f"{name} = {format_value(value)}"
+        return printable(f"{name} {value}")
+    return f"{printable(name)} = {format_value(value)}"
 
 
 def format_value(value: Value) -> str:
@@ -55,7 +57,7 @@ def _lines(tree: Tree) -> Iterator[str]:
 
 
 def _heading(path: str, properties: Properties) -> str:
-    name = path.rpartition("/")[2]
+    name = printable(path.rpartition("/")[2])
     type_ = properties.get("type")
     return f"/{name} : {type_}" if _is_short_type(type_) else f"/{name}"
 

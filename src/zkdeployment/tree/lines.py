@@ -28,8 +28,10 @@ _PLAIN = re.compile(
     r"|([A-Za-z_][A-Za-z0-9_-]{0,99}) (?:"  # property or link
     rf"= (?:'([ -&(-\[\]-~]*)'|(-?(?:0|[1-9][0-9]{{0,14}})))|-> ({_PATH})))"  # text, number, target
 )
-_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+# Controls but the tab, what changes the direction of text or breaks lines unseen, and what is not Unicode.
+_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _KEPT_LINES = 8_000
+_SPACED_NODE = re.compile(r"/[\w.-]+(?:\s+[\w.-]+)+")
 _EXPECTED = "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME => PATH [PROPERTY]"
 
 
@@ -144,7 +146,7 @@ class LineReader(dict[str, Line]):
     def _node(self, text: str, indent: int) -> Line:
         match = _NODE.fullmatch(text)
         if match is None:
-            return Line(indent, Kind.NODE, faults=(Fault(indent, "expected /NODE or /NODE : TYPE"),))
+            return Line(indent, Kind.NODE, faults=(Fault(indent, _node_problem(text)),))
         name, type_ = match.groups()
         if not is_name(Name.NODE, name):
             words = f"{name_problem(Name.NODE, name)}"
@@ -177,6 +179,13 @@ class LineReader(dict[str, Line]):
         if len(text) <= self._limits.value:
             return None
         return Fault(offset, f"the {what} has {len(text)} characters; at most {self._limits.value} are allowed")
+
+
+def _node_problem(text: str) -> str:
+    expected = "expected /NODE or /NODE : TYPE"
+    if _SPACED_NODE.fullmatch(text) is None:
+        return expected
+    return f"{expected}; a node's name has no blanks, so a role with blanks cannot be a target"
 
 
 def _literal(indent: int, name: str, text: str, start: int) -> Line:

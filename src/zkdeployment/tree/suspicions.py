@@ -10,7 +10,7 @@ from zkdeployment.errors import is_secret, without_passwords
 from zkdeployment.model.problem import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from zkdeployment.model.tree import Properties, Value
     from zkdeployment.tree.parse import ParsedFile
@@ -44,6 +44,9 @@ def suspicions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
                 yield _problem(file, path, words, Severity.WARNING)
     yield from _shortened_versions(content, file)
     if not content.isascii():
+        for path in _twins(file.tree.nodes):
+            words = f"the node {path!a} is there twice, in two spellings of Unicode that look the same"
+            yield _problem(file, path, words, Severity.ERROR)
         for path, properties in file.tree.nodes.items():
             for name in _twins(properties):
                 words = f"the property {name!a} is there twice, in two spellings of Unicode that look the same"
@@ -92,9 +95,10 @@ def _looks_secret(name: str, value: Value) -> bool:
             return False
 
 
-def _twins(properties: Properties) -> Iterator[str]:
+def _twins(names: Iterable[str]) -> Iterator[str]:
+    """Return the names that look like one before them."""
     seen: set[str] = set()
-    for name in properties:
+    for name in names:
         composed = unicodedata.normalize("NFC", name)
         if composed in seen:
             yield name

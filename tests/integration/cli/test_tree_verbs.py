@@ -360,3 +360,11 @@ def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper
         main(["tree", "diff", "--config", str(config)])
     assert end.value.code == 2
     assert "sync" in capsys.readouterr().err
+
+
+def test_nodes_have_any_name_that_zookeeper_takes(run, tmp_path):
+    text = "/g\n  /-a\n  /a%b\n  /café\n  /x,y\n    n = 1\n  /~a\n  /日本\n    l -> /g/x,y\n"
+    (tmp_path / "a.zk").write_text(text)
+    assert run("import", str(tmp_path / "a.zk"))[0] == 0
+    assert run("export", "/g")[1] == text
+    assert run("get", "/g/日本/l", "n")[1] == "1\n"

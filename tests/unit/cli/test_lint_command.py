@@ -116,7 +116,10 @@ def test_revision_of_the_git_repository_around_is_checked(tmp_path, monkeypatch)
     assert run("a.zk").exit_code == 0
     result = run("HEAD")
     assert result.exit_code == 1
-    assert result.stdout == "a.zk:1:1: expected /NODE or /NODE : TYPE\n"
+    assert result.stdout == (
+        "a.zk:1:1: expected /NODE or /NODE : TYPE; a node's name has no blanks, so a role with blanks cannot be a"
+        " target\n"
+    )
 
 
 def test_a_strategy_that_is_not_in_force_is_an_error(tmp_path):

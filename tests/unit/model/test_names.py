@@ -23,14 +23,16 @@ def test_ordinary_names_are_allowed(kind, name):
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-@pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "a\x1b", "a\ud800", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a\nb", "a\0b", "a\x1b", "a\ud800", "a\n", "a\x9b", "a\u202e", "\u2066a", "a\u200b", "a\ue000"]
+)
 def test_hostile_names_are_refused_everywhere(kind, name):
     problem = name_problem(kind, name)
     assert problem is not None
     assert kind.value in problem
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.PROPERTY])
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in {Kind.PROPERTY, Kind.NODE}])
 @pytest.mark.parametrize("name", [".", "..", "a/b", "-rf", "a,b", "a%b", "$(x)", "a;b", "x" * 5000, "naïve", "a*"])
 def test_names_that_mean_something_to_programs_are_refused(kind, name):
     assert not is_name(kind, name)
@@ -38,6 +40,28 @@ def test_names_that_mean_something_to_programs_are_refused(kind, name):
 
 def test_names_of_service_nodes_have_no_colon_since_slashes_become_colons_in_file_names():
     assert not is_name(Kind.SERVICE, "a:b")
+
+
+@pytest.mark.parametrize(
+    "name", ["x,y", "~a", "café", "-rf", "a%b", "$(x)", "a:b", "a;b", "#a", "a=b", "日本", "e\u0301", "..."]
+)
+def test_a_node_may_have_any_name_that_zookeeper_takes_and_people_can_read(name):
+    assert is_name(Kind.NODE, name)
+
+
+@pytest.mark.parametrize(
+    "name", [".", "..", "=a", "a/b", "a b", "a\u00a0b", "\u3000", "🙂", "a\ufffd", "x" * 256, "a\u0378"]
+)
+def test_names_that_zookeeper_refuses_or_people_cannot_read_are_no_names_of_nodes(name):
+    assert not is_name(Kind.NODE, name)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_message_says_what_is_allowed_and_not_a_regular_expression(kind):
+    problem = name_problem(kind, "a\nb")
+    assert problem is not None
+    assert "[" not in problem
+    assert "(?" not in problem
 
 
 def test_message_quotes_a_long_name_shortened():

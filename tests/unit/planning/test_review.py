@@ -53,6 +53,48 @@ def test_what_hangs_on_the_live_tree_is_a_warning():
     assert {(problem.file, problem.line) for problem in found.problems} <= {("a.zk", 2), ("a.zk", 3)}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            GOOD.replace("    /deploy\n", "    /deploy\n      n = 2\n"),
+            "5:5: /who/myfoo/deploy: warning: n of a deploy node is not read; set n on each target below the node",
+        ),
+        (
+            GOOD.replace("/deploy", "/Deploy"),
+            (
+                "5:5: /who/myfoo/Deploy: warning: /Deploy is not read; a service is deployed by its child /deploy,"
+                " in small letters"
+            ),
+        ),
+        (
+            GOOD.replace("/host1", "/café"),
+            (
+                "6:7: /who/myfoo/deploy/café: 'caf\\xe9' is not a host id, a host name or a role, so nothing can"
+                " be deployed to it"
+            ),
+        ),
+    ],
+)
+def test_nodes_that_say_nothing_of_a_service_are_reported(text, expected):
+    assert [str(problem) for problem in look(a_zk=text).problems] == [f"a.zk:{expected}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["/a\n  /deploy\n    n = 1\n", "/a : t-1\n  /deploy : t-1\n    n = 1\n", "/Deploy : t-1\n"]
+)
+def test_other_nodes_may_be_called_deploy(text):
+    assert look(a_zk=text).problems == ()
+
+
+@pytest.mark.parametrize("name", ["x,y", "a:b", "café", "~a"])
+def test_a_name_is_checked_where_it_becomes_that_of_a_lock_or_a_file(name):
+    assert look(a_zk=f"/{name}\n  /b\n").problems == ()
+    (problem,) = look(a_zk=f"/{name}\n  /b : t-1\n    /deploy\n      /h1\n").errors
+    assert "is not a name of a service node or of a node above it" in problem.message
+    assert problem.path == f"/{name}/b"
+
+
 def test_problem_that_concerns_no_node_is_kept(monkeypatch):
     monkeypatch.setattr("zkdeployment.planning.review.compile_targets", lambda _tree: ({}, (Problem("odd"),)))
     assert Problem("odd") in look(a_zk="/a b\n").errors

@@ -76,3 +76,11 @@ def test_written_tree_reads_back_as_the_same_tree(tree):
     assert parsed.tree == tree
     assert not diff(parsed.tree, tree)
     assert format_tree(parsed.tree) == text
+
+
+def test_names_and_targets_that_no_text_can_hold_stay_in_their_lines():
+    nodes = {
+        "/a\n\u202e": {"x\n/b : evil": 1, "l\x1b ->": "/c\n/d", "type": "t"},
+        "/a\n\u202e/\x9b": {},
+    }
+    assert format_tree(Tree(nodes)) == ("/a\\n\\u202e : t\n  x\\n/b : evil = 1\n  l\\x1b -> /c\\n/d\n  /\\x9b\n")

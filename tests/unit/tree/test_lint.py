@@ -54,7 +54,10 @@ def test_only_bare_role_locks_may_be_written():
         "a.zk:1:1: /role-locks must have no properties",
         "a.zk:4:3: /role-locks/db must be a bare node: no properties, nothing below it",
         "a.zk:6:3: /role-locks/lb must be a bare node: no properties, nothing below it",
-        "a.zk:8:3: /role-locks/.x: '.x' is not a role (expected [A-Za-z0-9_][A-Za-z0-9._+:@~ -]{0,127})",
+        (
+            "a.zk:8:3: /role-locks/.x: '.x' is not a role (expected at most 128 letters from a to z, digits,"
+            " blanks and . _ + : @ ~ -, beginning with a letter, a digit or _)"
+        ),
     ]
 
 

@@ -79,3 +79,11 @@ def test_a_name_in_one_spelling_is_fine_wherever_it_stands():
 
 def test_a_suspicion_does_not_hide_where_links_lead():
     assert any("/a/nowhere" in words for words in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
+
+
+def test_nodes_that_only_look_the_same_are_an_error():
+    (problem,) = found("/a\n  /caf\u00e9\n  /cafe\u0301\n")
+    assert problem == (
+        "a.zk:3:3: /a/cafe\u0301: the node '/a/cafe\\u0301' is there twice, in two spellings of Unicode that"
+        " look the same"
+    )
