@@ -27,6 +27,7 @@ from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts import ScriptRunner
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.access import encryption
 from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -233,8 +234,17 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         store = _publications(settings, session)
         control = Control(SystemClock())
         syncer = Syncer(_source(settings), store, SystemClock(), _memory(settings))
-        probe = _probe(settings.require_sync().metrics, session)
-        yield Follower(syncer, store, control, connect=session.open, notifier=Notifier(), probe=probe), control
+        sync = settings.require_sync()
+        follower = Follower(
+            syncer,
+            store,
+            control,
+            connect=session.open,
+            notifier=Notifier(),
+            probe=_probe(sync.metrics, session),
+            unfinished=partial(unfinished, sync.tree_directory),
+        )
+        yield follower, control
     finally:
         session.close()
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
-from zkdeployment.errors import ZkdeploymentError, without_secrets
+from zkdeployment.errors import describe, without_secrets
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def unfinished(directory: Path) -> Iterator[None]:
     _write(file, "under way, or killed")
     try:
         yield
-    except ZkdeploymentError as error:
-        _write(file, without_secrets(str(error)))
+    except Exception as error:
+        _write(file, without_secrets(describe(error)))
         raise
     with contextlib.suppress(OSError):
         durable.remove(file)

@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.acting import act, permit_options, reason_option
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.history import Forced
 from zkdeployment.model.publication import Permit
 from zkdeployment.wiring import build_follower, build_syncer
@@ -89,7 +89,8 @@ def command(
     3), or if the tree has errors (1). Nor is, also with --force, a tip that does not descend from the published
     revision or would end more than 30 % of the deployments (3). With --interval it follows the branch until
     SIGTERM and looks at once at SIGHUP, after --notify (a git server's post-receive hook may call that), and for
-    'zkdeployment resume --latest'. A second process with the same mirror ends with 0.
+    'zkdeployment resume --latest'. A second process with the same mirror ends with 0, and with 3 if it was to do
+    more than the first: with --force, --prune or --allow-….
 
     Usually only the nodes that differ from the last published text are looked at. What was changed by hand
     elsewhere stays until --force reads everything.
@@ -120,12 +121,22 @@ def command(
     check_owner(directory)
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
         if not alone:
-            echo(f"another process syncs with the mirror {directory}: nothing was done", err=True)
+            _give_way(directory, more=force or prune or permit != Permit())
         elif interval is None:
             with unfinished(directory), build_syncer(settings) as syncer:
                 echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
         else:
             _follow(settings)
+
+
+def _give_way(directory: Path, *, more: bool) -> None:
+    """Report that another process syncs; raises ``RefusedError`` if this one was to do more than that one does."""
+    busy = f"another process syncs with the mirror {directory}: nothing was done"
+    if more:
+        raise RefusedError(
+            f"{busy}; ask that process with 'zkdeployment resume --latest', or stop it before --prune"
+        )
+    echo(busy, err=True)
 
 
 def _check_alone(notify: bool, interval: str | None, *, more: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
@@ -26,6 +27,7 @@ from zkdeployment.model.history import Forced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.daemons.control import Control
@@ -56,10 +58,11 @@ EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
 class Follower:
     """Syncs every ``interval`` seconds, when woken, and when an operator asks.
 
-    ``connect`` opens the session of ``store`` and does nothing when it is open.
+    ``connect`` opens the session of ``store`` and does nothing when it is open. ``unfinished`` marks a cycle that
+    does not come to its end.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the adapters that it depends on
         self,
         syncer: Syncer,
         store: PublicationStore,
@@ -68,11 +71,13 @@ class Follower:
         connect: Callable[[], None],
         notifier: Notifier,
         probe: Probe,
+        unfinished: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._syncer = syncer
         self._store = store
         self._control = control
         self._connect = connect
+        self._unfinished = unfinished
         self._notifier = notifier
         self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
         self._backoff = Backoff(first=2.0, most=60.0)
@@ -97,12 +102,8 @@ class Follower:
         self._telemetry.begin()
         self._waiting = False
         try:
-            self._connect()
-            if not self._watching:
-                self._store.watch_requests(self._control.wake)
-                self._watching = True
-            request = self._store.request()
-            report = self._syncer.sync() if request is None else self._serve(request)
+            with self._unfinished():
+                report = self._sync()
         except RestartError:
             raise
         except ZkdeploymentError as error:
@@ -117,6 +118,14 @@ class Follower:
             self._said = ""
             self._notifier.status(report.sentence)
             self._report(report.sentence, interval)
+
+    def _sync(self) -> Report:
+        self._connect()
+        if not self._watching:
+            self._store.watch_requests(self._control.wake)
+            self._watching = True
+        request = self._store.request()
+        return self._syncer.sync() if request is None else self._serve(request)
 
     def _fail(self, error: Exception, interval: float) -> None:
         """Report a cycle that failed: to the log, the supervisor, the metrics and ZooKeeper."""

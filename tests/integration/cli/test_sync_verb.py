@@ -244,6 +244,41 @@ def test_a_daemon_looks_at_once_at_sighup_and_ends_when_asked(
     assert sync()[0] == 0
 
 
+@pytest.mark.parametrize("option", ["--force", "--prune", "--allow-rewind", "--allow-mass-removal"])
+def test_beside_a_daemon_what_it_would_not_do_is_refused(
+    daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, option: str
+):
+    first = publishing.push(TREE)
+    wait_until(lambda: publishing.version == first, "the first revision is published")
+    assert daemon.poll() is None
+    code, out, err = sync(option)
+    assert (code, out) == (3, "")
+    assert f"another process syncs with the mirror {tmp_path}/var/tree: nothing was done; ask that process" in err
+
+
+def test_each_cycle_of_a_daemon_that_does_not_come_to_its_end_leaves_a_mark_that_says_why(
+    daemon: subprocess.Popen[str], publishing: Publishing, tmp_path: Path
+):
+    mark = tmp_path / "var" / ".tree.unfinished"
+    first = publishing.push(TREE)
+    wait_until(lambda: publishing.version == first and not mark.exists(), "the first cycle has ended")
+    publishing.push("/who\n  x = y\n")
+    daemon.send_signal(signal.SIGHUP)
+    wait_until(lambda: mark.exists() and "a.zk:2:7: /who" in mark.read_text(), "the mark says what is wrong")
+    publishing.push(TREE)
+    daemon.send_signal(signal.SIGHUP)
+    wait_until(lambda: not mark.exists(), "the mark is gone")
+
+
+def test_a_daemon_that_is_killed_in_a_cycle_leaves_a_mark(config: Path, publishing: Publishing, tmp_path: Path):
+    publishing.push(TREE)
+    config.write_text(config.read_text().replace("[sync]", f"root = {tmp_path}\n[sync]"))
+    environment = os.environ | {"ZKDEPLOYMENT_FAILPOINTS": "before:commit=kill"}
+    argv = [sys.executable, "-m", "zkdeployment", "sync", str(config), "--interval", "3600"]
+    assert subprocess.run(argv, env=environment, check=False, timeout=60).returncode == -signal.SIGKILL
+    assert (tmp_path / "var" / ".tree.unfinished").read_text().endswith(": under way, or killed\n")
+
+
 def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot make the lock"), sole_process(tmp_path / "file" / "x"):
