@@ -135,6 +135,12 @@ class HostFiles(HostMemory, Protocol):
     def add_managed(self, applications: Mapping[str, str]) -> None:
         """Add packages to the registry of managed ones, before they are installed."""
 
+    def add_originals(self, versions: Mapping[str, str]) -> None:
+        """Record the versions of the system's own packages, before they are changed."""
+
+    def drop_originals(self, packages: Collection[str]) -> None:
+        """Forget the recorded versions of packages that are put back."""
+
     def drop_managed(self, packages: Collection[str]) -> None:
         """Take packages from the registry, after the last of them is gone."""
 

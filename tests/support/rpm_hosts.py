@@ -46,11 +46,18 @@ def change(
     *remove: str,
     also: tuple[str, ...] = (),
     again: tuple[str, ...] = (),
+    preserve: tuple[str, ...] = (),
 ) -> PackageChange:
     """Return a change of what is wanted, removed, installed ``again``, and ``also`` managed."""
     wanted = want or {}
     managed = frozenset((*wanted, *remove, *also, *again))
-    return PackageChange(want=wanted, remove=frozenset(remove), managed=managed, reinstall=frozenset(again))
+    return PackageChange(
+        want=wanted,
+        remove=frozenset(remove),
+        managed=managed,
+        reinstall=frozenset(again),
+        preserve=frozenset(preserve),
+    )
 
 
 class FakeHost:

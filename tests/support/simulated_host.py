@@ -65,6 +65,7 @@ class SimulatedHost:
     etc: set[str] = field(default_factory=set)
     managed: dict[str, str] = field(default_factory=dict)
     checkouts: dict[str, str] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
     running: set[tuple[str, Deployment]] = field(default_factory=set)
 
     def copy(self) -> SimulatedHost:
@@ -80,6 +81,7 @@ class SimulatedHost:
             directories=frozenset(self.directories),
             markers=tuple(self.markers.values()),
             managed=dict(self.managed),
+            originals=dict(self.originals),
             checkouts=dict(self.checkouts),
             applications=frozenset(self.etc & known),
             lost_scripts=frozenset((self.packages.keys() & self.managed.keys()) - WITHOUT_SCRIPT - self.scripts),
@@ -139,7 +141,12 @@ class SimulatedHost:
             case ChangePackages():
                 self.managed |= step.applications
                 yield
+                self.originals |= step.originals
+                yield
                 yield from self._change(step.change)
+                for name in step.put_back:
+                    del self.originals[name]
+                    yield
             case CheckOut():
                 yield from self._check_out(step)
             case RemoveCheckout():

@@ -43,6 +43,7 @@ class Filesystem:
         self._opt = root / "opt"
         self._etc = root / "etc"
         self._managed = root / "var" / "lib" / "zkdeployment" / "managed.json"
+        self._originals = root / "var" / "lib" / "zkdeployment" / "originals.json"
         self._run = run
         self._reported: set[str] = set()
 
@@ -51,7 +52,7 @@ class Filesystem:
     def inventory(self, packages: Packages) -> Inventory:
         """Read what is on the host."""
         directories = list(_directories(self._opt))
-        managed = self._read_managed()
+        managed = self._read(self._managed, Kind.PACKAGE)
         checkouts = {
             name: version for name in directories if (version := self._remembered_version(name)) is not None
         }
@@ -65,6 +66,7 @@ class Filesystem:
             directories=frozenset(directories),
             markers=found,
             managed=managed,
+            originals=self._read(self._originals, Kind.VERSION),
             checkouts=checkouts,
             applications=frozenset(name for name in known if (self._etc / name).is_dir()),
             controllers=frozenset(
@@ -118,19 +120,18 @@ class Filesystem:
                 " the host has a package or a script, found neither: it is no marker and is left alone",
             )
 
-    def _read_managed(self) -> dict[str, str]:
-        with _reporting("read", self._managed):
-            content = durable.read(self._managed, _LARGEST)
+    @staticmethod
+    def _read(file: Path, kind: Kind) -> dict[str, str]:
+        """Return what a registry says of packages: names of ``kind`` by the packages' names."""
+        with _reporting("read", file):
+            content = durable.read(file, _LARGEST)
         if content is None:
             return {}
         try:
-            return {
-                _checked(Kind.PACKAGE, name): _checked(Kind.PACKAGE, to)
-                for name, to in json.loads(content).items()
-            }
+            return {_checked(Kind.PACKAGE, name): _checked(kind, to) for name, to in json.loads(content).items()}
         except (ValueError, RecursionError, AttributeError, TypeError, HostFilesError):
             # Only what the registry, a marker or a deploy script knows is ever removed: forgetting is safe.
-            get_logger().warning("managed-packages-unknown", file=str(self._managed), reason="damaged")
+            get_logger().warning("managed-packages-unknown", file=str(file), reason="damaged")
             return {}
 
     # Applications and software
@@ -175,16 +176,31 @@ class Filesystem:
 
     def add_managed(self, applications: Mapping[str, str]) -> None:
         """Add packages to the registry of managed ones, before they are installed."""
-        self._write_managed(self._read_managed() | dict(applications))
+        self._add(self._managed, Kind.PACKAGE, applications)
 
     def drop_managed(self, packages: Collection[str]) -> None:
         """Take packages from the registry, after the last of them is gone."""
-        self._write_managed({name: to for name, to in self._read_managed().items() if name not in packages})
+        self._drop(self._managed, Kind.PACKAGE, packages)
 
-    def _write_managed(self, managed: Mapping[str, str]) -> None:
-        with _reporting("write", self._managed):
-            self._managed.parent.mkdir(parents=True, exist_ok=True)
-            durable.replace(self._managed, (json.dumps(managed, indent=2, sort_keys=True) + "\n").encode("ascii"))
+    def add_originals(self, versions: Mapping[str, str]) -> None:
+        """Record the versions of the system's own packages, before they are changed."""
+        self._add(self._originals, Kind.VERSION, versions)
+
+    def drop_originals(self, packages: Collection[str]) -> None:
+        """Forget the recorded versions of packages that are put back."""
+        self._drop(self._originals, Kind.VERSION, packages)
+
+    def _add(self, file: Path, kind: Kind, entries: Mapping[str, str]) -> None:
+        self._write(file, self._read(file, kind) | dict(entries))
+
+    def _drop(self, file: Path, kind: Kind, packages: Collection[str]) -> None:
+        self._write(file, {name: to for name, to in self._read(file, kind).items() if name not in packages})
+
+    @staticmethod
+    def _write(file: Path, entries: Mapping[str, str]) -> None:
+        with _reporting("write", file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(file, (json.dumps(entries, indent=2, sort_keys=True) + "\n").encode("ascii"))
 
     def _remove_files(self, application: str, names: Collection[str]) -> None:
         # Notes go first: without its .deployed file a note proves nothing and would stay for ever.

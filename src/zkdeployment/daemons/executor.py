@@ -243,8 +243,13 @@ class Executor:
             if name in transaction.after or name in step.change.remove
         }
         self._doors.files.add_managed(coming)
+        if step.originals and transaction.reversible:  # else nobody could put them back
+            self._doors.files.add_originals(step.originals)
         reach("before:commit")
         self._commit(step.change, transaction)
+        if step.put_back:
+            reach("before:drop-originals")
+            self._doors.files.drop_originals(step.put_back)
 
     def _commit(self, change: PackageChange, transaction: Transaction) -> None:
         """Commit a transaction; when it came too late, prepare the change anew, a few times."""
@@ -318,4 +323,5 @@ def _joined(changes: Sequence[PackageChange]) -> PackageChange:
         remove=frozenset().union(*(change.remove for change in changes)),
         managed=frozenset().union(*(change.managed for change in changes)),
         reinstall=frozenset().union(*(change.reinstall for change in changes)),
+        preserve=frozenset().union(*(change.preserve for change in changes)),
     )

@@ -34,6 +34,11 @@ class Package:
         epoch = f"{self.epoch}:" if self.epoch else ""
         return f"{self.name}-{epoch}{self.version}-{self.release}.{self.arch}"
 
+    @property
+    def evr(self) -> str:
+        """Epoch, version and release as a version that names this package exactly, an epoch of 0 included."""
+        return f"{self.epoch}:{self.version}-{self.release}"
+
 
 #: The whole package database, by name. A name with several packages is legal (kernels) or the mark of an
 #: interrupted transaction.
@@ -69,7 +74,8 @@ class Inventory:
     ``checkouts`` maps each name under ``/opt`` that was checked out to the version remembered in it.
     ``applications`` are the directories under ``/etc`` of managed, marked or checked out applications.
     ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
-    damaged, by the account of the package database.
+    damaged, by the account of the package database. ``originals`` maps each package that the system had before a
+    deployment changed it to the version to put back (``EPOCH:VERSION-RELEASE``).
     """
 
     packages: Packages = field(default_factory=dict)
@@ -81,6 +87,7 @@ class Inventory:
     applications: frozenset[str] = frozenset()
     controllers: frozenset[str] = frozenset()
     lost_scripts: frozenset[str] = frozenset()
+    originals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def deployed_packages(self) -> Packages:

@@ -22,13 +22,15 @@ class PackageChange:
 
     ``want`` maps names to the version to have (``None``: any, if only it is installed). ``remove`` are names
     to have no more. ``reinstall`` are installed packages to install again as they are, because files of theirs are
-    missing. ``managed`` are all names that may be changed or removed; nothing else ever is.
+    missing. ``managed`` are all names that may be changed or removed; nothing else ever is. ``preserve`` are names
+    whose files are kept when they are replaced, to be put back one day.
     """
 
     want: Mapping[str, str | None] = field(default_factory=dict)
     remove: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     reinstall: frozenset[str] = frozenset()
+    preserve: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.want or self.remove or self.reinstall)
@@ -94,12 +96,15 @@ class ChangePackages:
     One that only installs packages again comes before the deployments that are undone with their scripts. It is
     prepared (resolved, downloaded, tested) before the first step of the plan is taken.
     ``applications`` maps each package of ``change.want``, and those that make room for a checkout, to its
-    application, for the registry of managed packages.
+    application, for the registry of managed packages. ``originals`` are packages of the system's own that change,
+    with their versions: those are recorded instead. ``put_back`` are those that have their old version again.
     """
 
     change: PackageChange
     applications: Mapping[str, str]
     reason: str
+    originals: Mapping[str, str] = field(default_factory=dict)
+    put_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

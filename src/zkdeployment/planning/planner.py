@@ -132,6 +132,19 @@ class _Planner:
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
         self.undeploys = [self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order)]
+        # The system's own packages: those that change first, and those that nothing needs any more.
+        self.originals = {
+            name: inventory.packages[name][0].evr
+            for name in self.want
+            if len(inventory.packages.get(name, ())) == 1
+            and name not in self.replaceable | inventory.originals.keys() | {OURSELVES}
+        }
+        needed = self.needs.keys() | self.checkouts.keys() | changed
+        self.put_back = {
+            name: version
+            for name, version in sorted(inventory.originals.items())
+            if name not in needed | self.controllers_place
+        }
         #: Packages whose scripts undeploy something, but are missing.
         self.lost_before = frozenset(step.package for step in self.undeploys if step.script is None)
 
@@ -145,7 +158,8 @@ class _Planner:
             yield StartDeployments(self.controller, "before the deployments")
         had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controllers_place)
         yield from (self._remove_checkout(name) for name in had if name in self.needs)
-        if self.want or self.dropped_patches or self.displaced or self.lost - self.lost_before:
+        changes = self.want or self.dropped_patches or self.displaced or self.put_back
+        if changes or self.lost - self.lost_before:
             yield self._change_packages()
         yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controllers_place))
         markers = {(one.application, one.deployment): one for one in self.inventory.markers}
@@ -208,18 +222,27 @@ class _Planner:
         touchable = (self.ours | self.want.keys()) - unchanged
         remove = self.dropped_patches | self.displaced
         again = self.lost - self.lost_before
+        theirs = self.originals.keys() | self.inventory.originals.keys()
+        back = {name: version for name, version in self.put_back.items() if self._is_changed(name, version)}
         names = (*self.want, *sorted(self.displaced), *sorted(again))
         return ChangePackages(
             change=PackageChange(
-                want=self.want, remove=remove, managed=frozenset(touchable | again), reinstall=frozenset(again)
+                want=self.want | back,
+                remove=remove,
+                managed=frozenset(touchable | again | back.keys()),
+                reinstall=frozenset(again),
+                preserve=frozenset(self.originals),
             ),
-            applications={name: self._application_of(name) for name in names},
+            applications={name: self._application_of(name) for name in names if name not in theirs},
             reason=", ".join(
                 [self._change_of(name) for name in self.want]
                 + [f"{name} has lost its deploy script" for name in sorted(again)]
                 + [f"{name} is no longer listed" for name in sorted(self.dropped_patches)]
                 + [f"{name} is checked out now" for name in sorted(self.displaced)]
+                + [f"{name} is the system's own and gets its version back" for name in self.put_back]
             ),
+            originals=self.originals,
+            put_back=tuple(self.put_back),
         )
 
     def _check_out(self, name: str) -> CheckOut:
@@ -265,6 +288,10 @@ class _Planner:
         version = self.needs[name].version
         releases = {(one.epoch, one.version, one.release) for one in installed}
         return len(releases) == 1 and (version is None or has_version(installed[0], version))
+
+    def _is_changed(self, name: str, version: str) -> bool:
+        """Whether a package of the system's own is installed in another version than it was."""
+        return any(not has_version(package, version) for package in self.inventory.packages.get(name, ()))
 
     def _is_dropped_patch(self, name: str) -> bool:
         """Whether an unneeded package was laid over an application that stays: no deployment can run on it."""

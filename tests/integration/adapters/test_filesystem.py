@@ -265,6 +265,12 @@ def test_the_registry_of_managed_packages_is_kept(root, files):
     assert list((root / "var/lib/zkdeployment").iterdir()) == [root / "var/lib/zkdeployment/managed.json"]
 
 
+def test_the_versions_of_the_systems_own_packages_are_recorded(files):
+    files.add_originals({"fix": "0:1-7", "other": "1:2.0-1"})
+    files.drop_originals(["other"])
+    assert files.inventory({}).originals == {"fix": "0:1-7"}
+
+
 @pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"foo": 1}', '{"../foo": "foo"}'])
 def test_a_damaged_registry_counts_as_empty_and_is_replaced(root, files, content):
     put(root, "var/lib/zkdeployment/managed.json", content)

@@ -325,7 +325,7 @@ def test_packages_that_are_as_wanted_are_left_alone(one, installed):
     ],
 )
 def test_only_what_differs_is_changed(one, installed, want, reason):
-    step = change([one], inventory(*installed, scripts=["foo"]))
+    step = change([one], inventory(*installed, scripts=["foo"], managed={"fix": "foo"}))
     assert step.change.want == want
     assert step.reason == reason
     assert step.applications == dict.fromkeys(want, "foo")
@@ -535,6 +535,39 @@ def test_patches_of_an_application_that_becomes_a_checkout_go():
     assert (remove.packages, remove.applications) == (("fix",), ())
 
 
+class TestAPackageOfTheSystem:
+    """Nothing says that this program installed it: neither the registry nor a deploy script."""
+
+    WANTED = (assignment(patches={"fix": "2"}),)
+
+    def test_that_is_changed_is_recorded_with_its_version_and_not_as_managed(self):
+        have = inventory(package("foo"), package("fix", "1", "7"), scripts=["foo"], managed={"foo": "foo"})
+        (step,) = steps(self.WANTED, have, ChangePackages)
+        assert (step.originals, step.applications, step.change.preserve) == ({"fix": "0:1-7"}, {}, {"fix"})
+
+    def test_gets_its_version_back_and_is_not_removed_when_nothing_needs_it(self):
+        have = foo_host(marker(package="foo", version="1"))
+        have = replace(have, packages={**have.packages, "fix": (package("fix", "2"),)}, originals={"fix": "0:1-7"})
+        (step,) = steps([assignment()], have, ChangePackages)
+        assert (step.change.want, step.change.remove, step.put_back) == ({"fix": "0:1-7"}, frozenset(), ("fix",))
+        assert step.change.managed >= {"fix"}
+        assert step.reason == "fix is the system's own and gets its version back"
+        assert steps([assignment()], have, RemoveSoftware) == []
+
+    def test_that_is_still_needed_keeps_its_record(self):
+        have = foo_host(marker(package="foo", version="1"))
+        have = replace(have, packages={**have.packages, "fix": (package("fix", "2"),)}, originals={"fix": "0:1-7"})
+        assert steps(self.WANTED, have, ChangePackages) == []
+        (step,) = steps([assignment(patches={"fix": "3"})], have, ChangePackages)
+        assert (step.change.want, step.originals, step.applications) == ({"fix": "3"}, {}, {})
+
+    @pytest.mark.parametrize("there", [(), (package("fix", "1", "7"),)])
+    def test_that_is_gone_or_as_it_was_is_only_forgotten(self, there):
+        have = replace(inventory(*there), originals={"fix": "0:1-7"})
+        (step,) = plan([], have).steps
+        assert (bool(step.change), step.put_back) == (False, ("fix",))
+
+
 # What follows stops a simulated host after every single effect of every plan.
 
 PATHS = ("/a", "/b", "/c/d")
@@ -568,6 +601,8 @@ def hosts(draw):
         host.install(one)
         if one.name != "bash" and draw(st.booleans()):
             host.managed[one.name] = application(one.name)
+    if "fix" in host.packages.keys() - host.managed.keys() and draw(st.booleans()):
+        host.originals["fix"] = "0:1-1"
     if "fix" in host.managed:
         host.managed["fix"] = draw(st.sampled_from(["foo", "bar"]))
     for name in draw(st.sets(st.sampled_from(["foo-1", "bar"]))):
@@ -586,10 +621,9 @@ def hosts(draw):
         host.markers[one.application, one.deployment] = one
         host.running.add((one.application, one.deployment))
         host.etc.add(one.application)
-    for name in (
-        draw(st.sets(st.sampled_from(["foo", "bar", "foo-1"]))) & host.packages.keys() & host.managed.keys()
-    ):
-        host.lose(name)
+    for name in draw(st.sets(st.sampled_from(sorted(host.managed)))) if host.managed else ():
+        if len(host.packages.get(name, ())) == 1 and name not in WITHOUT_SCRIPT:
+            host.lose(name)
     return host
 
 

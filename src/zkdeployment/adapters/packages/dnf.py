@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -34,11 +35,9 @@ from zkdeployment.adapters.packages.journal import Journal
 from zkdeployment.adapters.packages.kept import KeptFiles
 from zkdeployment.adapters.packages.repositories import Repositories
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
-from zkdeployment.adapters.packages.transaction import DnfTransaction, entry, make_sources
+from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names, entry, make_sources
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
-from zkdeployment.model.names import Kind, name_problem
-from zkdeployment.model.plan import PackageChange
 from zkdeployment.planning import packages
 from zkdeployment.planning.packages import Action, Item
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.packages.journal import Entry
     from zkdeployment.adapters.packages.rpmdb import RpmFile
     from zkdeployment.model.inventory import Package, Packages
+    from zkdeployment.model.plan import PackageChange
     from zkdeployment.ports import Transaction
 
 P = ParamSpec("P")
@@ -111,7 +111,7 @@ class Dnf:
         Raises ``PackageError`` for what cannot be had, is not signed, does not fit, or would touch a package that
         ``change`` does not manage.
         """
-        _check_names(change)
+        check_names(change)
         return self._patiently(self._prepare, change)
 
     @_disk_errors()
@@ -158,6 +158,11 @@ class Dnf:
     def _kept(self) -> KeptFiles:
         return KeptFiles(self._state / "kept", self._database)
 
+    @cached_property
+    def _originals(self) -> KeptFiles:
+        """The files of the system's own packages that were replaced."""
+        return KeptFiles(self._state / "originals", self._database)
+
     def _prepare(self, change: PackageChange) -> DnfTransaction:
         before = self.installed()
         wanted = {name: version for name, version in change.want.items() if not is_there(before, name, version)}
@@ -175,7 +180,9 @@ class Dnf:
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="prepared-", dir=self._state))
         try:
-            return self._prepare_in(directory, before, PackageChange(wanted, removed, change.managed, again))
+            return self._prepare_in(
+                directory, before, replace(change, want=wanted, remove=removed, reinstall=again)
+            )
         except BaseException:
             self._discard(directory)
             raise
@@ -187,7 +194,8 @@ class Dnf:
             if (package := _duplicate(before, name, version))
         }
         coming = {name: version for name, version in change.want.items() if name not in chosen}
-        files = self._downloads.obtain(coming, directory, alone=not change.remove)
+        sources = self._sources_of_originals()
+        files = self._downloads.obtain(coming, directory, alone=not change.remove, sources=sources)
         after = packages.after(before, chosen.values(), change.remove, [file.package for file in files])
         lasting = sorted(name for name in change.reinstall if after[name] == before[name])
         again = [package for name in lasting for package in before[name]]
@@ -209,6 +217,7 @@ class Dnf:
             files=files,
             entry=entry(changes, before, trusted=all(file.trusted for file in kept)),
             managed=change.managed,
+            preserve=change.preserve,
         )
         durable.replace(transaction.plan, replay.document(changes, wanted=change.want))
         obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
@@ -216,6 +225,12 @@ class Dnf:
             # What rpm tested while downloading was less than, or not just, this.
             self._dnf.run("--setopt=tsflags=test", *transaction.words, alone=transaction.alone)
         return transaction
+
+    def _sources_of_originals(self) -> Sequence[str]:
+        """Return the arguments that make dnf find the system's own packages that were replaced."""
+        if not self._originals.files or not local_repository.is_possible():
+            return ()
+        return self._originals.arguments(trusted=False)  # dnf checked the signatures when it fetched them
 
     def _obtain_again(self, installed: Collection[Package], directory: Path) -> tuple[RpmFile, ...]:
         """Have the files of packages that are installed again in ``directory``, from a repository if need be."""
@@ -258,6 +273,9 @@ class Dnf:
     def _keep_new(self, transaction: DnfTransaction) -> None:
         """Keep the files of the managed packages that came, drop those of what went; it may fail without harm."""
         try:
+            theirs = [item for item in transaction.items if item.name in transaction.preserve]
+            self._originals.copy(self._kept.find([item.before for item in theirs if item.before is not None]))
+            self._originals.drop(file.package for file in transaction.files)
             self._kept.keep(file for file in transaction.files if file.package.name in transaction.managed)
             self._kept.prune(transaction.after)
         except OSError as error:
@@ -361,16 +379,6 @@ class Dnf:
     @staticmethod
     def _discard(directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _check_names(change: PackageChange) -> None:
-    """Refuse what dnf could take for an option, a pattern, a path or a URL."""
-    problems = [
-        name_problem(Kind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
-    ]
-    problems += [name_problem(Kind.VERSION, version) for version in change.want.values() if version is not None]
-    if found := [problem for problem in problems if problem is not None]:
-        raise PackageError("; ".join(found))
 
 
 def _duplicate(installed: Packages, name: str, version: str | None) -> Package | None:

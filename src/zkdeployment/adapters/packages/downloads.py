@@ -27,8 +27,17 @@ class Downloads:
         self._dnf = dnf
         self._database = database
 
-    def obtain(self, wanted: Mapping[str, str | None], directory: Path, *, alone: bool) -> tuple[RpmFile, ...]:
+    def obtain(
+        self,
+        wanted: Mapping[str, str | None],
+        directory: Path,
+        *,
+        alone: bool,
+        sources: Sequence[str] = (),
+    ) -> tuple[RpmFile, ...]:
         """Download what is wanted and what it needs; ``alone``: let rpm test it, as nothing is to be removed.
+
+        ``sources`` are arguments that add repositories.
 
         Asking by name and version is one call, and right nearly always. What it does not find (an epoch), or
         mistakes for something else (a name that others provide), is looked up and asked for exactly.
@@ -36,13 +45,14 @@ class Downloads:
         if not wanted:
             return ()
         with contextlib.suppress(NotAvailableError):
-            files = self._download([_spec(*want) for want in wanted.items()], directory, alone=alone)
+            specs = [_spec(*want) for want in wanted.items()]
+            files = self._download(specs, directory, alone=alone, sources=sources)
             if _answers(files, wanted):
                 return files
-        exact = [package.nevra for package in self._resolve(wanted)]
+        exact = [package.nevra for package in self._resolve(wanted, sources)]
         for path in directory.glob("*.rpm"):
             path.unlink()
-        files = self._download(exact, directory, alone=alone)
+        files = self._download(exact, directory, alone=alone, sources=sources)
         if not _answers(files, wanted):
             got = ", ".join(file.package.nevra for file in files) or "nothing"
             raise PackageError(f"asked dnf for {', '.join(exact)}, but it came with {got}")
@@ -61,8 +71,11 @@ class Downloads:
         """Read the packages in a directory, sorted by file name."""
         return self._database.read(sorted(directory.glob("*.rpm")))
 
-    def _download(self, specs: Sequence[str], directory: Path, *, alone: bool) -> tuple[RpmFile, ...]:
+    def _download(
+        self, specs: Sequence[str], directory: Path, *, alone: bool, sources: Sequence[str]
+    ) -> tuple[RpmFile, ...]:
         words = [
+            *sources,
             "--refresh",
             f"--setopt=destdir={directory}",
             "--setopt=tsflags=test" if alone else "--downloadonly",
@@ -76,8 +89,8 @@ class Downloads:
             self._dnf.run(*words, "--allowerasing", "install", *specs)
         return self.read(directory)
 
-    def _resolve(self, wanted: Mapping[str, str | None]) -> Collection[Package]:
-        rows = self._dnf.run("repoquery", "--available", "--qf", QUERY, *sorted(wanted))
+    def _resolve(self, wanted: Mapping[str, str | None], sources: Sequence[str]) -> Collection[Package]:
+        rows = self._dnf.run(*sources, "repoquery", "--available", "--qf", QUERY, *sorted(wanted))
         available = [package for package in parse(rows) if package.arch not in {"src", "nosrc"}]
         chosen, missing = packages.select(available, wanted, arch=platform.machine())
         if missing:

@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.packages.rpmdb import RpmDatabase, RpmFile
     from zkdeployment.model.inventory import Package, Packages
 
-#: The name under which dnf sees the kept files as a repository.
-_REPOSITORY = "zkdeployment-kept"
-
 
 class KeptFiles:
-    """A directory of RPM files, each called after its package."""
+    """A directory of RPM files, each called after its package.
+
+    dnf sees it as a repository that is called like the directory.
+    """
 
     def __init__(self, directory: Path, database: RpmDatabase) -> None:
         self.directory = directory
         self._database = database
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """All files that are here."""
+        return sorted(self.directory.glob("*.rpm"))
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
         """Return the files of those packages that are here and intact."""
@@ -43,6 +48,17 @@ class KeptFiles:
             file.path.replace(self._paths(file.package)[0])
         durable.sync_directory(self.directory)
 
+    def copy(self, files: Iterable[RpmFile]) -> None:
+        """Copy files here."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in files:
+            durable.replace(self._paths(file.package)[0], file.path.read_bytes())
+
+    def drop(self, packages: Iterable[Package]) -> None:
+        """Drop the files of these packages."""
+        for path in (path for package in packages for path in self._paths(package)):
+            path.unlink(missing_ok=True)
+
     def prune(self, installed: Packages) -> None:
         """Drop the files of packages that are not installed any more."""
         names = {
@@ -58,7 +74,10 @@ class KeptFiles:
 
         ``trusted``: their signatures are checked. Raises ``PackageError`` when that cannot be done.
         """
-        return [*local_repository.make(self.directory, _REPOSITORY, signed=trusted), "--refresh"]
+        return [
+            *local_repository.make(self.directory, f"zkdeployment-{self.directory.name}", signed=trusted),
+            "--refresh",
+        ]
 
     def _intact(self, path: Path) -> Sequence[RpmFile]:
         try:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.packages import local_repository
 from zkdeployment.adapters.packages.journal import Entry
+from zkdeployment.errors import PackageError
+from zkdeployment.model.names import Kind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from zkdeployment.adapters.packages.rpmdb import RpmFile
     from zkdeployment.model.inventory import Packages
+    from zkdeployment.model.plan import PackageChange
     from zkdeployment.planning.packages import Item
 
 #: The name under which dnf sees the downloaded files as a repository.
@@ -38,6 +41,7 @@ class DnfTransaction:
     files: tuple[RpmFile, ...] = ()
     entry: Entry = field(default_factory=lambda: Entry(frozenset(), {}, trusted=True))
     managed: frozenset[str] = frozenset()
+    preserve: frozenset[str] = frozenset()
 
     @property
     def plan(self) -> Path:
@@ -69,3 +73,13 @@ def entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entr
     """Return the journal's entry for these changes of the packages ``before``."""
     names = frozenset(item.name for item in changes)
     return Entry(names, {name: before[name] for name in names & before.keys()}, trusted)
+
+
+def check_names(change: PackageChange) -> None:
+    """Refuse what dnf could take for an option, a pattern, a path or a URL."""
+    problems = [
+        name_problem(Kind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
+    ]
+    problems += [name_problem(Kind.VERSION, version) for version in change.want.values() if version is not None]
+    if found := [problem for problem in problems if problem is not None]:
+        raise PackageError("; ".join(found))

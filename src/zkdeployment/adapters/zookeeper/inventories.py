@@ -116,6 +116,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         "applications": sorted(inventory.applications),
         "controllers": sorted(inventory.controllers),
         "lost_scripts": sorted(inventory.lost_scripts),
+        "originals": dict(inventory.originals),
     }
 
 
@@ -151,6 +152,7 @@ def _inventory(value: Any) -> Inventory:
         controllers=_names(value["controllers"]),
         # Older agents do not publish these.
         lost_scripts=_names(value.get("lost_scripts", ())),
+        originals=_texts(value.get("originals", {})),
     )
 
 

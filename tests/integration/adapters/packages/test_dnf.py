@@ -40,7 +40,7 @@ def kept(host):
 
 
 def left_over(host):
-    return {path.name for path in state(host).iterdir()} - {"home", "kept", "back.json", "back.txt"}
+    return {path.name for path in state(host).iterdir()} - {"home", "kept", "originals", "back.json", "back.txt"}
 
 
 def dnf_of(host):
@@ -196,6 +196,17 @@ def test_a_kept_file_with_the_name_that_older_agents_gave_it_is_found(host):
     assert transaction.reversible
     host.manager.commit(transaction)
     assert kept(host) == set()
+
+
+def test_a_package_of_the_system_can_be_put_back_when_no_repository_has_it_any_more(host):
+    host.put("bar", "1.0")
+    host.manager.commit(host.manager.prepare(change({"bar": "2.0", "foo": "1.0"}, preserve=("bar",))))
+    host.withdraw("bar", "1.0")
+    make(host, {"foo": "1.1"})
+    assert (state(host) / "originals/bar-1.0-1.noarch.rpm").exists()
+    make(host, {"bar": "0:1.0-1"})
+    assert host.installed == {"bar-1.0-1.noarch", "foo-1.1-1.noarch"}
+    assert not list((state(host) / "originals").glob("*.rpm"))
 
 
 def test_a_damaged_kept_file_is_fetched_again(host):

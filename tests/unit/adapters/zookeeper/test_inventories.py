@@ -40,6 +40,7 @@ inventories = st.builds(
     applications=st.frozensets(names),
     controllers=st.frozensets(names),
     lost_scripts=st.frozensets(names),
+    originals=st.dictionaries(names, names),
 )
 known_hosts = st.builds(
     KnownHost,
@@ -100,7 +101,7 @@ def test_a_record_may_also_be_plain_json():
     assert unpack(b'{"a": [1]}') == unpack(pack({"a": [1]})) == {"a": [1]}
 
 
-def test_an_inventory_that_an_older_agent_wrote_has_no_lost_scripts():
+def test_an_inventory_that_an_older_agent_wrote_has_neither_lost_scripts_nor_originals():
     written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
-    del written["inventory"]["lost_scripts"]
+    del written["inventory"]["lost_scripts"], written["inventory"]["originals"]
     assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})
