@@ -21,14 +21,15 @@ from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
-from zkdeployment.fleet.rollouts import GroupState, RolloutState
+from zkdeployment.fleet.rollouts import UNSUCCESSFUL, GroupState, RolloutState, host_counts
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from zkdeployment.fleet.rollout_views import GroupStatus
     from zkdeployment.model.servers import Servers
@@ -140,13 +141,24 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
             styled(str(failed) if failed else "", "red"),
             styled(_why(group, names)),
         )
-    errors = [styled(f"{_name(host, names)}: {error}", "red") for host, error in sorted(status.errors.items())]
     acts = [styled(words, "yellow") for words in status.acts]
     warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
     if status.ended is not None:
         head += f", took {age(status.ended - status.begun)}"
-    return Group(styled(head), table, *warnings, *errors, *acts, styled(status.words, "bold"))
+    return Group(styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.words, "bold"))
+
+
+def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
+    """Yield the counts of hosts, each failed host with its error and, after the end, other unfinished hosts."""
+    yield styled(host_counts(status.hosts.values()))
+    failed = [host for host, state in status.hosts.items() if state is HostState.FAILURE]
+    for host in sorted({*failed, *status.errors}):
+        yield styled(f"{_name(host, names)}: {status.errors.get(host, 'failed')}", "red")
+    for state in (HostState.PREPARED, HostState.NOT_STARTED) if status.ended is not None else ():
+        hosts = sorted(host for host, found in status.hosts.items() if found is state)
+        if hosts:
+            yield styled(f"{UNSUCCESSFUL[state]}: {', '.join(_name(host, names) for host in hosts)}", "yellow")
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class RolloutStatus:
-    """One rollout; ``words`` say in a sentence how it stands, ``errors`` are by host id.
+    """One rollout; ``words`` say in a sentence how it stands, ``errors`` and states of ``hosts`` are by host id.
 
     Times are in seconds since the epoch; ``moved`` is when anything last happened. ``led``: somebody coordinates.
     ``due``: it failed, somebody resumed, and another attempt is to begin. ``warnings`` say what is dubious about
@@ -83,6 +84,7 @@ class RolloutStatus:
     due: bool = False
     ended: float | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -104,6 +106,7 @@ class RolloutStatus:
             "moved": self.moved,
             "ended": self.ended,
             "groups": [group.to_json() for group in self.groups],
+            "counts": {state.value: count for state, count in Counter(self.hosts.values()).items()},
             "errors": dict(self.errors),
             "acts": [*self.acts],
             "warnings": [*self.warnings],
@@ -138,6 +141,7 @@ def rollout_status(
         due=due,
         ended=running.ended,
         errors=running.errors,
+        hosts=running.rollout.hosts,
         acts=tuple(str(one.act) for one in running.acts),
         warnings=() if known is None else unmatched_selectors(running.rollout.strategy, known),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,14 @@ from zkdeployment.rollout.late import is_open
 from zkdeployment.rollout.running import Directive, Ending
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zkdeployment.model.strategy import Group, Window
     from zkdeployment.rollout.running import Running
 
-#: How many hosts a sentence names.
+#: How many hosts a sentence names, and how many failed groups the final report.
 _NAMED = 5
+_REPORTED = 20
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -50,6 +54,13 @@ _RESULTS = {
     Result.PARTIAL: RolloutState.PARTIAL,
     Result.FAILED: RolloutState.FAILED,
 }
+#: The states of hosts that did not succeed, in words that introduce their names.
+UNSUCCESSFUL = {
+    HostState.FAILURE: "failed",
+    HostState.PREPARED: "prepared only",
+    HostState.NOT_STARTED: "not started",
+}
+_COUNTED = {HostState.SUCCESS: "succeeded", **UNSUCCESSFUL}
 _PHASES = {Phase.PREPARE: GroupState.PREPARING, Phase.DEPLOY: GroupState.DEPLOYING}
 
 
@@ -101,20 +112,31 @@ def last_movement(running: Running) -> float:
 
 
 def report(running: Running) -> str:
-    """Return the final report in one line: how it ended, the groups that failed and why, the hosts that failed."""
+    """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
     aborted = f" ({running.acts[-1].act})" if running.ending is Ending.ABORTED and running.acts else ""
     parts = [f"rollout {running.id} of {short(running.revision)}: {rollout_state(running).value}{aborted}"]
+    parts.append(host_counts(running.rollout.hosts.values()))
+    failed = []
     for group in running.rollout.strategy.groups:
         course = running.rollout.courses[group.name]
         if course.verdict is Verdict.FAILED:
-            parts.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
-    failed = [host for host, state in running.rollout.hosts.items() if state is HostState.FAILURE]
-    if failed:
-        parts.append(f"failed: {_some(failed)}")
-    idle = [host for host, state in running.rollout.hosts.items() if state is HostState.NOT_STARTED]
-    if idle:
-        parts.append(f"not started: {_some(idle)}")
+            failed.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
+    parts += failed[:_REPORTED]
+    if len(failed) > _REPORTED:
+        parts.append(f"{len(failed) - _REPORTED} more groups failed")
+    for state, words in UNSUCCESSFUL.items():
+        hosts = sorted(host for host, found in running.rollout.hosts.items() if found is state)
+        if hosts:
+            parts.append(f"{words}: {_some(hosts)}")
     return "; ".join(parts)
+
+
+def host_counts(states: Iterable[HostState]) -> str:
+    """Return how many hosts there are, and how many in each state."""
+    counts = Counter(states)
+    total = counts.total()
+    found = (f"{counts[state]} {_COUNTED[state]}" for state in _COUNTED if counts[state])
+    return f"{total} {'host' if total == 1 else 'hosts'}: {', '.join(found) or 'none'}"
 
 
 def host_words(running: Running) -> dict[str, str]:

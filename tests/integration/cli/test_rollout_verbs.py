@@ -20,6 +20,7 @@ from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.cli.main import main
 from zkdeployment.model.history import Record
 from zkdeployment.model.strategy import Pace
+from zkdeployment.rollout.engine import next_task, record
 
 STATE = "/zkdeployment/rollouts/7-1"
 LEADER = "/zkdeployment/coordinators/abc__lock__0000000000"
@@ -90,6 +91,21 @@ def test_the_exit_code_says_whether_all_succeeded(run, fleet, failing, code, sta
     assert (shown["schema"], shown["state"]) == ("zkdeployment/rollout/v1", state)
     assert shown["errors"] == dict.fromkeys(failing, "deploy /db 0: exit status 1")
     assert yaml.safe_load(run("rollout", "show", "-o", "yaml")[1]) == shown
+
+
+def test_show_counts_hosts_and_names_every_one_that_failed_or_was_only_prepared(run, fleet):
+    hosts = plain_hosts("abcdefghijxy")
+    begun = running(strategy(group("db", hosts="abcdefghijx")), hosts)
+    prepared = record(begun.rollout, next_task(begun.rollout), ["x"])
+    errors = {host: f"no space left on {host}" for host in "abcdefghij"}
+    put(fleet, over(replace(begun, rollout=prepared, errors=errors)))
+    lines = run("rollout", "show")[1].splitlines()
+    counts = lines.index("12 hosts: 10 failed, 1 prepared only, 1 not started")
+    assert lines[counts + 1 : counts + 11] == [f"{host}: no space left on {host}" for host in "abcdefghij"]
+    assert lines[counts + 11 : counts + 13] == [
+        "prepared only: x.example.com (x)",
+        "not started: y",
+    ]
 
 
 def test_watching_a_pipe_gets_lines_and_ends_with_the_rollout(run, fleet):
@@ -254,8 +270,8 @@ def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
     _, out, _ = run("history", "show", "7")
     why = "prepare: 0 of 1 hosts successful, expected at least 1"
     assert out.splitlines()[-2:] == [
-        f"rollout 7-1 of r2: failed; critical group db failed ({why}); failed: x",
-        "rollout 7-2 of r2: success",
+        f"rollout 7-1 of r2: failed; 1 host: 1 failed; critical group db failed ({why}); failed: x",
+        "rollout 7-2 of r2: success; 1 host: 1 succeeded",
     ]
     shown = json.loads(run("history", "show", "7", "-o", "json")[1])["rollouts"]
     assert [(one["id"], one["state"]) for one in shown] == [("7-1", "failed"), ("7-2", "success")]

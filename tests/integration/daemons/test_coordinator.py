@@ -62,7 +62,8 @@ class TestCourse:
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
         assert stop.by == "the coordinator"
-        assert "failed; critical group control-nodes failed (deploy: 1 of 3 hosts successful" in stop.reason
+        counts = "8 hosts: 3 succeeded, 2 failed, 3 not started"
+        assert f"failed; {counts}; critical group control-nodes failed (deploy: 1 of 3 hosts succ" in stop.reason
         assert "failed: ctl1, ctl2; not started: one1, one2" in stop.reason
         assert fleet.grants()["ctl1"] == Grant("control-nodes", None, "boom")
 
@@ -611,7 +612,9 @@ class TestWhatItSays:
             ("y", "not attempted: x failed"),
         ]
         assert logs[-1]["result"] == "success with failures"
-        assert logs[-1]["report"].startswith("rollout 1-1 of r1: success with failures; group x failed")
+        assert logs[-1]["report"].startswith(
+            "rollout 1-1 of r1: success with failures; 2 hosts: 1 failed, 1 not started; group x failed"
+        )
 
     def test_a_rollout_begins_with_a_warning_of_selectors_that_match_no_known_host(self, fleet):
         fleet.register(plain_hosts("ab"))

@@ -253,7 +253,8 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
         pytest.param(
             judge_rollout(over(through(running(), "two1")), minutes=1),
             1,
-            "rollout 7-1 of r2: success with failures; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
+            "rollout 7-1 of r2: success with failures; 8 hosts: 7 succeeded, 1 failed"
+            "; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
             " successful (0 %), expected at least 50 %); failed: two1",
             id="over, not all succeeded",
         ),

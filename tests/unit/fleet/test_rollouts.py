@@ -8,7 +8,7 @@ from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
 from zkdeployment.fleet.rollouts import GroupState, RolloutState, objection, report
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.engine import Phase, next_task, record
 from zkdeployment.rollout.running import Directive, Ending, RolloutAct
 
 NOW = BEGUN + 60
@@ -136,13 +136,39 @@ def test_without_a_coordinator_nothing_goes_on_and_that_is_said():
 
 def test_the_report_names_failed_groups_with_the_reason_failed_hosts_and_those_never_begun():
     assert report(over(through(running(), "ntp01"))) == (
-        "rollout 7-1 of r2: failed"
+        "rollout 7-1 of r2: failed; 8 hosts: 1 succeeded, 1 failed, 6 not started"
         "; critical group control-nodes failed (not attempted: ntp-node failed)"
         "; group compute-nodes-1 failed (not attempted: ntp-node failed)"
         "; group compute-nodes-2 failed (not attempted: ntp-node failed)"
         "; critical group ntp-node failed (prepare: 0 of 1 hosts successful, expected at least 1)"
         "; failed: ntp01; not started: ctl1, ctl2, ctl3, one1, one2 and 1 more"
     )
+
+
+def test_the_report_names_hosts_that_were_prepared_and_not_deployed():
+    begun = running(strategy(group("a", hosts="xyz"), group("b", hosts="v")), plain_hosts("vwxyz"))
+    prepared = record(begun.rollout, next_task(begun.rollout), ["x", "y"])
+    assert report(over(replace(begun, rollout=prepared))) == (
+        "rollout 7-1 of r2: success with failures; 5 hosts: 1 failed, 2 prepared only, 2 not started"
+        "; failed: z; prepared only: x, y; not started: v, w"
+    )
+
+
+def test_programs_get_the_counts_of_hosts():
+    assert show(over(through(running(), "ntp01"))).to_json()["counts"] == {
+        "success": 1,
+        "failure": 1,
+        "not started": 6,
+    }
+
+
+def test_the_report_stays_short_however_much_failed():
+    hosts = plain_hosts(f"h{number:04}" for number in range(1000))
+    groups = [replace(group(f"g{number}", percent_successful=100)) for number in range(500)]
+    text = report(over(through(running(strategy(*groups), hosts), *hosts)))
+    assert "1000 hosts: 1000 failed; group g0 failed" in text
+    assert text.endswith("; 480 more groups failed; failed: h0000, h0001, h0002, h0003, h0004 and 995 more")
+    assert len(text) < 4000
 
 
 def test_a_late_host_is_shown_at_work():
