@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import textwrap
 
 import click
 import pytest
@@ -14,6 +15,8 @@ from support.messages import SOURCE, is_telling, messages, parsed, refusals
 from zkdeployment.adapters.zookeeper import paths
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
+from zkdeployment.model.publication import SourceFile
+from zkdeployment.tree.lint import lint
 
 #: What is typed on hosts of real fleets, and so cannot be tried here.
 TYPED_ON_HOSTS = [command for page in PAGES for command in commands(page) if command.prompt == "#"]
@@ -160,6 +163,15 @@ def test_every_configuration_key_is_documented_in_its_section():
 
 def test_the_readme_fits_on_a_few_screens():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_the_tree_in_the_readme_is_free_of_errors():
+    _, _, text = README.read_text(encoding="utf-8").partition("what runs where::\n")
+    shown = re.match(r"(?:\n|    .*\n)+", text)
+    assert shown is not None
+    linted = lint([SourceFile("readme.zk", textwrap.dedent(shown[0]).encode())])
+    assert linted.problems == ()
+    assert "/demo/hello/deploy/host2" in linted.tree.nodes
 
 
 def test_the_places_that_the_map_names_exist():
