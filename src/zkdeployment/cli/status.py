@@ -17,10 +17,12 @@ from zkdeployment.cli.fleet_watch import watch as watch_fleet
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.status import FleetStatus, Verdict, fleet_status, wait_verdict
+from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.servers import Servers
 
 #: The revision of ``--wait`` without a revision: the one that is wanted.
@@ -49,14 +51,15 @@ def command(
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
     HOST is a host's id or name; without one, all hosts are shown. Exits with 0 when they are converged, else 4.
-    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout. With --watch:
-    what goes on, live, until Ctrl-C; where the output is no terminal, a line for each change.
+    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout. Right after a
+    push the version wanted is still the one before: name the revision then. With --watch: what goes on, live,
+    until Ctrl-C; where the output is no terminal, a line for each change.
 
     \b
     Example:
       zkdeployment status
       zkdeployment status --watch
-      zkdeployment status --wait --timeout 600
+      zkdeployment status --wait $(git rev-parse HEAD) --timeout 600
       zkdeployment status app1.example.com -o json
     """
     _check_together(watch=watch, wait=wait, timeout=timeout, output=output)
@@ -77,11 +80,13 @@ def command(
             revision = wait if wait != _WANTED else None
             if revision is not None and not revision.isdigit():
                 _check_revision(revision, look())
-            status = _follow(look, lambda status: _is_over(status, revision, hosts), timeout)
+            announce = _announcing(look) if revision is None else look
+            status = _follow(announce, lambda status: _is_over(status, revision, hosts), timeout)
             verdict = wait_verdict(status, revision, hosts)
             code = _EXIT[verdict]
             if verdict is Verdict.WAITING:
-                wanted = "the version wanted" if revision is None else revision
+                wanted = short(status.wanted) if revision is None and status.wanted is not None else revision
+                wanted = wanted or "a published revision"
                 echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
@@ -108,6 +113,23 @@ def _check_revision(revision: str, status: FleetStatus) -> None:
 
 def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:
     return wait_verdict(status, revision, hosts) is not Verdict.WAITING
+
+
+def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
+    """Return a look that prints which revision is wanted, the first time and whenever it is another one."""
+    announced: list[Revision | None] = []
+
+    def look_and_announce() -> FleetStatus:
+        status = look()
+        if announced[-1:] != [status.wanted]:
+            announced.append(status.wanted)
+            wanted = "the first publication" if status.wanted is None else f"{short(status.wanted)}, as published"
+            echo(
+                f"waiting for {wanted}; to wait for a push that is not published yet, name its revision", err=True
+            )
+        return status
+
+    return look_and_announce
 
 
 def _follow(

@@ -151,3 +151,20 @@ def test_zookeeper_out_of_reach_is_said_in_one_line(capsys):
     assert capsys.readouterr().err.splitlines() == [
         "zkdeployment: ZooKeeper cannot be reached at 127.0.0.1:1: Connection refused"
     ]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_waiting_without_a_revision_says_which_one_is_waited_for(run):
+    code, _, err = run("--wait")
+    assert code == 0
+    assert err == (
+        "waiting for r1, as published; to wait for a push that is not published yet, name its revision\n"
+    )
+    assert run("--wait", "r1") == (0, run("--wait")[1], "")
+
+
+def test_a_wait_that_times_out_names_the_revision(run, fleet):
+    fleet.set("/hosts", b'{"version": "r2"}')
+    code, _, err = run("--wait", "--timeout", "0")
+    assert code == 5
+    assert err.splitlines()[-1] == "timed out: r2 was not reached in 0 s"
