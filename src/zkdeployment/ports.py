@@ -82,6 +82,9 @@ class Scripts(Protocol):
         ``directory`` is the working directory; without one it is the agent's.
         """
 
+    def cap_outputs(self) -> None:
+        """Cap the output of programs that scripts left running; never raises."""
+
     def wait_for_predecessor(self) -> None:
         """Wait for a script that a killed agent left running, so that two never act on one host."""
 

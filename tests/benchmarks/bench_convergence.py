@@ -162,6 +162,9 @@ class _NoScripts:
     def run(self, *_: Any, **__: Any) -> None:
         """Do nothing."""
 
+    def cap_outputs(self) -> None:
+        """There are none."""
+
     def wait_for_predecessor(self) -> None:
         """There is none."""
 

@@ -5,7 +5,10 @@ A file and not a pipe, so that neither a daemon that keeps it open nor the death
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import signal
 from typing import TYPE_CHECKING, Self
 
 from zkdeployment.printable import printable_lines
@@ -85,3 +88,22 @@ class ScriptOutput:
             source += len(chunk)
             target += os.pwrite(self._descriptor, chunk, target)
         os.ftruncate(self._descriptor, target)
+
+
+def cap(file: Path) -> None:
+    """Cap a file that a program which a script left running may still append to; raises ``OSError``."""
+    with ScriptOutput(file) as output:
+        output.follow()
+
+
+def is_written(file: Path) -> bool:
+    """Whether a program can still write to a file, by the kernel's leases; raises ``OSError``."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # an ignored signal, should the lease be broken
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(descriptor)
+    return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
 from zkdeployment.adapters.scopes import new_scope
-from zkdeployment.adapters.script_output import ScriptOutput
+from zkdeployment.adapters.script_output import ScriptOutput, cap, is_written
 from zkdeployment.adapters.script_record import ScriptRecord
 from zkdeployment.errors import ProgramError, ScriptError, ShutdownError
 from zkdeployment.log import get_logger
@@ -31,6 +31,7 @@ _KEPT_LOGS = 200
 _TAIL = 4096
 _BEGINNING = 256  # bytes of a program; the kernel looks at no more of its first line
 _LOOK = 0.2  # seconds between two looks at a running script
+_CAP = 10.0  # seconds between two looks at the output of programs that earlier scripts left running
 _MERCY = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -74,6 +75,14 @@ class ScriptRunner:
                 raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail)
             log.info("script-done", seconds=seconds, file=str(output.file))
 
+    def cap_outputs(self) -> None:
+        """Cap the output of programs that scripts left running, as that of the scripts was capped."""
+        try:
+            for file in sorted(self.logs.glob("*.log")):
+                cap(file)
+        except OSError as error:
+            get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
+
     def wait_for_predecessor(self) -> None:
         """Wait for a script that a killed agent left running: there is one actor on a host at most."""
         left = self._record.left()
@@ -100,7 +109,8 @@ class ScriptRunner:
         try:
             self.logs.mkdir(mode=0o750, parents=True, exist_ok=True)
             for old in sorted(self.logs.glob("*.log"))[: -(_KEPT_LOGS - 1)]:
-                old.unlink(missing_ok=True)
+                if not is_written(old):  # a program that goes on would fill the disk unseen
+                    old.unlink(missing_ok=True)
             return ScriptOutput(
                 self.logs / f"{stamp}-{words}.log",
                 show=(lambda line: log.debug("script-output", line=line)) if self.verbose else None,
@@ -134,8 +144,12 @@ class ScriptRunner:
 
     def _wait(self, child: Child, scope: Scope, output: ScriptOutput, name: str) -> int:
         deadline = time.monotonic() + self.timeout if self.timeout else None
+        due = time.monotonic() + _CAP
         while (status := child.wait(_LOOK)) is None:
             output.follow()
+            if time.monotonic() >= due:
+                self.cap_outputs()
+                due = time.monotonic() + _CAP
             if deadline is not None and time.monotonic() > deadline:
                 _end(scope, child.pid, child.wait)
                 output.finish()

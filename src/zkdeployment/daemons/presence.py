@@ -44,6 +44,8 @@ LONGEST_REASON = 2048
 #: Seconds until the next look at ZooKeeper even when no watch fired.
 LOOK = 300.0
 
+_CAP = 10.0  # seconds between two looks at the output of programs that scripts left running
+
 _AGAIN = 0.5  # seconds between two attempts to reach ZooKeeper
 _DENIED = 5.0  # the same when it answers that this is not allowed
 _REMIND = 120  # attempts between two log lines about that
@@ -170,7 +172,8 @@ class Presence:
         woken = False
         while not woken and (left := end - self._doors.clock.monotonic()) > 0:
             self._doors.notifier.watchdog()
-            woken = self._control.wait(min(left, self._doors.notifier.pace))
+            self._doors.scripts.cap_outputs()
+            woken = self._control.wait(min(left, self._doors.notifier.pace, _CAP))
         self._doors.notifier.watchdog()
         return woken
 
@@ -204,6 +207,7 @@ class Presence:
             self._doors.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
             self.host = replace(self.host, step=step, steps=(done, total))
         self._doors.notifier.watchdog()
+        self._doors.scripts.cap_outputs()
         self._telemetry.beat(self.host)
         self._write_at_pace()
         return new

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters import script_output
+from zkdeployment.adapters import script_output, scripts
 from zkdeployment.adapters.scopes import Scope
 from zkdeployment.adapters.script_record import ScriptRecord
 from zkdeployment.adapters.scripts import ScriptRunner
@@ -107,6 +107,52 @@ def test_a_missing_script_and_an_unwritable_log_directory_say_so(tmp_path, make)
     (tmp_path / "file").touch()
     with pytest.raises(ScriptError, match="cannot write the output of scripts"):
         make(logs=tmp_path / "file" / "log").run(["/bin/true"], name="x", revision="r")
+
+
+class TestTheOutputOfAProgramThatAScriptLeftRunning:
+    """The test itself stands for that program: it has the script's output open."""
+
+    LIMIT = script_output.HEAD + 2 * script_output.TAIL + 200
+
+    @pytest.fixture
+    def left(self, tmp_path, make):
+        make().run([script(tmp_path, "#!/bin/sh\necho begins\n")], name="left", revision="r1")
+        (log,) = (tmp_path / "log").glob("*.log")
+        with log.open("ab", buffering=0) as output:
+            yield log, output
+
+    def test_is_capped_after_the_script_ended(self, make, left):
+        log, output = left
+        for _ in range(3):
+            output.write(b"x" * self.LIMIT)
+            make().cap_outputs()
+            assert log.stat().st_size <= self.LIMIT
+        output.write(b"still heard\n")
+        assert log.read_bytes().startswith(b"begins\n")
+        assert log.read_bytes().endswith(b"still heard\n")
+
+    def test_is_capped_while_another_script_runs(self, tmp_path, make, left, monkeypatch):
+        monkeypatch.setattr(scripts, "_CAP", 0)
+        log, output = left
+        output.write(b"x" * 2 * self.LIMIT)
+        text = "#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+
+        def tick():
+            if log.stat().st_size <= self.LIMIT:
+                (tmp_path / "go").touch()
+
+        make(tick=tick, timeout=30).run([script(tmp_path, text)], name="other", revision="r1")
+        assert log.stat().st_size <= self.LIMIT
+
+    def test_stays_visible_as_long_as_the_program_runs(self, tmp_path, make, left, monkeypatch):
+        monkeypatch.setattr(scripts, "_KEPT_LOGS", 2)
+        log, output = left
+        for _ in range(3):
+            make().run([script(tmp_path, "#!/bin/sh\n")], name="later", revision="r1")
+        assert log.exists()
+        output.close()
+        make().run([script(tmp_path, "#!/bin/sh\n")], name="later", revision="r1")
+        assert not log.exists()
 
 
 def test_a_daemon_that_keeps_the_output_open_delays_nothing(tmp_path, make):

@@ -138,6 +138,18 @@ def test_a_deployment_that_cannot_be_undone_for_want_of_its_script_stops_the_fle
     assert fleet.calls() == called("/who/myfoo 0", "-u /who/myfoo 0")
 
 
+def test_an_idle_agent_caps_the_output_of_programs_that_scripts_left_running(fleet, host, monkeypatch):
+    monkeypatch.setattr("zkdeployment.daemons.presence._CAP", 0.05)
+    log = host.root / "var/log/zkdeployment/left.log"
+    log.parent.mkdir(parents=True)
+    fleet.set_version("r1")
+    with host.agent():
+        wait_until(lambda: host.at("r1"), "r1")
+        with log.open("ab") as output:
+            output.write(b"x" * 40_000_000)
+        wait_until(lambda: log.stat().st_size < 20_000_000, "the output is capped")
+
+
 def test_every_wanted_deployment_is_run_again_on_each_version_whether_it_grows_or_not(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     with host.agent():
