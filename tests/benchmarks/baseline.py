@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kazoo.client import KazooClient
 
-from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.tree import Tree
 

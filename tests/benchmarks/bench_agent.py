@@ -22,8 +22,8 @@ from benchmarks.results import Result, Scale, best, interleaved, middle, seconds
 from support.agents import AgentHost, Fleet
 from support.waiting import wait_until
 from support.zookeeper import connected
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.tree.parse import parse_bytes

@@ -31,13 +31,13 @@ from support.agents import HostPackages
 from support.offers import Offer
 from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.session import Session
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
-from zkdeployment.wiring import build_agent
+from zkdeployment.wiring.agent import build_agent
 
 #: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
 _PATIENCE = 900

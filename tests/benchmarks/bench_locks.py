@@ -11,12 +11,12 @@ from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.locks import contenders
-from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, requests
-from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, requests
+from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.daemons.queue_pace import asks_for_holder
 from zkdeployment.model.host import Identity
 
@@ -41,7 +41,7 @@ def _service_lock(sessions: Sequence[Session], waiting: int, scale: Scale) -> It
     directory = f"{paths.AGENT_LOCKS}/{name}"
     delay = LockDelay(60)
     hosts = [
-        ServiceLock(sessions[number % _SESSIONS], name, Identity(f"h{number}", f"h{number}"), delay)
+        ZooKeeperServiceLock(sessions[number % _SESSIONS], name, Identity(f"h{number}", f"h{number}"), delay)
         for number in range(waiting)
     ]
     yield from _results("service lock", hosts, sessions, scale, lambda session: contenders(session, directory))
@@ -59,7 +59,7 @@ def _role_lock(sessions: Sequence[Session], waiting: int, scale: Scale) -> Itera
 
 def _results(
     work: str,
-    hosts: Sequence[ServiceLock] | Sequence[RoleRequestLock],
+    hosts: Sequence[ZooKeeperServiceLock] | Sequence[RoleRequestLock],
     sessions: Sequence[Session],
     scale: Scale,
     read_queue: Callable[[Session], object],

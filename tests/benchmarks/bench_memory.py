@@ -15,8 +15,8 @@ from benchmarks.bench_publish import running_server
 from benchmarks.fleets import FleetRepository, make_syncer
 from benchmarks.results import Result, Scale
 from zkdeployment import log
-from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 def measure(scale: Scale) -> Iterator[Result]:

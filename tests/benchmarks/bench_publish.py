@@ -18,10 +18,10 @@ from benchmarks.baseline import create_in_transactions, delete_in_transactions, 
 from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
 from benchmarks.results import Result, Scale, best, interleaved, seconds
 from support.zookeeper import connected
-from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.model.tree import Tree
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find

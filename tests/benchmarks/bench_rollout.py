@@ -16,15 +16,15 @@ from benchmarks.results import Result, Scale, best, seconds
 from support.coordinated import CoordinatedFleet
 from support.worlds import PlainWorld
 from zkdeployment import log
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.rollouts import encode_grant, encode_running
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.transactions import Create
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create
+from zkdeployment.adapters.zookeeper.rollout.records import encode_grant, encode_running
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
-from zkdeployment.rollout.engine import HostState, Phase
+from zkdeployment.rollout.engine import HostProgress, Phase
 from zkdeployment.rollout.groups import members, misses
 from zkdeployment.rollout.progress import advance, grants
-from zkdeployment.rollout.running import Grant, Report, Running
+from zkdeployment.rollout.state import Grant, PhaseReport, RolloutState
 
 #: The plain way is slow: it is measured in so many rounds.
 _SLOW_ROUNDS = 2
@@ -77,16 +77,16 @@ def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds:
 
 
 def _decide_from_scratch(
-    strategy: Strategy, hosts: Mapping[str, Facts], reports: Mapping[tuple[Phase, str], Report]
+    strategy: Strategy, hosts: Mapping[str, Facts], reports: Mapping[tuple[Phase, str], PhaseReport]
 ) -> dict[str, Grant]:
     """Find out from the facts and all reports who is granted what; groups follow one after the other here."""
-    states = dict.fromkeys(hosts, HostState.NOT_STARTED)
+    states = dict.fromkeys(hosts, HostProgress.NOT_STARTED)
     granted: dict[str, Grant] = {}
     for group in strategy.groups:
         selected = members(group, hosts)
         for phase, wanted, reached in (
-            (Phase.PREPARE, HostState.NOT_STARTED, HostState.PREPARED),
-            (Phase.DEPLOY, HostState.PREPARED, HostState.SUCCESS),
+            (Phase.PREPARE, HostProgress.NOT_STARTED, HostProgress.PREPARED),
+            (Phase.DEPLOY, HostProgress.PREPARED, HostProgress.SUCCESS),
         ):
             todo = {host for host in selected if states[host] is wanted}
             granted |= dict.fromkeys(todo, Grant(group.name, phase))
@@ -94,7 +94,7 @@ def _decide_from_scratch(
             if done != todo:
                 return granted
             good = {host for host in done if reports[phase, host].error is None}
-            states |= dict.fromkeys(done - good, HostState.FAILURE) | dict.fromkeys(good, reached)
+            states |= dict.fromkeys(done - good, HostProgress.FAILURE) | dict.fromkeys(good, reached)
             if list(misses(group.criteria, successful=len(good), failed=len(done - good), total=len(selected))):
                 return granted
     return granted
@@ -106,7 +106,7 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
         fleet.publish("r0", _strategy(1))
         with fleet.coordinator() as one:
             one.turn()
-            running: Running = fleet.running
+            running: RolloutState = fleet.running
             wanted = {host: Grant("all", Phase.PREPARE) for host in hosts}
             ours = seconds(lambda: one.store.grant(running, wanted))
         session.ensure("/plain")

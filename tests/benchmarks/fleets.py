@@ -4,10 +4,10 @@ from pathlib import Path
 
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
-from zkdeployment.ports import TreeSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.ports.publication import TreeSource
 
 #: Services of a customer, and hosts of a service.
 SERVICES = 10

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from support.rollouts import running
-from zkdeployment.daemons import coordinator, follower
+from zkdeployment.daemons.coordinator import coordinator
+from zkdeployment.daemons.syncer import follower
 from zkdeployment.fleet.metrics import (
     AgentFacts,
     CoordinatorFacts,
@@ -21,13 +22,13 @@ from zkdeployment.fleet.metrics import (
 )
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.link import Link
+from zkdeployment.model.link import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"
 DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
-PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=Link())
+PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
 LOOKS = {event: 0 for _, _, event in follower.EVENTS}
 TURNS = {event: 0 for _, _, event, _ in coordinator.EVENTS}
 EXPORTED = {

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
-from zkdeployment.daemons.agent import Outcome
+from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.fleet.rollouts import GroupState
 from zkdeployment.model.cluster import ClusterState
 

@@ -18,7 +18,7 @@ from support.offers import Offer
 from support.waiting import wait_until
 from zkdeployment.config.load import load
 from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.wiring import build_agent
+from zkdeployment.wiring.agent import build_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from zkdeployment.daemons.agent import Agent
+    from zkdeployment.daemons.agent.agent import Agent
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.inventory import Packages
-    from zkdeployment.ports import Transaction
+    from zkdeployment.ports.host import Transaction
 
 #: Notes in the fleet's journal when it starts and ends; waits while its host is blocked, fails when told to.
 SCRIPT = """\

@@ -10,22 +10,22 @@ from urllib.parse import unquote
 from support.metrics import probe_of
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import Notifier
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.coordination import ZooKeeperRollouts
-from zkdeployment.adapters.zookeeper.nodes import encode
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout_acts import direct
-from zkdeployment.adapters.zookeeper.rollouts import decode_grant, encode_report, read_current, read_running
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.transactions import Create, Delete, Set
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.rollout.acts import direct
+from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode_report, read_current, read_running
+from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.coordinator import Coordinator
+from zkdeployment.daemons.coordinator.coordinator import Coordinator
 from zkdeployment.model.act import Act
 from zkdeployment.model.history import Record
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
 from zkdeployment.rollout.engine import Phase
-from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Running
+from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -88,7 +88,12 @@ class CoordinatedFleet:
         record = Record(revision, self.clock.time)
         store.publish(
             Publication(
-                revision, TreeChange(), {}, expected=store.standing().cluster, strategy=strategy, record=record
+                revision,
+                TreeChange(),
+                {},
+                expected=store.published_state().cluster,
+                strategy=strategy,
+                record=record,
             )
         )
 
@@ -108,7 +113,7 @@ class CoordinatedFleet:
                 continue
             self.done.append((grant.group, grant.phase.value, host))
             fails = (grant.phase.value, host) in self.failing
-            report = Report(self.clock.time, "boom" if fails else None)
+            report = PhaseReport(self.clock.time, "boom" if fails else None)
             if grant.phase is Phase.DEPLOY and not fails and self.session.get(f"{paths.HOSTS}/{host}"):
                 self.change(f"{paths.HOSTS}/{host}", version=self.running.revision)
             self.session.commit(Create(path, encode_report(report)))
@@ -121,7 +126,7 @@ class CoordinatedFleet:
         return found
 
     @property
-    def running(self) -> Running:
+    def running(self) -> RolloutState:
         """Its state."""
         found = read_running(self.session)
         assert found is not None
@@ -171,7 +176,7 @@ class CoordinatedFleet:
             self.clock.time = min(end, self.clock.time + 15)
             coordinator.turn()
 
-    def run(self, coordinator: Coordinator, turns: int = 60) -> Running:
+    def run(self, coordinator: Coordinator, turns: int = 60) -> RolloutState:
         """Let coordinator and agents take turns until the rollout is over; return it."""
         for _ in range(turns):
             coordinator.turn()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.packages.rpmdb import by_name
 from zkdeployment.errors import PackageError
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.planning import packages
 from zkdeployment.planning.packages import Item
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from support.offers import Offer
     from zkdeployment.model.inventory import Package, Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.ports import Transaction
+    from zkdeployment.ports.host import Transaction
 
 
 class Crash(BaseException):
@@ -72,7 +72,9 @@ class FakePackageManager:
 
     def prepare(self, change: PackageChange) -> FakeTransaction:
         """Resolve and check a change as a package manager does."""
-        problems = [name_problem(Kind.PACKAGE, name) for name in (*change.want, *change.remove, *change.reinstall)]
+        problems = [
+            name_problem(NameKind.PACKAGE, name) for name in (*change.want, *change.remove, *change.reinstall)
+        ]
         if any(problems):
             raise PackageError("; ".join(filter(None, problems)))
         before = self._installed

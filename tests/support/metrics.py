@@ -8,12 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.metrics_file import MetricsFile
-from zkdeployment.daemons.telemetry import Probe
+from zkdeployment.daemons.telemetry.probe import Probe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 def probe_of(session: Session, file: Path | None = None) -> Probe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.client import paths
 
 if TYPE_CHECKING:
     from support.agents import Fleet

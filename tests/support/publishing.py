@@ -10,11 +10,11 @@ from kazoo.exceptions import NoNodeError
 
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git import GitSource
+from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.published_file import PublishedFile
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

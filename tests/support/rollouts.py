@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
 from zkdeployment.rollout.engine import begin, next_task, record
-from zkdeployment.rollout.running import Ending, Report, Running, Stage
+from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 BEGUN = 1_000.0
 
 
-def running(strategy: Strategy | None = None, hosts: Mapping[str, Facts] | None = None, **fields: Any) -> Running:
+def running(
+    strategy: Strategy | None = None, hosts: Mapping[str, Facts] | None = None, **fields: Any
+) -> RolloutState:
     """Return a rollout (default: of the example) of which nothing was done yet."""
     rollout = begin(strategy or example(), EXAMPLE_HOSTS if hosts is None else hosts)
-    return replace(Running(7, 1, "r2", rollout, fields.pop("begun", BEGUN)), **fields)
+    return replace(RolloutState(7, 1, "r2", rollout, fields.pop("begun", BEGUN)), **fields)
 
 
-def through(found: Running, *failing: str, until: str | None = None) -> Running:
+def through(found: RolloutState, *failing: str, until: str | None = None) -> RolloutState:
     """Return it with all tasks done up to a group (which is not begun), those of ``failing`` hosts in vain."""
     while (task := next_task(found.rollout)) is not None and task.group != until:
         good = [host for host in task.hosts if host not in failing]
@@ -33,21 +35,23 @@ def through(found: Running, *failing: str, until: str | None = None) -> Running:
 
 
 def at_work(
-    found: Running,
+    found: RolloutState,
     *,
     granted: Iterable[str] = (),
     done: Iterable[str] = (),
     failed: Iterable[str] = (),
     baking: float | None = None,
-) -> Running:
+) -> RolloutState:
     """Return it with its next task under way."""
     task = next_task(found.rollout)
     assert task is not None
-    reports = {host: Report(BEGUN + 30) for host in done} | {host: Report(BEGUN + 40, "boom") for host in failed}
+    reports = {host: PhaseReport(BEGUN + 30) for host in done} | {
+        host: PhaseReport(BEGUN + 40, "boom") for host in failed
+    }
     let_in = dict.fromkeys([*granted, *reports], BEGUN + 10)
-    return replace(found, stage=Stage(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking=baking))
+    return replace(found, stage=ActivePhase(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking=baking))
 
 
-def over(found: Running, ending: Ending = Ending.COMPLETED) -> Running:
+def over(found: RolloutState, ending: Ending = Ending.COMPLETED) -> RolloutState:
     """Return it at its end."""
     return replace(found, ended=BEGUN + 100, ending=ending, stage=None)

@@ -21,7 +21,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import scopes
+from zkdeployment.adapters.scripts import scopes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zkdeployment.model.names import Kind, is_name
+from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.tree import Tree
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ values: st.SearchStrategy[Value] = st.recursive(
 node_names = st.sampled_from(["a", "b", "deploy", "app1.example.com:80", "x=y", "."]) | st.text(
     "abXY01._+:@~=-,#%é日", min_size=1, max_size=8
 )
-node_names = node_names.filter(lambda name: is_name(Kind.NODE, name))
+node_names = node_names.filter(lambda name: is_name(NameKind.NODE, name))
 property_names = (
     st.sampled_from(["type", "version", "n", "string_value", "a.b", "-", ">"])
     | st.text("abé☃.:'\"\\->#\ufeff", min_size=1, max_size=4)
-).filter(lambda name: is_name(Kind.PROPERTY, name))
+).filter(lambda name: is_name(NameKind.PROPERTY, name))
 targets = st.lists(node_names | st.just("..") | st.just("."), min_size=1, max_size=3).map("/".join)
 targets = targets | targets.map("/{}".format)
 

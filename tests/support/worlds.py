@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from support.strategies import plain_hosts
 from zkdeployment.model.act import Act
 from zkdeployment.rollout.progress import advance, grants, readmitted, start
-from zkdeployment.rollout.running import Directive, Report, RolloutAct, Running, World
+from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct, RolloutObservation, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.model.strategy import Facts, Strategy
     from zkdeployment.rollout.engine import Phase
-    from zkdeployment.rollout.running import Grant
+    from zkdeployment.rollout.state import Grant
 
 #: When every test begins.
 NOON = 1_800_000_000.0
@@ -36,15 +36,15 @@ class PlainWorld:
     erring: set[str] = field(default_factory=set)
     failing: set[tuple[Phase, str]] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
-    reports: dict[tuple[Phase, str], Report] = field(default_factory=dict)
+    reports: dict[tuple[Phase, str], PhaseReport] = field(default_factory=dict)
     acts: list[RolloutAct] = field(default_factory=list)
     entered: list[tuple[str, Phase, str]] = field(default_factory=list)
     active: bool = True
     now: float = NOON
 
-    def seen(self) -> World:
+    def seen(self) -> RolloutObservation:
         """Return what a coordinator sees."""
-        return World(
+        return RolloutObservation(
             now=self.now,
             active=self.active,
             present=dict(self.present),
@@ -57,7 +57,7 @@ class PlainWorld:
             acts=tuple(self.acts),
         )
 
-    def start(self, strategy: Strategy, before: Running | None = None) -> Running:
+    def start(self, strategy: Strategy, before: RolloutState | None = None) -> RolloutState:
         """Return a rollout that begins now."""
         return start(strategy, self.seen(), sequence=7, attempt=1, revision="r2", before=before)
 
@@ -65,7 +65,7 @@ class PlainWorld:
         """Forget what was done, as for a new attempt: these hosts have the revision."""
         self.current, self.reports, self.acts, self.entered = current, {}, [], []
 
-    def advance(self, running: Running) -> Running:
+    def advance(self, running: RolloutState) -> RolloutState:
         """Let the coordinator look once; reports of hosts that begin again are removed."""
         after = advance(running, self.seen())
         again = readmitted(running, after)
@@ -87,7 +87,7 @@ class PlainWorld:
         self.absent.pop(host, None)
         self.present[host] = facts
 
-    def wait(self, running: Running, seconds: float) -> Running:
+    def wait(self, running: RolloutState, seconds: float) -> RolloutState:
         """Let time pass, with a coordinator that looks now and then; hosts do nothing meanwhile."""
         end = self.now + seconds
         while self.now < end:
@@ -103,17 +103,17 @@ class PlainWorld:
             if (grant.phase, host) not in self.reports:
                 self.entered.append((grant.group, grant.phase, host))
                 failed = (grant.phase, host) in self.failing
-                self.reports[grant.phase, host] = Report(self.now, "boom" if failed else None)
+                self.reports[grant.phase, host] = PhaseReport(self.now, "boom" if failed else None)
 
-    def step(self, running: Running) -> Running:
+    def step(self, running: RolloutState) -> RolloutState:
         """Let the coordinator look once, then the hosts work."""
         running = self.advance(running)
         self.work(grants(running))
         return running
 
     def run(
-        self, running: Running, until: Callable[[Running], bool] = lambda one: one.ended is not None
-    ) -> Running:
+        self, running: RolloutState, until: Callable[[RolloutState], bool] = lambda one: one.ended is not None
+    ) -> RolloutState:
         """Go on until it is as wanted, or until nothing more happens; ten seconds a step."""
         for _ in range(500):
             before, running = running, self.step(running)
@@ -130,6 +130,6 @@ class PlainWorld:
         return list(dict.fromkeys(group for group, _, _ in self.entered))
 
 
-def world(names: str, **fields: object) -> PlainWorld:
+def observation(names: str, **fields: object) -> PlainWorld:
     """Return a world with a host for each letter."""
     return PlainWorld(plain_hosts(names), **fields)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from support.sandboxes import build_rpm
 from support.waiting import wait_until
 from zkdeployment.adapters import process
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
 
 GOOD = '#!/bin/sh\nset -eu\nmkdir -p $ZKDEPLOYMENT_ROOT/ran\necho "$@" >> $ZKDEPLOYMENT_ROOT/ran/%s\n'
 FAILING = "#!/bin/sh\necho looking for the cellar key\necho the key is under the mat >&2\nexit 3\n"

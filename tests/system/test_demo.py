@@ -11,9 +11,9 @@ from rich.console import Console
 
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
-from zkdeployment.sandbox.belongings import belonging
 from zkdeployment.sandbox.demo import play
 from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.sandbox.process_cleanup import belonging
 from zkdeployment.sandbox.story import DemoError, Story
 
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]

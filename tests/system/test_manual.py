@@ -9,7 +9,7 @@ import pytest
 
 from support.manual import HERE, PAGES, Shell, commands
 from support.sandboxes import Box
-from zkdeployment.sandbox.belongings import belonging
+from zkdeployment.sandbox.process_cleanup import belonging
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 

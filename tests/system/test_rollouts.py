@@ -12,12 +12,12 @@ import pytest
 from support.sandboxes import PROGRAMS, Box, build_rpm
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.rollouts import read_current, read_leader, read_running
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.running import Ending, Running
-from zkdeployment.sandbox.belongings import VARIABLE
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_running
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.state import Ending, RolloutState
+from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 #: One host is in two groups, so that six are enough for all five.
 HOSTS = """\
@@ -96,13 +96,13 @@ class Fleet:
             assert self.box.sandbox("start", *dead).returncode == 0
 
     @property
-    def rollout(self) -> Running:
+    def rollout(self) -> RolloutState:
         """The newest rollout."""
         found = read_running(self.session)
         assert found is not None
         return found
 
-    def verdict(self, group: str) -> Verdict | None:
+    def verdict(self, group: str) -> GroupVerdict | None:
         """What became of a group."""
         return self.rollout.rollout.courses[group].verdict
 
@@ -114,7 +114,7 @@ class Fleet:
         """Whether a rollout of a revision has begun."""
         return read_current(self.session) is not None and self.rollout.revision == revision
 
-    def over(self, revision: str) -> Running:
+    def over(self, revision: str) -> RolloutState:
         """Wait for the end of a revision's rollout."""
         wait_until(
             lambda: self.under_way(revision) and self.rollout.ended is not None, "the end of the rollout", 120
@@ -163,9 +163,9 @@ class Fleet:
         assert done.returncode == 0, done.stderr
 
 
-def verdicts(rollout: Running) -> dict[str, tuple[str, str]]:
+def verdicts(rollout: RolloutState) -> dict[str, tuple[str, str]]:
     """Return each group's verdicts on prepare and deploy, in a letter each."""
-    letter = {Verdict.SUCCESS: "s", Verdict.FAILED: "f"}
+    letter = {GroupVerdict.SUCCESS: "s", GroupVerdict.FAILED: "f"}
     return {
         name: "".join(letter[course.verdicts[phase]] for phase in Phase)
         for name, course in rollout.rollout.courses.items()
@@ -221,7 +221,7 @@ def test_all_goes_well_also_when_an_agent_and_the_leader_are_killed_at_work(flee
         assert (fleet.node("one1")["version"], fleet.node("ctl3")["version"]) == (before, revision)
         unblock()
         over = fleet.over(revision)
-    assert over.rollout.result is Result.SUCCESS
+    assert over.rollout.result is RolloutResult.SUCCESS
     assert verdicts(over) == dict.fromkeys(GROUPS, "ss")
     order = over.rollout.order
     assert order.index("ntp-node") < order.index("control-nodes") < order.index("compute-nodes-1")
@@ -233,11 +233,11 @@ def test_all_goes_well_also_when_an_agent_and_the_leader_are_killed_at_work(flee
 def test_the_ntp_node_cannot_be_prepared(fleet):
     revision = fleet.publish(extra=EXTRA.format(version="9", host="ntp01"))
     over = fleet.over(revision)
-    assert over.rollout.result is Result.FAILED
+    assert over.rollout.result is RolloutResult.FAILED
     assert verdicts(over) == dict.fromkeys(GROUPS, "ff") | {"monitoring-nodes": "ss"}
     assert "extra" in over.errors["ntp01"]
     assert "extra" in fleet.node("ntp01")["error"]
-    assert over.rollout.hosts["ctl1"] is HostState.NOT_STARTED
+    assert over.rollout.hosts["ctl1"] is HostProgress.NOT_STARTED
     assert [name for name in NAMES if fleet.node(name)["version"] == revision] == ["ctl3"]
     assert fleet.noted("began", revision) == []
     assert fleet.version is None
@@ -248,7 +248,7 @@ def test_a_group_that_is_not_critical_fails_in_deploy_and_the_next_revision_may_
     with fleet.file("fail-two1"):
         revision = fleet.publish()
         over = fleet.over(revision)
-    assert over.rollout.result is Result.PARTIAL
+    assert over.rollout.result is RolloutResult.PARTIAL
     assert verdicts(over) == dict.fromkeys(GROUPS, "ss") | {"compute-nodes-2": "sf"}
     assert "exit status 1" in fleet.node("two1")["error"]
     assert fleet.version == revision
@@ -265,7 +265,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted
         wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins", 60)
         assert fleet.rollout.rollout.courses["compute-nodes-2"].sent == {}
         fleet.ask("resume")
-        ended = Verdict.FAILED, Verdict.SUCCESS
+        ended = GroupVerdict.FAILED, GroupVerdict.SUCCESS
         wait_until(
             lambda: fleet.is_at_work("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1", 90
         )
@@ -274,7 +274,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted
         wait_until(lambda: "promote compute-nodes-1" in fleet.rollout.waiting, "the manual group waits", 60)
         fleet.ask("promote", "compute-nodes-1", "--reason", "looks good")
         over = fleet.over(revision)
-    assert over.rollout.result is Result.PARTIAL
+    assert over.rollout.result is RolloutResult.PARTIAL
     assert verdicts(over) == dict.fromkeys(GROUPS, "ss") | {"compute-nodes-2": "sf"}
     assert "did not end within 6 s" in over.errors["two1"]
     assert fleet.version == revision
@@ -291,7 +291,7 @@ def test_an_operator_aborts_and_the_resumed_fleet_begins_anew_with_the_hosts_tha
     done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", "60")
     wait_until(lambda: fleet.rollout.attempt == 2, "another attempt", 60)
     over = fleet.over(revision)
-    assert over.rollout.result is Result.SUCCESS, done.stderr
+    assert over.rollout.result is RolloutResult.SUCCESS, done.stderr
     assert over.rollout.courses["monitoring-nodes"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ()}
     assert {fleet.node(name)["version"] for name in NAMES} == {revision}
     converged = fleet.box.wait(revision)

@@ -15,9 +15,9 @@ from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.background import has_ended
-from zkdeployment.sandbox.belongings import belonging
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.supervisor import Supervisor
+from zkdeployment.sandbox.process_cleanup import belonging
+from zkdeployment.sandbox.supervisor import DaemonSupervisor
 
 HOSTS = """
 host1: {}
@@ -113,7 +113,7 @@ def test_a_supervisor_revives_what_crashed_and_leaves_alone_what_was_stopped(box
     said = []
     before = box.status
     assert box.sandbox("stop", "web-1", "--kill").returncode == 0
-    with Supervisor(Sandbox(box.directory), said.append):
+    with DaemonSupervisor(Sandbox(box.directory), said.append):
         os.kill(before["hosts"]["host1"]["pid"], signal.SIGKILL)
         os.kill(before["syncer"], signal.SIGKILL)
         wait_until(lambda: sorted(text.split()[0] for text in said) == ["host1", "syncer"], "both were revived")

@@ -12,7 +12,7 @@ from benchmarks.keeping import MANUAL as SPEED
 from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.messages import SOURCE, is_telling, messages, parsed, refusals
-from zkdeployment.adapters.zookeeper import paths
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
 from zkdeployment.model.publication import SourceFile
@@ -101,7 +101,7 @@ QUOTED = {
 }
 
 #: Where the alarms are.
-ALARMS = ("fleet/health.py", "fleet/convergence.py")
+ALARMS = ("fleet/health.py", "fleet/fleet_health.py")
 
 
 def cut(line):

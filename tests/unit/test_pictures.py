@@ -12,8 +12,8 @@ from pictures.catalogue import DIRECTORY, pictures
 from pictures.machines import AGENT, CLUSTER, GROUP, MACHINES
 from pictures.timelines import example, slots
 from support.strategies import group
-from support.worlds import PlainWorld, world
-from zkdeployment.daemons.agent import Outcome
+from support.worlds import PlainWorld, observation
+from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.fleet.rollouts import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.strategy import Facts, Pace, Strategy
@@ -82,11 +82,15 @@ def played(fleet: PlainWorld, events: dict[int, Callable[[], None]] | None = Non
 
 
 def test_the_states_of_groups_change_as_drawn():
-    erring, leaving, joined = world("abc"), world("abcx"), world("abc", failing={(Phase.DEPLOY, "y")})
+    erring, leaving, joined = (
+        observation("abc"),
+        observation("abcx"),
+        observation("abc", failing={(Phase.DEPLOY, "y")}),
+    )
     plays = [
-        played(world("abc")),
-        played(world("abc", failing={(Phase.PREPARE, "a")})),
-        played(world("abc", failing={(Phase.DEPLOY, "b")})),
+        played(observation("abc")),
+        played(observation("abc", failing={(Phase.PREPARE, "a")})),
+        played(observation("abc", failing={(Phase.DEPLOY, "b")})),
         played(erring, {60: lambda: erring.erring.add("a")}),
         played(leaving, {10: lambda: leaving.leave("x"), 400: lambda: leaving.come("x", Facts())}),
         played(joined, {600: lambda: joined.come("y", Facts())}),

@@ -13,7 +13,7 @@ from zkdeployment.adapters.checkouts.places import remembered_version
 from zkdeployment.errors import HostFilesError, ScriptError
 from zkdeployment.log import get_logger
 from zkdeployment.model.inventory import Inventory
-from zkdeployment.model.names import Kind, is_name
+from zkdeployment.model.names import NameKind, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -52,7 +52,7 @@ class Filesystem:
     def inventory(self, packages: Packages) -> Inventory:
         """Read what is on the host."""
         directories = list(_directories(self._opt))
-        managed = self._read(self._managed, Kind.PACKAGE)
+        managed = self._read(self._managed, NameKind.PACKAGE)
         checkouts = {
             name: version for name in directories if (version := self._remembered_version(name)) is not None
         }
@@ -66,7 +66,7 @@ class Filesystem:
             directories=frozenset(directories),
             markers=found,
             managed=managed,
-            originals=self._read(self._originals, Kind.VERSION),
+            originals=self._read(self._originals, NameKind.VERSION),
             checkouts=checkouts,
             applications=frozenset(name for name in known if (self._etc / name).is_dir()),
             controllers=frozenset(
@@ -76,14 +76,14 @@ class Filesystem:
 
     def script(self, package: str) -> str:
         """Return the path of a package's deploy script; ``ScriptError`` if missing or not executable."""
-        script = self._find_script(_checked(Kind.PACKAGE, package))
+        script = self._find_script(_checked(NameKind.PACKAGE, package))
         if script is None:
             raise ScriptError(f"{package} has no deploy script: expected {self._opt / package / _SCRIPTS[0]}")
         return _executable(script, "deploy script")
 
     def controller_script(self, package: str, name: str) -> str:
         """Return the path of a role controller's script; ``ScriptError`` if missing or not executable."""
-        script = self._find_script(_checked(Kind.PACKAGE, package), f"bin/{name}")
+        script = self._find_script(_checked(NameKind.PACKAGE, package), f"bin/{name}")
         if script is None:
             expected = self._opt / package / "bin" / name
             raise ScriptError(f"the role controller {package} has no script {name}: expected {expected}")
@@ -121,14 +121,16 @@ class Filesystem:
             )
 
     @staticmethod
-    def _read(file: Path, kind: Kind) -> dict[str, str]:
+    def _read(file: Path, kind: NameKind) -> dict[str, str]:
         """Return what a registry says of packages: names of ``kind`` by the packages' names."""
         with _reporting("read", file):
             content = durable.read(file, _LARGEST)
         if content is None:
             return {}
         try:
-            return {_checked(Kind.PACKAGE, name): _checked(kind, to) for name, to in json.loads(content).items()}
+            return {
+                _checked(NameKind.PACKAGE, name): _checked(kind, to) for name, to in json.loads(content).items()
+            }
         except (ValueError, RecursionError, AttributeError, TypeError, HostFilesError):
             # Only what the registry, a marker or a deploy script knows is ever removed: forgetting is safe.
             get_logger().warning("managed-packages-unknown", file=str(file), reason="damaged")
@@ -138,7 +140,7 @@ class Filesystem:
 
     def make_application_directory(self, application: str) -> None:
         """Make ``/etc/APPLICATION`` unless it is there."""
-        directory = self._etc / _checked(Kind.PACKAGE, application)
+        directory = self._etc / _checked(NameKind.PACKAGE, application)
         with _reporting("make", directory):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
@@ -152,13 +154,13 @@ class Filesystem:
 
     def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
         """Forget a deployment: its ``.deployed`` file and ``files``, whatever the script left of them."""
-        if (self._etc / _checked(Kind.PACKAGE, application)).is_dir():
+        if (self._etc / _checked(NameKind.PACKAGE, application)).is_dir():
             self._remove_files(application, {deployment.marker_name, *files})
 
     def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
         """Remove what is left of ``/opt/PACKAGE`` and each ``/etc/APPLICATION`` that is empty."""
         for package in packages:
-            directory = self._opt / _checked(Kind.PACKAGE, package)
+            directory = self._opt / _checked(NameKind.PACKAGE, package)
             if directory.is_symlink():
                 raise HostFilesError(
                     f"{directory} is a symbolic link, which is never followed to remove things: remove it"
@@ -166,7 +168,7 @@ class Filesystem:
             with _reporting("remove", directory), contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(directory)
         for application in applications:
-            directory = self._etc / _checked(Kind.PACKAGE, application)
+            directory = self._etc / _checked(NameKind.PACKAGE, application)
             try:
                 directory.rmdir()
             except FileNotFoundError:
@@ -176,24 +178,24 @@ class Filesystem:
 
     def add_managed(self, applications: Mapping[str, str]) -> None:
         """Add packages to the registry of managed ones, before they are installed."""
-        self._add(self._managed, Kind.PACKAGE, applications)
+        self._add(self._managed, NameKind.PACKAGE, applications)
 
     def drop_managed(self, packages: Collection[str]) -> None:
         """Take packages from the registry, after the last of them is gone."""
-        self._drop(self._managed, Kind.PACKAGE, packages)
+        self._drop(self._managed, NameKind.PACKAGE, packages)
 
     def add_originals(self, versions: Mapping[str, str]) -> None:
         """Record the versions of the system's own packages, before they are changed."""
-        self._add(self._originals, Kind.VERSION, versions)
+        self._add(self._originals, NameKind.VERSION, versions)
 
     def drop_originals(self, packages: Collection[str]) -> None:
         """Forget the recorded versions of packages that are put back."""
-        self._drop(self._originals, Kind.VERSION, packages)
+        self._drop(self._originals, NameKind.VERSION, packages)
 
-    def _add(self, file: Path, kind: Kind, entries: Mapping[str, str]) -> None:
+    def _add(self, file: Path, kind: NameKind, entries: Mapping[str, str]) -> None:
         self._write(file, self._read(file, kind) | dict(entries))
 
-    def _drop(self, file: Path, kind: Kind, packages: Collection[str]) -> None:
+    def _drop(self, file: Path, kind: NameKind, packages: Collection[str]) -> None:
         self._write(file, {name: to for name, to in self._read(file, kind).items() if name not in packages})
 
     @staticmethod
@@ -212,7 +214,7 @@ class Filesystem:
     def _marker_file(self, application: str, name: str) -> Path:
         if markers.deployment_of(name) is None:
             raise HostFilesError(f"{name!a} is not the name of a marker")
-        return self._etc / _checked(Kind.PACKAGE, application) / name
+        return self._etc / _checked(NameKind.PACKAGE, application) / name
 
     # The run directory
 
@@ -271,7 +273,7 @@ def _directories(parent: Path) -> Iterator[str]:
     """Yield the names of the directories in ``parent`` that may be packages or applications, sorted."""
     with _reporting("read", parent), contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
         found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        yield from (name for name in found if is_name(Kind.PACKAGE, name))
+        yield from (name for name in found if is_name(NameKind.PACKAGE, name))
 
 
 def _files(directory: Path) -> list[str]:
@@ -283,7 +285,7 @@ def _files(directory: Path) -> list[str]:
         return []
 
 
-def _checked(kind: Kind, name: str) -> str:
+def _checked(kind: NameKind, name: str) -> str:
     """Return a name that is safe in a path; raises ``HostFilesError`` for any other."""
     if not isinstance(name, str) or not is_name(kind, name):
         raise HostFilesError(f"{name!a} is not a {kind.value}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.adapters import durable
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import Marker
-from zkdeployment.model.names import Kind, application_named, is_name
+from zkdeployment.model.names import NameKind, application_named, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -91,7 +91,7 @@ def deployment_of(name: str) -> Deployment | None:
         return None
     separator = "," if "," in match["path"] else ":"
     parts = match["path"].split(separator)
-    if not all(is_name(Kind.MARKED, part) for part in parts):
+    if not all(is_name(NameKind.MARKED, part) for part in parts):
         return None
     return Deployment("/" + "/".join(parts), int(match["number"]))
 
@@ -114,7 +114,7 @@ def _read_one(directory: Path, deployment: Deployment, files: list[str]) -> tupl
     marker = Marker(
         deployment=deployment,
         application=directory.name,
-        package=package if package is not None and is_name(Kind.PACKAGE, package) else None,
+        package=package if package is not None and is_name(NameKind.PACKAGE, package) else None,
         subtype=texts.get("subtype"),
         script=script,
         version=texts.get("version"),

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
-from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.svn import SvnSource
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.svn.source import SvnSource
 from zkdeployment.errors import ConfigurationError, without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.ports import TreeSource
+    from zkdeployment.ports.publication import TreeSource
 
 
 class _Open(Protocol):

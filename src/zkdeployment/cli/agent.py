@@ -11,13 +11,13 @@ import click
 
 from zkdeployment import log
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.addresses import check_addresses
+from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
-from zkdeployment.daemons.agent import Outcome
+from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.daemons.control import Control
-from zkdeployment.planning.wording import removed_files, sentence
-from zkdeployment.wiring import build_agent, preview_plan, run_agent
+from zkdeployment.planning.plan_text import removed_files, sentence
+from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
 
 if TYPE_CHECKING:
     from collections.abc import Collection

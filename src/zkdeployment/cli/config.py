@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.access import encryption
-from zkdeployment.cli.options import emit, output_option
+from zkdeployment.adapters.zookeeper.client.access import encryption
+from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo
-from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 

@@ -9,7 +9,7 @@ import click
 
 from zkdeployment import log
 from zkdeployment.config.load import load
-from zkdeployment.wiring import build_coordinator
+from zkdeployment.wiring.coordinator import build_coordinator
 
 
 @click.command(name="coordinate")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.files import read_trees
+from zkdeployment.cli.shared.files import read_trees
 from zkdeployment.cli.terminal import echo
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
@@ -70,8 +70,8 @@ def _check(files: Sequence[SourceFile], strict: bool) -> bool:
 
 
 def _check_hook(branch: str | None, *, strict: bool) -> bool:
-    from zkdeployment.adapters.git import revision_files  # noqa: PLC0415  slow to import, seldom needed
-    from zkdeployment.adapters.git_hooks import read_pushed, staged_files  # noqa: PLC0415
+    from zkdeployment.adapters.git.hooks import read_pushed, staged_files  # noqa: PLC0415
+    from zkdeployment.adapters.git.source import revision_files  # noqa: PLC0415  slow to import, seldom needed
 
     pushed = read_pushed(sys.stdin)
     if pushed is None:

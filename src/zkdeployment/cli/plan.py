@@ -8,16 +8,16 @@ import click
 from rich.console import Group
 from rich.padding import Padding
 
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.console import console_for, styled
-from zkdeployment.cli.files import is_whole_tree, read_trees
-from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.files import is_whole_tree, read_trees
+from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
 from zkdeployment.planning.order import order
-from zkdeployment.planning.publishing import Standing, draft
+from zkdeployment.planning.publishing import PublishedState, draft
 from zkdeployment.planning.review import Review, review
 from zkdeployment.rollout.changes import StrategyChange
 
@@ -88,8 +88,8 @@ def command(
     with Session(connection, session_timeout=10.0) as session:
         operations = Operations(session)
         snapshot, known, live = operations.snapshot(), operations.known_hosts(), operations.live_tree()
-        standing = Standing(snapshot.cluster, hosts=snapshot.hosts, strategy=operations.strategy())
-    drafted = draft(reviewed, live, standing, revision=found or ", ".join(paths))
+        published_state = PublishedState(snapshot.cluster, hosts=snapshot.hosts, strategy=operations.strategy())
+    drafted = draft(reviewed, live, published_state, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
         echo(str(problem), err=True)
     publication = drafted.publication
@@ -98,7 +98,7 @@ def command(
     )
     strategy = drafted.strategy
     if paths and not reviewed.documents.files and not is_whole_tree(paths):
-        strategy = StrategyChange(standing.strategy, standing.strategy)
+        strategy = StrategyChange(published_state.strategy, published_state.strategy)
     after = strategy.after
     turns = None if after is None else order(after, snapshot.hosts, known, publication.targets)
     seen = seen.by(strategy, turns)

@@ -11,11 +11,11 @@ import click
 
 from zkdeployment import log
 from zkdeployment.adapters import process
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.providers import Provider
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.errors import RestartError, ZkdeploymentError
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.tree.literal import LiteralError, evaluate
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
     found: dict[str, Value] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        problem = name_problem(Kind.PROPERTY, name)
+        problem = name_problem(NameKind.PROPERTY, name)
         if not equals or problem is not None:
             raise click.BadParameter(f"{text!r} is not KEY=VALUE" + (f": {problem}" if equals else ""))
         try:

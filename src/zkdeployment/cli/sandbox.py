@@ -13,13 +13,13 @@ from rich.table import Column, Table
 
 from zkdeployment.adapters import process
 from zkdeployment.cli.console import console_for, styled
-from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo
-from zkdeployment.cli.verbs import VerbGroup
-from zkdeployment.sandbox.belongings import VARIABLE
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import read_hosts
 from zkdeployment.sandbox.layout import default_directory
+from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
-from zkdeployment.adapters.sole import check_owner, sole_process
+from zkdeployment.adapters.process_lock import check_owner, sole_process
 from zkdeployment.adapters.unfinished import unfinished
-from zkdeployment.adapters.zookeeper.notices import give_notice
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.acting import act, permit_options, reason_option
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.notices import give_notice
+from zkdeployment.cli.shared.operator_options import act, permit_options, reason_option
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.history import Forced
 from zkdeployment.model.publication import Permit
-from zkdeployment.wiring import build_follower, build_syncer
+from zkdeployment.wiring.syncer import build_follower, build_syncer
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings

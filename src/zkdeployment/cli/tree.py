@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.files import is_whole_tree, names_file, read_files
-from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.cli.shared.files import is_whole_tree, names_file, read_files
+from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo, echo_lines
-from zkdeployment.cli.verbs import VerbGroup
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree

@@ -6,7 +6,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.servers import Access, Grant
+from zkdeployment.model.servers import Access, AclEntry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ _PLAIN_TEXT = "zookeeper-plain-text"
 KEYS = (*_FILES, _PLAIN_TEXT, "zookeeper-acl")
 
 #: Whoever makes a node, if the servers know who that is.
-_CREATOR = Grant("auth", "", "cdrwa")
+_CREATOR = AclEntry("auth", "", "cdrwa")
 
 _GRANT = re.compile(r"(?:(creator)|(world):(anyone)|(digest|x509|sasl|ip):(\S.*)):([cdrwa]+)")
 _CREDENTIALS = re.compile(r"[^\s:]+:\S+")
@@ -73,7 +73,7 @@ def _secret(section: Section, file: Path) -> str | None:
     return found
 
 
-def _acl(section: Section, *, known: bool) -> tuple[Grant, ...]:
+def _acl(section: Section, *, known: bool) -> tuple[AclEntry, ...]:
     """Read who may do what, one a line; by default whoever makes a node may do everything, and nobody else."""
     lines = [line.strip() for line in (section.text("zookeeper-acl") or "").splitlines()]
     grants = [grant for line in lines if line and (grant := _grant(section, line)) is not None]
@@ -82,7 +82,7 @@ def _acl(section: Section, *, known: bool) -> tuple[Grant, ...]:
     return tuple(grants) or ((_CREATOR,) if known else ())
 
 
-def _grant(section: Section, line: str) -> Grant | None:
+def _grant(section: Section, line: str) -> AclEntry | None:
     match = _GRANT.fullmatch(line)
     if match is None:
         section.note(
@@ -91,7 +91,7 @@ def _grant(section: Section, line: str) -> Grant | None:
             f" found {line!r}",
         )
         return None
-    creator, world, anyone, scheme, identity, rights = match.groups()
+    creator, observation, anyone, scheme, identity, rights = match.groups()
     if creator:
-        return Grant(_CREATOR.scheme, _CREATOR.identity, rights)
-    return Grant(world or scheme, anyone or identity, rights)
+        return AclEntry(_CREATOR.scheme, _CREATOR.identity, rights)
+    return AclEntry(observation or scheme, anyone or identity, rights)

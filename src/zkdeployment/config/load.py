@@ -13,7 +13,7 @@ from zkdeployment.config.section import Section
 from zkdeployment.config.settings import CoordinateSettings, Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -100,14 +100,14 @@ def machine_name() -> str:
 
 
 def _identity(section: Section) -> Identity | None:
-    host_id = section.found("host-id", Kind.HOST_ID)
-    role = section.found("role", Kind.ROLE)
-    name = section.checked("host-name", lambda value: name_problem(Kind.HOST_NAME, value))
+    host_id = section.found("host-id", NameKind.HOST_ID)
+    role = section.found("role", NameKind.ROLE)
+    name = section.checked("host-name", lambda value: name_problem(NameKind.HOST_NAME, value))
     if host_id is None:
         return None
     if name is None and section.text("host-name") is None:
         name = machine_name()
-        problem = name_problem(Kind.HOST_NAME, name)
+        problem = name_problem(NameKind.HOST_NAME, name)
         if problem is not None:
             section.note("host-name", f"not given, and the machine's own name is of no use: {problem}")
     return Identity(id=host_id, name=name or host_id, role=role)

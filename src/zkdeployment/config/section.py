@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config.sources import read_value
+from zkdeployment.config.external_values import read_value
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ class Section:
                 self.note(key, f"{name} has two values, {found[name]!r} and {value!r}")
         return found
 
-    def found(self, key: str, kind: Kind) -> str | None:
+    def found(self, key: str, kind: NameKind) -> str | None:
         """Return a name that is given or stands where the value says."""
         try:
             value = read_value(self.text(key) or "")

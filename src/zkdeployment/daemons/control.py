@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import ShutdownError
 
 if TYPE_CHECKING:
-    from zkdeployment.ports import Clock
+    from zkdeployment.ports.process import Clock
 
 #: Seconds that the step under way has to end when the daemon is asked to.
 GRACE = 30.0

@@ -9,15 +9,16 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.daemons.queue_pace import TURN, asks_for_holder, asks_for_others
 from zkdeployment.errors import LockLostError, UnreachableError
 from zkdeployment.log import get_logger
-from zkdeployment.planning.wording import title
+from zkdeployment.planning.plan_text import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zkdeployment.daemons.executor import Supervisor
+    from zkdeployment.daemons.agent.executor import StepSupervisor
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Deploy, Step, Undeploy
-    from zkdeployment.ports import FleetStore, ServiceLock
+    from zkdeployment.ports.fleet import FleetStore
+    from zkdeployment.ports.locks import ServiceLock
 
 
 class LockedSteps:
@@ -31,7 +32,7 @@ class LockedSteps:
         self,
         fleet: FleetStore,
         identity: Identity,
-        supervisor: Supervisor,
+        supervisor: StepSupervisor,
         *,
         take: Callable[[Step, ServiceLock], None],
         show: Callable[[str], bool],

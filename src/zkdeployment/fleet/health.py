@@ -37,7 +37,7 @@ class Range(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HealthLimits:
     """What is not in the range ``warn`` is a warning, what is not in ``critical`` is critical."""
 
     warn: Range
@@ -60,7 +60,7 @@ class Measure:
     value: float
     unit: str = ""
     most: float | None = None
-    limits: Limits | None = None
+    limits: HealthLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def parse_status(text: str) -> StatusFile:
 
 
 def host_health(
-    status: str | None, host: Properties | None, snapshot: Snapshot, *, now: float, limits: Limits
+    status: str | None, host: Properties | None, snapshot: Snapshot, *, now: float, limits: HealthLimits
 ) -> HealthVerdict:
     """Judge one host, first things first; one that waits for its turn in a rollout is well.
 
@@ -161,7 +161,7 @@ def _judge_done(version: str, host: Properties, cluster: Cluster) -> tuple[Healt
     return Health.CRITICAL, line
 
 
-def _judge_age(found: StatusFile, age: float | None, limits: Limits) -> tuple[Health, str]:
+def _judge_age(found: StatusFile, age: float | None, limits: HealthLimits) -> tuple[Health, str]:
     if age is None:
         return Health.UNKNOWN, f"Status file is from the future ({found.status}); check the clock"
     health, crossed = limits.judge(age)

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import GroupState, RolloutState, group_state, last_movement, rollout_state
+from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, group_state, last_movement, rollout_state
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.rollout.engine import HostState
+from zkdeployment.rollout.engine import HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.model.link import Link
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.model.link import ConnectionStatus
+    from zkdeployment.rollout.state import RolloutState
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """What a metric's values do: go up and down, or only up while the process lives."""
 
     GAUGE = "gauge"
@@ -37,7 +37,7 @@ class Metric:
     help: str
     samples: Mapping[tuple[str, ...], float]
     labels: tuple[str, ...] = ()
-    kind: Kind = Kind.GAUGE
+    kind: MetricKind = MetricKind.GAUGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Process:
     started: float
     now: float
     up: bool
-    link: Link
+    link: ConnectionStatus
 
 
-class Result(Enum):
+class DeploymentResult(Enum):
     """How a deployment ended."""
 
     DONE = "done"
@@ -66,7 +66,7 @@ class Result(Enum):
 class Ended:
     """The last deployment: how it ended, when, and how many seconds it took."""
 
-    result: Result
+    result: DeploymentResult
     time: float
     seconds: float
 
@@ -87,7 +87,7 @@ class AgentFacts:
     since: float | None = None
     begun: float | None = None
     last: Ended | None = None
-    ended: Mapping[Result, int] = field(default_factory=dict)
+    ended: Mapping[DeploymentResult, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class CoordinatorFacts:
     process: Process
     leads: bool
     looks: Mapping[str, int]
-    running: Running | None = None
+    running: RolloutState | None = None
 
 
 def is_current(host: Host, cluster: Cluster | None) -> bool | None:
@@ -177,7 +177,7 @@ def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
     waits = facts.host.waits
     time, seconds, success = None, None, None
     if facts.last is not None:
-        time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is Result.DONE
+        time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is DeploymentResult.DONE
     return (
         _one("agent_deploying", "1 while this host deploys.", facts.host.deploying is not None and not waits),
         _one("agent_waiting", "1 while this host waits for its turn in a rollout.", waits),
@@ -191,8 +191,8 @@ def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
         _by(
             "agent_deployments_total",
             "Deployments that ended, since this process began, by how: done, failed or abandoned.",
-            ("result", {result.value: facts.ended.get(result, 0) for result in Result}),
-            Kind.COUNTER,
+            ("result", {result.value: facts.ended.get(result, 0) for result in DeploymentResult}),
+            MetricKind.COUNTER,
         ),
         _one("agent_last_deployment_timestamp_seconds", "When the last deployment ended.", time),
         _one("agent_last_deployment_duration_seconds", "How long it took.", seconds),
@@ -215,7 +215,7 @@ def syncer_metrics(facts: SyncerFacts) -> tuple[Metric, ...]:
             "syncer_looks_total",
             "Looks at the repository, since this process began, by what became of them.",
             ("result", facts.looks),
-            Kind.COUNTER,
+            MetricKind.COUNTER,
         ),
         _info("syncer_revision_info", "The revision that it saw published, as the label.", facts.published),
         _one(
@@ -242,13 +242,13 @@ def coordinator_metrics(facts: CoordinatorFacts) -> tuple[Metric, ...]:
             "coordinator_looks_total",
             "Looks at the fleet or at the queue for the lead, since this process began, by what became of them.",
             ("result", facts.looks),
-            Kind.COUNTER,
+            MetricKind.COUNTER,
         ),
         *_rollout_metrics(facts.running),
     )
 
 
-def _rollout_metrics(running: Running | None) -> Iterator[Metric]:
+def _rollout_metrics(running: RolloutState | None) -> Iterator[Metric]:
     """Give those of the newest rollout; other coordinators than the one that leads say nothing of it."""
     begun, moved, waits = None, None, None
     who: dict[tuple[str, ...], float] = {}
@@ -262,9 +262,9 @@ def _rollout_metrics(running: Running | None) -> Iterator[Metric]:
         at = [group_state(running, group.name) for group in strategy.groups]
         who = {(str(running.revision), running.id, strategy.name): 1.0}
         begun, moved, waits = running.begun, last_movement(running), bool(running.waiting)
-        state = {each.value: float(each is rollout_state(running)) for each in RolloutState}
+        state = {each.value: float(each is rollout_state(running)) for each in RolloutProgressState}
         groups = {each.value: at.count(each) for each in GroupState}
-        hosts = {each.value: states.count(each) for each in HostState}
+        hosts = {each.value: states.count(each) for each in HostProgress}
     labels = ("revision", "rollout", "strategy")
     yield Metric("zkdeployment_coordinator_rollout_info", "The newest rollout, as labels.", who, labels)
     yield _by("coordinator_rollout_state", "1 for how far it is.", ("state", state))
@@ -296,13 +296,15 @@ def _one(name: str, words: str, value: float | None) -> Metric:
     return Metric(f"zkdeployment_{name}", words, {} if value is None else {(): float(value)})
 
 
-def _by(name: str, words: str, values: tuple[str, Mapping[str, float]], kind: Kind = Kind.GAUGE) -> Metric:
+def _by(
+    name: str, words: str, values: tuple[str, Mapping[str, float]], kind: MetricKind = MetricKind.GAUGE
+) -> Metric:
     label, numbers = values
     return Metric(f"zkdeployment_{name}", words, {(key,): value for key, value in numbers.items()}, (label,), kind)
 
 
 def _count(name: str, words: str, value: int) -> Metric:
-    return Metric(f"zkdeployment_{name}", words, {(): value}, kind=Kind.COUNTER)
+    return Metric(f"zkdeployment_{name}", words, {(): value}, kind=MetricKind.COUNTER)
 
 
 def _info(name: str, words: str, value: object, label: str = "revision") -> Metric:

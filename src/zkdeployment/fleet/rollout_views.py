@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.rollouts import (
     GroupState,
-    RolloutState,
+    RolloutProgressState,
     group_state,
     group_words,
     host_words,
@@ -17,7 +17,7 @@ from zkdeployment.fleet.rollouts import (
     rollout_state,
     rollout_words,
 )
-from zkdeployment.rollout.engine import HostState
+from zkdeployment.rollout.engine import HostProgress
 from zkdeployment.rollout.groups import unmatched_selectors
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.strategy import Facts
     from zkdeployment.model.tree import Value
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class GroupStatus:
     hosts: Mapping[str, str] = field(default_factory=dict)
     words: str = ""
 
-    def count(self, *states: HostState) -> int:
+    def count(self, *states: HostProgress) -> int:
         """How many of its hosts are in one of these states."""
         return sum(1 for word in self.hosts.values() if word in {state.value for state in states})
 
@@ -55,8 +55,8 @@ class GroupStatus:
             "critical": self.critical,
             "state": self.state.value,
             "depends_on": [*self.depends_on],
-            "successful": self.count(HostState.SUCCESS),
-            "failed": self.count(HostState.FAILURE),
+            "successful": self.count(HostProgress.SUCCESS),
+            "failed": self.count(HostProgress.FAILURE),
             "total": len(self.hosts),
             "words": self.words,
             "hosts": dict(self.hosts),
@@ -75,7 +75,7 @@ class RolloutStatus:
     id: str
     revision: Revision
     strategy: str
-    state: RolloutState
+    state: RolloutProgressState
     words: str
     groups: tuple[GroupStatus, ...]
     begun: float
@@ -84,7 +84,7 @@ class RolloutStatus:
     due: bool = False
     ended: float | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
-    hosts: Mapping[str, HostState] = field(default_factory=dict)
+    hosts: Mapping[str, HostProgress] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ class RolloutStatus:
 
 
 def rollout_status(
-    running: Running,
+    running: RolloutState,
     *,
     led: bool,
     now: float,
@@ -168,7 +168,7 @@ def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Itera
         yield f"rollout {after.id}: {after.words}"
 
 
-def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
+def _groups(running: RolloutState, now: float) -> Iterator[GroupStatus]:
     """Return the groups, parents before those that depend on them, each group's children right after it."""
     words = host_words(running)
     depths: dict[str, int] = {}
@@ -186,6 +186,6 @@ def _groups(running: Running, now: float) -> Iterator[GroupStatus]:
             state=group_state(running, group.name),
             depends_on=group.depends_on,
             depth=depths[group.name],
-            hosts={host: words.get(host, HostState.NOT_STARTED.value) for host in hosts},
+            hosts={host: words.get(host, HostProgress.NOT_STARTED.value) for host in hosts},
             words=group_words(running, group, now),
         )

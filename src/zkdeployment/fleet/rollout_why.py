@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
-from zkdeployment.fleet.answer import Answer, Cause
+from zkdeployment.fleet.explanation import Cause, Explanation
 from zkdeployment.fleet.rollouts import group_words, is_due, rollout_state
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.absence import shortage
-from zkdeployment.rollout.engine import HostState, Verdict, width
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, width
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.host import Identity
     from zkdeployment.model.strategy import Group
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 #: How many hosts a sentence names.
 _NAMED = 5
@@ -26,7 +26,7 @@ _AGAIN = (
 )
 
 
-def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Answer | None:
+def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Explanation | None:
     """Say why a host may not begin, or go on, by the strategy; ``None`` if it may, or if there is no strategy."""
     if not snapshot.governed:
         return None
@@ -49,7 +49,7 @@ def why_not_granted(snapshot: Snapshot, identity: Identity, now: float) -> Answe
     return _turn(running, identity, groups, now)
 
 
-def _unled(snapshot: Snapshot, identity: Identity) -> Answer:
+def _unled(snapshot: Snapshot, identity: Identity) -> Explanation:
     what = "has not begun" if is_due(snapshot.rollout) else "does not go on"
     sentence = f"{identity} waits: the rollout of {short(snapshot.published)} by {snapshot.strategy} {what}."
     if snapshot.coordinator is not None:
@@ -57,7 +57,7 @@ def _unled(snapshot: Snapshot, identity: Identity) -> Answer:
     return _answer(sentence, ("no coordinator runs",), ("systemctl start zkdeployment-coordinator",))
 
 
-def why_failed(snapshot: Snapshot, identity: Identity, error: str) -> Answer | None:
+def why_failed(snapshot: Snapshot, identity: Identity, error: str) -> Explanation | None:
     """Say what follows from a host's failure where the fleet goes on without it; ``None`` if it does not."""
     running = snapshot.rollout
     if not snapshot.governed or running is None or is_due(running) or identity.id not in running.errors:
@@ -65,19 +65,19 @@ def why_failed(snapshot: Snapshot, identity: Identity, error: str) -> Answer | N
     return _failed(running, identity, error)
 
 
-def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Answer:
-    return Answer(Cause.ROLLOUT, sentence, facts, (*advice, _SHOW))
+def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Explanation:
+    return Explanation(Cause.ROLLOUT, sentence, facts, (*advice, _SHOW))
 
 
-def _is_granted(running: Running, host_id: str) -> bool:
+def _is_granted(running: RolloutState, host_id: str) -> bool:
     stage = running.stage
     at_work = stage is not None and host_id in stage.granted and host_id not in stage.reports
-    late = host_id in running.late and running.rollout.hosts.get(host_id) is not HostState.FAILURE
+    late = host_id in running.late and running.rollout.hosts.get(host_id) is not HostProgress.FAILURE
     return at_work or late
 
 
-def _failed(running: Running, identity: Identity, error: str) -> Answer:
-    return Answer(
+def _failed(running: RolloutState, identity: Identity, error: str) -> Explanation:
+    return Explanation(
         Cause.FAILED,
         f"{identity} failed in this rollout, and is not let in again: {error}",
         (*_end(running), "its failure is judged by its group's criteria; it stopped nobody else by itself"),
@@ -85,8 +85,8 @@ def _failed(running: Running, identity: Identity, error: str) -> Answer:
     )
 
 
-def _over(running: Running, identity: Identity, groups: list[Group]) -> Answer:
-    failed = [one for one in groups if running.rollout.courses[one.name].verdict is Verdict.FAILED]
+def _over(running: RolloutState, identity: Identity, groups: list[Group]) -> Explanation:
+    failed = [one for one in groups if running.rollout.courses[one.name].verdict is GroupVerdict.FAILED]
     if failed:
         reason = running.rollout.courses[failed[0].name].reason
         return _answer(
@@ -97,11 +97,11 @@ def _over(running: Running, identity: Identity, groups: list[Group]) -> Answer:
     return _late(running, identity, groups)
 
 
-def _end(running: Running) -> tuple[str, ...]:
+def _end(running: RolloutState) -> tuple[str, ...]:
     return () if running.ended is None else (f"the rollout is over: {rollout_state(running).value}",)
 
 
-def _late(running: Running, identity: Identity, groups: list[Group]) -> Answer:
+def _late(running: RolloutState, identity: Identity, groups: list[Group]) -> Explanation:
     """Say what a host waits for whose groups have all succeeded."""
     facts = _end(running)
     came = f"{identity} did not have the revision, or was not there, when its group {groups[0].name} succeeded"
@@ -119,7 +119,7 @@ def _late(running: Running, identity: Identity, groups: list[Group]) -> Answer:
     return _answer(f"{came}; the coordinator lets it in.", facts)
 
 
-def _turn(running: Running, identity: Identity, groups: list[Group], now: float) -> Answer:
+def _turn(running: RolloutState, identity: Identity, groups: list[Group], now: float) -> Explanation:
     courses, stage = running.rollout.courses, running.stage
     open_groups = [one for one in groups if courses[one.name].verdict is None]
     group = next((one for one in open_groups if stage is not None and stage.task.group == one.name), None)

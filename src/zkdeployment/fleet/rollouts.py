@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from zkdeployment.fleet.ages import age
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.absence import shortage
-from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
-from zkdeployment.rollout.late import is_open
-from zkdeployment.rollout.running import Directive, Ending
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.late_joiners import is_open
+from zkdeployment.rollout.state import Directive, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.model.strategy import Group, Window
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 #: How many hosts a sentence names, and how many failed groups the final report.
 _NAMED = 5
@@ -37,7 +37,7 @@ class GroupState(Enum):
     FAILED = "failed"
 
 
-class RolloutState(Enum):
+class RolloutProgressState(Enum):
     """How far a rollout is."""
 
     UNDER_WAY = "under way"
@@ -50,46 +50,46 @@ class RolloutState(Enum):
 
 
 _RESULTS = {
-    Result.SUCCESS: RolloutState.SUCCESS,
-    Result.PARTIAL: RolloutState.PARTIAL,
-    Result.FAILED: RolloutState.FAILED,
+    RolloutResult.SUCCESS: RolloutProgressState.SUCCESS,
+    RolloutResult.PARTIAL: RolloutProgressState.PARTIAL,
+    RolloutResult.FAILED: RolloutProgressState.FAILED,
 }
 #: The states of hosts that did not succeed, in words that introduce their names.
 UNSUCCESSFUL = {
-    HostState.FAILURE: "failed",
-    HostState.PREPARED: "prepared only",
-    HostState.NOT_STARTED: "not started",
+    HostProgress.FAILURE: "failed",
+    HostProgress.PREPARED: "prepared only",
+    HostProgress.NOT_STARTED: "not started",
 }
-_COUNTED = {HostState.SUCCESS: "succeeded", **UNSUCCESSFUL}
+_COUNTED = {HostProgress.SUCCESS: "succeeded", **UNSUCCESSFUL}
 _PHASES = {Phase.PREPARE: GroupState.PREPARING, Phase.DEPLOY: GroupState.DEPLOYING}
 
 
-def rollout_state(running: Running) -> RolloutState:
+def rollout_state(running: RolloutState) -> RolloutProgressState:
     """Say how far a rollout is."""
     match running.ending:
         case Ending.ABORTED:
-            return RolloutState.ABORTED
+            return RolloutProgressState.ABORTED
         case Ending.SUPERSEDED:
-            return RolloutState.SUPERSEDED
+            return RolloutProgressState.SUPERSEDED
         case Ending.COMPLETED:
             return _RESULTS[running.rollout.result]
-    return RolloutState.UNDER_WAY if running.paused is None else RolloutState.PAUSED
+    return RolloutProgressState.UNDER_WAY if running.paused is None else RolloutProgressState.PAUSED
 
 
-def is_due(running: Running | None) -> bool:
+def is_due(running: RolloutState | None) -> bool:
     """Whether a rollout, or another attempt, is to begin where hosts go by the strategy: the last one failed.
 
     Its end stopped the fleet; if hosts may go on, somebody has resumed.
     """
-    return running is None or rollout_state(running) in {RolloutState.FAILED, RolloutState.ABORTED}
+    return running is None or rollout_state(running) in {RolloutProgressState.FAILED, RolloutProgressState.ABORTED}
 
 
-def rollout_words(running: Running, *, led: bool) -> str:
+def rollout_words(running: RolloutState, *, led: bool) -> str:
     """Say in a sentence how a rollout stands; ``led`` says whether a coordinator is there."""
     verdicts = [course.verdict for course in running.rollout.courses.values()]
-    ready = f"{verdicts.count(Verdict.SUCCESS)} of {len(verdicts)} groups succeeded"
-    if Verdict.FAILED in verdicts:
-        ready += f", {verdicts.count(Verdict.FAILED)} failed"
+    ready = f"{verdicts.count(GroupVerdict.SUCCESS)} of {len(verdicts)} groups succeeded"
+    if GroupVerdict.FAILED in verdicts:
+        ready += f", {verdicts.count(GroupVerdict.FAILED)} failed"
     if running.ended is not None:
         halted = f"; {running.paused}" if running.paused is not None and is_open(running) else ""
         return f"{rollout_state(running).value}: {ready}{halted}"
@@ -104,14 +104,14 @@ def rollout_words(running: Running, *, led: bool) -> str:
     return "; ".join(parts)
 
 
-def last_movement(running: Running) -> float:
+def last_movement(running: RolloutState) -> float:
     """Return when anything last happened, in seconds since the epoch."""
     taken = [one.act.time for one in running.acts]
     stage = [] if running.stage is None else [running.stage.moved]
     return max([running.begun, *taken, *stage, *([] if running.ended is None else [running.ended])])
 
 
-def report(running: Running) -> str:
+def report(running: RolloutState) -> str:
     """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
     aborted = f" ({running.acts[-1].act})" if running.ending is Ending.ABORTED and running.acts else ""
     parts = [f"rollout {running.id} of {short(running.revision)}: {rollout_state(running).value}{aborted}"]
@@ -119,7 +119,7 @@ def report(running: Running) -> str:
     failed = []
     for group in running.rollout.strategy.groups:
         course = running.rollout.courses[group.name]
-        if course.verdict is Verdict.FAILED:
+        if course.verdict is GroupVerdict.FAILED:
             failed.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
     parts += failed[:_REPORTED]
     if len(failed) > _REPORTED:
@@ -131,7 +131,7 @@ def report(running: Running) -> str:
     return "; ".join(parts)
 
 
-def host_counts(states: Iterable[HostState]) -> str:
+def host_counts(states: Iterable[HostProgress]) -> str:
     """Return how many hosts there are, and how many in each state."""
     counts = Counter(states)
     total = counts.total()
@@ -139,25 +139,25 @@ def host_counts(states: Iterable[HostState]) -> str:
     return f"{total} {'host' if total == 1 else 'hosts'}: {', '.join(found) or 'none'}"
 
 
-def host_words(running: Running) -> dict[str, str]:
+def host_words(running: RolloutState) -> dict[str, str]:
     """Return the state of each host in a word, also of those that are in a phase now."""
     words = {host: state.value for host, state in running.rollout.hosts.items()}
     stage = running.stage
     if stage is not None:
         at_work = _PHASES[stage.task.phase].value
-        reached = HostState.PREPARED if stage.task.phase is Phase.PREPARE else HostState.SUCCESS
+        reached = HostProgress.PREPARED if stage.task.phase is Phase.PREPARE else HostProgress.SUCCESS
         words |= dict.fromkeys(stage.granted, at_work)
         words |= {
-            host: reached.value if one.error is None else HostState.FAILURE.value
+            host: reached.value if one.error is None else HostProgress.FAILURE.value
             for host, one in stage.reports.items()
         }
     for host, phase in running.late.items():
-        if running.rollout.hosts.get(host) not in {HostState.SUCCESS, HostState.FAILURE}:
+        if running.rollout.hosts.get(host) not in {HostProgress.SUCCESS, HostProgress.FAILURE}:
             words[host] = _PHASES[phase].value
     return words
 
 
-def group_words(running: Running, group: Group, now: float) -> str:
+def group_words(running: RolloutState, group: Group, now: float) -> str:
     """Say why a group failed, what it is doing, or what it waits for; nothing of one that succeeded."""
     course = running.rollout.courses[group.name]
     if course.verdict is not None:
@@ -171,7 +171,7 @@ def group_words(running: Running, group: Group, now: float) -> str:
     if running.ended is not None:
         return "never begun"
     courses = running.rollout.courses
-    before = [parent for parent in group.depends_on if courses[parent].verdict is not Verdict.SUCCESS]
+    before = [parent for parent in group.depends_on if courses[parent].verdict is not GroupVerdict.SUCCESS]
     if before:
         return f"after {', '.join(before)}"
     if group.pace.manual and group.name not in running.promoted:
@@ -183,11 +183,11 @@ def group_words(running: Running, group: Group, now: float) -> str:
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
 
 
-def group_state(running: Running, name: str) -> GroupState:
+def group_state(running: RolloutState, name: str) -> GroupState:
     """Say how far a group is."""
     verdict = running.rollout.courses[name].verdict
     if verdict is not None:
-        return GroupState.SUCCESS if verdict is Verdict.SUCCESS else GroupState.FAILED
+        return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
     stage = running.stage
     if stage is None or stage.task.group != name:
         return GroupState.WAITING
@@ -208,7 +208,7 @@ def _some(hosts: list[str]) -> str:
     return ", ".join(hosts[:_NAMED]) + rest
 
 
-def objection(running: Running, directive: Directive, group: str | None = None) -> str | None:
+def objection(running: RolloutState, directive: Directive, group: str | None = None) -> str | None:
     """Say why an operator's act on a rollout would do nothing; ``None`` if it makes sense."""
     lasts = directive in {Directive.PAUSE, Directive.RESUME} or (directive is Directive.ABORT and running.late)
     if running.ended is not None and not (lasts and is_open(running)):
@@ -223,12 +223,12 @@ def objection(running: Running, directive: Directive, group: str | None = None) 
     return None
 
 
-def _promotion_objection(running: Running, name: str | None) -> str | None:
+def _promotion_objection(running: RolloutState, name: str | None) -> str | None:
     groups = {group.name: group for group in running.rollout.strategy.groups}
     if name not in groups:
         return f"there is no group {name} in {running.rollout.strategy.name}; expected one of: {', '.join(groups)}"
     course = running.rollout.courses[name]
-    if course.verdict is Verdict.FAILED:
+    if course.verdict is GroupVerdict.FAILED:
         return f"the group {name} failed: {course.reason}"
     if groups[name].pace.manual and name not in running.promoted:
         return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Facts
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Snapshot:
     out_of_service: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
     governed: bool = False
-    rollout: Running | None = None
+    rollout: RolloutState | None = None
     coordinator: str | None = None
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import RolloutState, is_due, rollout_state, rollout_words
+from zkdeployment.fleet.rollouts import RolloutProgressState, is_due, rollout_state, rollout_words
 from zkdeployment.fleet.stops import in_force
 from zkdeployment.model.cluster import ClusterState, is_commit, short
 from zkdeployment.planning.convergence import behind, is_completed, is_excluded
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 
 class HostState(Enum):
@@ -37,7 +37,7 @@ class HostState(Enum):
     UNKNOWN = "unknown"  # nobody knows the host, or nothing says what it is to have
 
 
-class Verdict(Enum):
+class WaitVerdict(Enum):
     """What a wait for a revision has come to."""
 
     REACHED = "reached"
@@ -171,7 +171,9 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
     )
 
 
-def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()) -> Verdict:
+def wait_verdict(
+    status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()
+) -> WaitVerdict:
     """Say whether the fleet, or these hosts (ids or names), reached a revision (``None``: the one wanted).
 
     Revisions are compared as text; the start of a git commit id, of seven digits at least, will do. The fleet
@@ -189,8 +191,8 @@ def wait_verdict(status: FleetStatus, revision: str | int | None = None, hosts: 
         reached = _have_all(rows, str(revision))
     pending = not hosts and not status.completed and (revision is None or _is_at(status.wanted, str(revision)))
     if reached and not pending:
-        return Verdict.REACHED
-    return Verdict.STOPPED if stopped else Verdict.WAITING
+        return WaitVerdict.REACHED
+    return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
 
 
 def _have_all(rows: Sequence[HostStatus], revision: str | None = None) -> bool:
@@ -207,7 +209,7 @@ def _is_excluded(row: HostStatus) -> bool:
     return row.state is HostState.EXCLUDED
 
 
-def _rollout_of(snapshot: Snapshot, wanted: Revision | None) -> Running | None:
+def _rollout_of(snapshot: Snapshot, wanted: Revision | None) -> RolloutState | None:
     """Return the rollout by which hosts take up the revision that is wanted, if there is one."""
     running = snapshot.rollout
     return running if running is not None and str(running.revision) == str(wanted) else None
@@ -240,7 +242,7 @@ def _warnings(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _is_missed(snapshot: Snapshot) -> bool:
     running = snapshot.rollout
-    return snapshot.governed and running is not None and rollout_state(running) is RolloutState.PARTIAL
+    return snapshot.governed and running is not None and rollout_state(running) is RolloutProgressState.PARTIAL
 
 
 def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:
@@ -249,7 +251,7 @@ def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | N
     return cluster.version if cluster.importing is None else cluster.importing
 
 
-def _host_status(host: Host, wanted: Revision | None, rollout: Running | None) -> HostStatus:
+def _host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
     if host.error is not None:
         state = HostState.FAILED
     elif host.deploying is not None and not host.waits:
@@ -277,7 +279,7 @@ def _host_status(host: Host, wanted: Revision | None, rollout: Running | None) -
     )
 
 
-def _absent(snapshot: Snapshot, wanted: Revision | None, rollout: Running | None) -> Iterator[HostStatus]:
+def _absent(snapshot: Snapshot, wanted: Revision | None, rollout: RolloutState | None) -> Iterator[HostStatus]:
     names = {host.identity.name for host in snapshot.hosts}
     for known in snapshot.absent:
         one = known.identity

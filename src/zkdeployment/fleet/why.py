@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
-from zkdeployment.fleet.answer import Answer, Cause
+from zkdeployment.fleet.explanation import Cause, Explanation
 from zkdeployment.fleet.rollout_why import why_failed, why_not_granted
 from zkdeployment.fleet.stops import in_force, tell
 from zkdeployment.model.cluster import ClusterState, short
@@ -29,7 +29,7 @@ _PROMPT = 10.0
 _NAMED = 3
 
 
-def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) -> Answer:
+def why(snapshot: Snapshot, locks: Sequence[Lock], asked: str, *, now: float) -> Explanation:
     """Say why the host ``asked`` for (id or name) is not at the cluster version; ``now`` is since the epoch."""
     host = next((one for one in snapshot.hosts if asked in {one.identity.id, one.identity.name}), None)
     if host is None:
@@ -49,14 +49,14 @@ def _out_of_service(role: str) -> str:
     )
 
 
-def _why_registered(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) -> Answer:
+def _why_registered(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) -> Explanation:
     if host.error is not None:
         return why_failed(snapshot, host.identity, host.error) or _failed(snapshot, host, now)
     cluster = snapshot.cluster
     state = None if cluster is None else cluster.state
     match state:
         case None:
-            return Answer(
+            return Explanation(
                 Cause.UNPUBLISHED,
                 "Nothing was published yet: there is no /hosts.",
                 advice=("start a syncer, or 'zkdeployment sync CONFIG'",),
@@ -66,7 +66,7 @@ def _why_registered(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: 
         case ClusterState.IMPORTING:
             return _importing(snapshot, locks, now)
     if cluster is not None and host.has(cluster.version or None) and host.deploying is None:
-        return Answer(
+        return Explanation(
             Cause.CONVERGED,
             f"{host.identity} is at the cluster version {short(cluster.version or None)}: nothing to explain.",
         )
@@ -77,21 +77,23 @@ def _why_registered(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: 
     )
 
 
-def _absent(snapshot: Snapshot, locks: Sequence[Lock], asked: str, known: KnownHost | None, now: float) -> Answer:
+def _absent(
+    snapshot: Snapshot, locks: Sequence[Lock], asked: str, known: KnownHost | None, now: float
+) -> Explanation:
     names = {asked} if known is None else {asked, *known.identity.target_names}
     shown = asked if known is None else str(known.identity)
     traces = [*_traces(snapshot, locks, asked if known is None else known.identity.id, asked, now)]
     if not snapshot.targets.isdisjoint(names):
         traces.append("the published tree deploys to it")
     if known is None and not traces:
-        return Answer(
+        return Explanation(
             Cause.UNKNOWN,
             f"Nobody knows a host {asked}: none of that id or name is registered, or is named by the tree.",
             advice=("'zkdeployment status' lists hosts by name and id",),
         )
     if known is not None and known.time:
         traces.insert(0, f"what it has was last written {ago(known.time, now)}")
-    return Answer(
+    return Explanation(
         Cause.ABSENT,
         f"{shown} is not registered: its agent does not run, or does not reach ZooKeeper.",
         tuple(traces),
@@ -117,7 +119,7 @@ def _traces(snapshot: Snapshot, locks: Sequence[Lock], host_id: str, name: str, 
                 yield f"it still {which} {lock}, since {age(now - one.since)}; {_others(len(lock.contenders) - 1)}"
 
 
-def _failed(snapshot: Snapshot, host: Host, now: float) -> Answer:
+def _failed(snapshot: Snapshot, host: Host, now: float) -> Explanation:
     mine = [stop for stop in snapshot.stops if stop.by is None and stop.host_id == host.identity.id]
     facts = [f"it failed at {stop.step} of {short(stop.revision)}, {ago(stop.time, now)}" for stop in mine]
     facts.append(_had(snapshot, host))
@@ -126,7 +128,7 @@ def _failed(snapshot: Snapshot, host: Host, now: float) -> Answer:
     if same:
         facts.append(f"{_hosts(same)} failed in the same way")
     facts += tell([stop for stop in others if stop not in same], now)
-    return Answer(
+    return Explanation(
         Cause.FAILED,
         f"{host.identity} failed: {host.error}",
         tuple(facts),
@@ -137,7 +139,7 @@ def _failed(snapshot: Snapshot, host: Host, now: float) -> Answer:
     )
 
 
-def _halted(snapshot: Snapshot, host: Host, now: float) -> Answer:
+def _halted(snapshot: Snapshot, host: Host, now: float) -> Explanation:
     stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
     word, value = ("stopped", "null") if stopped else ("held", "false")
     stops = in_force(snapshot.cluster, snapshot.stops)
@@ -156,7 +158,7 @@ def _halted(snapshot: Snapshot, host: Host, now: float) -> Answer:
         advice.insert(0, f"'zkdeployment why {first.host_id}' says more; the cause is there")
     if not stopped:
         advice.append("the next revision that is pushed ends it, too")
-    return Answer(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))
+    return Explanation(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))
 
 
 def _had(snapshot: Snapshot, host: Host) -> str:
@@ -170,16 +172,16 @@ def _had(snapshot: Snapshot, host: Host) -> str:
     return f"it has {short(host.version)}" + ("" if published is None else f"; published is {short(published)}")
 
 
-def _importing(snapshot: Snapshot, locks: Sequence[Lock], now: float) -> Answer:
+def _importing(snapshot: Snapshot, locks: Sequence[Lock], now: float) -> Explanation:
     revision = None if snapshot.cluster is None else snapshot.cluster.importing
     holder = next((lock.holder for lock in locks if lock.kind is LockKind.SYNCER), None)
     if holder is not None:
-        return Answer(
+        return Explanation(
             Cause.IMPORTING,
             f"{short(revision)} is being published; hosts start when all of it is in ZooKeeper.",
             (f"{holder.identity} is at it since {age(now - holder.since)}",),
         )
-    return Answer(
+    return Explanation(
         Cause.IMPORTING,
         f"The publication of {short(revision)} was interrupted; hosts start when a syncer has finished it.",
         ("no syncer is at work",),
@@ -187,7 +189,7 @@ def _importing(snapshot: Snapshot, locks: Sequence[Lock], now: float) -> Answer:
     )
 
 
-def _waiting(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) -> Answer | None:
+def _waiting(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) -> Explanation | None:
     """Explain the lock that a host waits for, if it does: it waits for one at a time."""
     for lock in locks:
         places = [place for place, one in enumerate(lock.contenders) if one.host_id == host.identity.id]
@@ -201,8 +203,8 @@ def _waiting(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) 
     return None
 
 
-def _delayed(lock: Lock, left: Work, host: Host, now: float) -> Answer:
-    return Answer(
+def _delayed(lock: Lock, left: Work, host: Host, now: float) -> Explanation:
+    return Explanation(
         Cause.LOCK,
         f"{host.identity} waits because {left.host_name} ({left.host_id}) lost {lock} in the middle of a script.",
         (
@@ -216,7 +218,7 @@ def _delayed(lock: Lock, left: Work, host: Host, now: float) -> Answer:
     )
 
 
-def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) -> Answer:
+def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) -> Explanation:
     holder = lock.contenders[0]
     other = next((one for one in snapshot.hosts if one.identity.id == holder.host_id), None)
     waited = age(now - lock.contenders[place].since)
@@ -235,7 +237,7 @@ def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) 
         advice.append(
             f"if it never comes back and surely does nothing: zkdeployment locks release {lock.name} --reason TEXT"
         )
-    return Answer(
+    return Explanation(
         Cause.LOCK,
         f"{host.identity} waits for {lock}, which {holder.identity} has for {age(now - lock.since)}.",
         tuple(facts),
@@ -243,14 +245,14 @@ def _queued(snapshot: Snapshot, lock: Lock, host: Host, place: int, now: float) 
     )
 
 
-def _underway(snapshot: Snapshot, host: Host, now: float) -> Answer:
+def _underway(snapshot: Snapshot, host: Host, now: float) -> Explanation:
     had = _had(snapshot, host)
     if host.deploying is not None:
         done, total = host.steps or (0, 0)
         steps = f"{done} of {total} steps done" if total else "just begun"
         doing = f", now at: {host.step}" if host.step else ""
         since = "" if host.since is None else f" (last news {ago(host.since, now)})"
-        return Answer(
+        return Explanation(
             Cause.WORKING,
             f"{host.identity} is on its way to {short(host.deploying)}: {steps}{doing}{since}.",
             (had,),
@@ -259,8 +261,8 @@ def _underway(snapshot: Snapshot, host: Host, now: float) -> Answer:
     version = None if snapshot.cluster is None else snapshot.cluster.revision
     told = now - (snapshot.changed or now)
     if told < _PROMPT:
-        return Answer(Cause.IDLE, f"{host.identity} begins with {short(version)} any moment.", (had,))
-    return Answer(
+        return Explanation(Cause.IDLE, f"{host.identity} begins with {short(version)} any moment.", (had,))
+    return Explanation(
         Cause.IDLE,
         f"{host.identity} is registered, but has not begun with {short(version)}, wanted for {age(told)}.",
         (had,),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ConnectionStatus:
     """Whether a server answers, how often a connection was made, and in how many sessions."""
 
     connected: bool = False

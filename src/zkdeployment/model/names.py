@@ -21,7 +21,7 @@ OURSELVES = "zkdeployment"
 RESERVED = frozenset({"hosts", "hosts-lock", "agent-locks", "role-locks", "zookeeper", "zkdeployment"})
 
 
-class Kind(Enum):
+class NameKind(Enum):
     """What a text is to be the name of; the value is how messages call it."""
 
     NODE = "node name"
@@ -48,44 +48,44 @@ _BEGINNING = "beginning with a letter, a digit or _"
 _RULES = {
     # What ZooKeeper takes (no character beyond U+FFFF), less what people cannot see, and what would read as an
     # operator where it begins the target of a link.
-    Kind.NODE: _Rule(
+    NameKind.NODE: _Rule(
         r"(?!\.{1,2}$|=)[^\s/\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]{1,255}",
         "1 to 255 characters that can be seen; no blanks, no slash, no emoji; not . or .., not beginning with =",
     ),
     # Slashes of a service's path become colons in file names and commas in lock names.
-    Kind.SERVICE: _Rule(
+    NameKind.SERVICE: _Rule(
         r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+@~=-]{0,254}",
         "letters from a to z, digits and . _ + @ ~ = -, beginning with a letter, a digit, . or _, as its path"
         " becomes the name of files and of a lock, in which : and , stand for the slashes",
     ),
-    Kind.MARKED: _Rule(
+    NameKind.MARKED: _Rule(
         r"(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9._+:@~=-]{0,254}", "letters from a to z, digits and . _ + : @ ~ = -"
     ),
-    Kind.HOST_ID: _Rule(
+    NameKind.HOST_ID: _Rule(
         r"[A-Za-z0-9_][A-Za-z0-9._+:@-]{0,252}",
         f"at most 253 letters from a to z, digits and . _ + : @ -, {_BEGINNING}",
     ),
-    Kind.HOST_NAME: _Rule(
+    NameKind.HOST_NAME: _Rule(
         r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}", f"at most 253 letters from a to z, digits and . _ -, {_BEGINNING}"
     ),
-    Kind.ROLE: _Rule(
+    NameKind.ROLE: _Rule(
         r"[A-Za-z0-9_][A-Za-z0-9._+:@~ -]{0,127}",
         f"at most 128 letters from a to z, digits, blanks and . _ + : @ ~ -, {_BEGINNING}",
     ),
-    Kind.PACKAGE: _Rule(
+    NameKind.PACKAGE: _Rule(
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
         "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
     ),
-    Kind.VERSION: _Rule(
+    NameKind.VERSION: _Rule(
         r"[A-Za-z0-9][A-Za-z0-9._+~^:-]{0,127}",
         "at most 128 letters from a to z, digits and . _ + ~ ^ : -, beginning with a letter or a digit",
     ),
-    Kind.SUBTYPE: _Rule(
+    NameKind.SUBTYPE: _Rule(
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
         "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
     ),
     # What would read as a node, a comment or a link in a tree text is no name of a property.
-    Kind.PROPERTY: _Rule(
+    NameKind.PROPERTY: _Rule(
         r"(?!.*->)[^\s/#=][^\s=]{0,254}",
         "1 to 255 characters that can be seen; no blanks, no = or ->, not beginning with / or #",
     ),
@@ -93,12 +93,12 @@ _RULES = {
 _COMPILED = {kind: re.compile(rule.pattern) for kind, rule in _RULES.items()}
 
 
-def is_name(kind: Kind, text: str) -> bool:
+def is_name(kind: NameKind, text: str) -> bool:
     """Whether ``text`` may be used as a name of this kind."""
     return _COMPILED[kind].fullmatch(text) is not None and printable(text) == text
 
 
-def name_problem(kind: Kind, text: str) -> str | None:
+def name_problem(kind: NameKind, text: str) -> str | None:
     """Say what is wrong with a name, or ``None`` if nothing is."""
     if is_name(kind, text):
         return None

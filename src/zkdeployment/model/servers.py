@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Grant(NamedTuple):
+class AclEntry(NamedTuple):
     """What somebody may do with the nodes that we make.
 
     ``scheme`` and ``identity`` are ZooKeeper's (``world``, ``anyone``); ``auth`` and nobody mean whoever makes the
@@ -37,7 +37,7 @@ class Access:
     credentials: Path | None = None
     secret: str | None = field(default=None, repr=False)
     plain_text: bool = False
-    acl: tuple[Grant, ...] = ()
+    acl: tuple[AclEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

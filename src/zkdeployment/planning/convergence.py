@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
-from zkdeployment.rollout.engine import Result
+from zkdeployment.rollout.engine import RolloutResult
 from zkdeployment.rollout.groups import is_selected
-from zkdeployment.rollout.running import Ending
+from zkdeployment.rollout.state import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.strategy import Facts, Strategy
-    from zkdeployment.planning.publishing import Standing
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.planning.publishing import PublishedState
+    from zkdeployment.rollout.state import RolloutState
 
 #: How many hosts of a rollout a sentence names.
 _NAMED = 5
@@ -30,7 +30,7 @@ def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
     return tuple(host for host in hosts if not host.has(cluster.version))
 
 
-def is_excluded(running: Running | None, host_id: str, facts: Facts) -> bool:
+def is_excluded(running: RolloutState | None, host_id: str, facts: Facts) -> bool:
     """Whether a host is in no group of the rollout's strategy, so that it keeps what it has and is not waited for.
 
     A host that is a member of a group stays one, whatever its facts are now.
@@ -48,47 +48,47 @@ def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
     return sum(not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
 
 
-def is_completed(running: Running) -> bool:
+def is_completed(running: RolloutState) -> bool:
     """Whether a rollout ended as its strategy accepts: no group is left, and no critical group failed."""
-    return running.ending is Ending.COMPLETED and running.rollout.result is not Result.FAILED
+    return running.ending is Ending.COMPLETED and running.rollout.result is not RolloutResult.FAILED
 
 
-def is_converged(standing: Standing) -> bool:
+def is_converged(published_state: PublishedState) -> bool:
     """Whether nothing has to end before the next publication.
 
     Without a strategy all registered hosts have to have the cluster version. Under a strategy the rollout has to
     be completed: hosts that failed within the criteria, are absent or in no group do not hold up others. Where
     every host has the version, no rollout needs to begin.
     """
-    if standing.cluster is None:
+    if published_state.cluster is None:
         return True
-    if standing.rollout is None or not standing.published.orders(standing.cluster):
-        return not behind(standing.cluster, standing.hosts)
-    return is_completed(standing.rollout)
+    if published_state.rollout is None or not published_state.published.orders(published_state.cluster):
+        return not behind(published_state.cluster, published_state.hosts)
+    return is_completed(published_state.rollout)
 
 
-def refusal(standing: Standing, tip: Revision) -> str:
+def refusal(published_state: PublishedState, tip: Revision) -> str:
     """Say what is in the way of a publication: which hosts, or how far the rollout is."""
-    ordered = standing.published.orders(standing.cluster)
-    if ordered and standing.rollout is not None:
-        words = f"{_rollout(standing.rollout, standing.hosts)}; see 'zkdeployment rollout show', wait for its end"
+    ordered = published_state.published.orders(published_state.cluster)
+    if ordered and published_state.rollout is not None:
+        words = f"{_rollout(published_state.rollout, published_state.hosts)}; see 'zkdeployment rollout show', wait for its end"
     else:
-        words = f"{_late(standing)}; wait for {'the rollout' if ordered else 'these hosts'}"
+        words = f"{_late(published_state)}; wait for {'the rollout' if ordered else 'these hosts'}"
     return f"not converged, so {tip} is not published: {words} or use --force"
 
 
-def _late(standing: Standing) -> str:
-    cluster, strategy = standing.cluster, standing.published.strategy
-    late = () if cluster is None else behind(cluster, standing.hosts)
+def _late(published_state: PublishedState) -> str:
+    cluster, strategy = published_state.cluster, published_state.published.strategy
+    late = () if cluster is None else behind(cluster, published_state.hosts)
     version = None if cluster is None else cluster.version
     listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
     words = f"expected version {version}, but {listed}"
-    if standing.published.orders(cluster):
+    if published_state.published.orders(cluster):
         words = f"no coordinator has begun the rollout by {strategy}; {words}"
     return words
 
 
-def _rollout(running: Running, hosts: Iterable[Host]) -> str:
+def _rollout(running: RolloutState, hosts: Iterable[Host]) -> str:
     """Say what a rollout is at."""
     what = f"the rollout {running.id} of {short(running.revision)} by {running.rollout.strategy.name}"
     if running.ended is not None:

@@ -11,10 +11,10 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
+from zkdeployment.planning.plan_text import action, describe, sentence
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets import wanted_for
-from zkdeployment.planning.wording import action, describe, sentence
 from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.tree.diff import apply, same
 from zkdeployment.tree.links import resolved_properties

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import PublicationRequest, Targets
-    from zkdeployment.planning.publishing import Standing
+    from zkdeployment.planning.publishing import PublishedState
 
 #: The part of the deployments that may end at once; one of them always may, however few there are.
 MOST_REMOVED = 0.3
@@ -24,13 +24,13 @@ MOST_REMOVED = 0.3
 _SHOWN = 5
 
 
-def predecessor(standing: Standing) -> Revision | None:
+def predecessor(published_state: PublishedState) -> Revision | None:
     """Return the revision that the next one has to descend from; ``None`` if none is known to be published.
 
     Where a publication was interrupted it is that one's, else the published one, else the cluster version, else
     the last one that was published: a fleet that was stopped, and its tree changed by hand, tells nothing else.
     """
-    cluster, published = standing.cluster, standing.published
+    cluster, published = published_state.cluster, published_state.published
     importing, version = (None, None) if cluster is None else (cluster.importing, cluster.version or None)
     known = [importing, published.revision, version, published.ordered]
     return next((one for one in known if isinstance(one, int) or is_commit(str(one))), None)
@@ -46,7 +46,7 @@ def rewind_refusal(tip: Revision, before: Revision, *, descends: bool) -> str | 
     )
 
 
-def request_refusal(request: PublicationRequest, standing: Standing, now: float) -> str | None:
+def request_refusal(request: PublicationRequest, published_state: PublishedState, now: float) -> str | None:
     """Return why an operator's request is not carried out any more, or nothing; ``now`` is ZooKeeper's time."""
     again = "look at 'zkdeployment status', then ask again"
     if request.is_expired(now):
@@ -54,8 +54,8 @@ def request_refusal(request: PublicationRequest, standing: Standing, now: float)
             f"the request of {request.by} expired: expected to be served within {request.age_limit:g} s, but it is"
             f" {now - request.written:.0f} s old; {again}"
         )
-    version = INITIAL if standing.cluster is None else standing.cluster.version
-    if request.state is None or request.state == RequestState(version, standing.stops or 0):
+    version = INITIAL if published_state.cluster is None else published_state.cluster.version
+    if request.state is None or request.state == RequestState(version, published_state.stops or 0):
         return None
     if request.state.version == version:
         return f"the fleet was stopped again after {request.by} had asked for a publication; {again}"

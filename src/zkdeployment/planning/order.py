@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.host import is_host_name
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.engine import Phase, Verdict
+from zkdeployment.rollout.engine import GroupVerdict, Phase
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate
 
@@ -87,7 +87,7 @@ def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost],
         course, members = rollout.courses[group.name], rollout.members[group.name]
         sent = course.sent.get(Phase.PREPARE, ())
         before = tuple(sorted(members.difference(sent))) if group in begun else ()
-        fault = course.reason if course.verdict is Verdict.FAILED else ""
+        fault = course.reason if course.verdict is GroupVerdict.FAILED else ""
         turns.append(Turn(group, sent if group in begun else tuple(sorted(members)), before, fault))
     grouped = frozenset[str]().union(*rollout.members.values())
     others = tuple(sorted(facts.keys() - grouped))

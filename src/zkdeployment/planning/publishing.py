@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveNode, Targets
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
-    from zkdeployment.rollout.running import Running
+    from zkdeployment.rollout.state import RolloutState
 
 
-class Verdict(Enum):
+class PublicationVerdict(Enum):
     """Whether a branch's tip is to be published."""
 
     PUBLISH = "publish"
@@ -39,7 +39,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PublishedState:
     """What stands in ZooKeeper before a publication, beside the tree; without ``/hosts`` there is no cluster.
 
     ``absent`` are hosts that are known but not registered. ``strategy`` is the published one, ``rollout`` the
@@ -52,7 +52,7 @@ class Standing:
     absent: Sequence[KnownHost] = ()
     stops: int | None = None
     strategy: Strategy | None = None
-    rollout: Running | None = None
+    rollout: RolloutState | None = None
 
     @property
     def known(self) -> tuple[Identity, ...]:
@@ -61,8 +61,8 @@ class Standing:
 
 
 def judge(
-    standing: Standing, *, tip: Revision, force: bool = False, prune: bool = False, firm: bool = False
-) -> Verdict:
+    published_state: PublishedState, *, tip: Revision, force: bool = False, prune: bool = False, firm: bool = False
+) -> PublicationVerdict:
     """Say what is to become of the branch's ``tip``.
 
     A publication that was interrupted is finished whatever the hosts have: they wait for it. A held cluster gets
@@ -70,18 +70,18 @@ def judge(
     alone until there is a new tip. With ``prune`` there may be something to do at the published tip, too.
     A version that was set by hand is published as soon as it is the tip; an import by hand ends no rollout.
     """
-    cluster, published = standing.cluster, standing.published.revision
+    cluster, published = published_state.cluster, published_state.published.revision
     if is_stopped(cluster, force=force):
-        return Verdict.ALL_STOP
+        return PublicationVerdict.ALL_STOP
     if firm and not force and published == tip and cluster == Cluster(False):
-        return Verdict.UP_TO_DATE
+        return PublicationVerdict.UP_TO_DATE
     if cluster is None or force or cluster.state in (ClusterState.HELD, ClusterState.IMPORTING):
-        return Verdict.PUBLISH
-    if is_up_to_date(standing, tip) and not prune:
-        return Verdict.UP_TO_DATE
-    if cluster.version == tip != published and not standing.published.orders(cluster):
-        return Verdict.PUBLISH
-    return Verdict.PUBLISH if is_converged(standing) else Verdict.NOT_CONVERGED
+        return PublicationVerdict.PUBLISH
+    if is_up_to_date(published_state, tip) and not prune:
+        return PublicationVerdict.UP_TO_DATE
+    if cluster.version == tip != published and not published_state.published.orders(cluster):
+        return PublicationVerdict.PUBLISH
+    return PublicationVerdict.PUBLISH if is_converged(published_state) else PublicationVerdict.NOT_CONVERGED
 
 
 def is_stopped(cluster: Cluster | None, *, force: bool = False) -> bool:
@@ -89,9 +89,9 @@ def is_stopped(cluster: Cluster | None, *, force: bool = False) -> bool:
     return cluster is not None and cluster.state is ClusterState.STOPPED and not force
 
 
-def is_up_to_date(standing: Standing, tip: Revision) -> bool:
+def is_up_to_date(published_state: PublishedState, tip: Revision) -> bool:
     """Whether the tip is what is published, so that the hosts need not be asked."""
-    return standing.cluster == Cluster(tip) and standing.published.revision == tip
+    return published_state.cluster == Cluster(tip) and published_state.published.revision == tip
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Draft:
 
 
 def draft(
-    reviewed: Review, live: LiveTree, standing: Standing, *, revision: Revision, prune: bool = False
+    reviewed: Review, live: LiveTree, published_state: PublishedState, *, revision: Revision, prune: bool = False
 ) -> Draft:
     """Work out the publication of a reviewed tree over the live one.
 
@@ -144,39 +144,41 @@ def draft(
     errors.
     """
     before, _ = compile_targets(live.tree)
-    return _draft(reviewed, live, before, standing, revision, prune=prune)
+    return _draft(reviewed, live, before, published_state, revision, prune=prune)
 
 
-def draft_over_text(reviewed: Review, last: Review, standing: Standing, *, revision: Revision) -> Draft:
+def draft_over_text(
+    reviewed: Review, last: Review, published_state: PublishedState, *, revision: Revision
+) -> Draft:
     """Work out the same for a live tree that is what the ``last`` reviewed text says, as far as that goes.
 
     What it touches is to be looked at before it is published; see ``Draft.over``.
     """
     live = LiveTree(without_reserved(last.linted.tree))
-    standing = replace(standing, strategy=last.documents.strategy())
-    return _draft(reviewed, live, last.targets, standing, revision)
+    published_state = replace(published_state, strategy=last.documents.strategy())
+    return _draft(reviewed, live, last.targets, published_state, revision)
 
 
 def _draft(
     reviewed: Review,
     live: LiveTree,
     before: Targets,
-    standing: Standing,
+    published_state: PublishedState,
     revision: Revision,
     *,
     prune: bool = False,
 ) -> Draft:
     check(reviewed.problems, revision)
     text = without_reserved(reviewed.linted.tree)
-    known = standing.published.managed
+    known = published_state.published.managed
     forsaken = known - text.nodes.keys()
-    begun = standing.published.begun - text.nodes.keys()
+    begun = published_state.published.begun - text.nodes.keys()
     pruned = begun | forsaken if prune else begun
     tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=pruned)
     targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
         targets, conflicts = compile_targets(tree)
-    found = (*conflicts, *_host_problems(targets, standing))
+    found = (*conflicts, *_host_problems(targets, published_state))
     check([place(problem, reviewed.linted) for problem in dict.fromkeys(found)], revision)
     change = diff(live.tree, tree)
     left = forsaken - change.delete
@@ -185,9 +187,9 @@ def _draft(
         change=change,
         targets=targets,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
-        expected=standing.cluster,
-        stops=standing.stops,
-        published=standing.published,
+        expected=published_state.cluster,
+        stops=published_state.stops,
+        published=published_state.published,
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(reviewed.linted.merged.base).tops) | known - change.delete,
@@ -198,18 +200,18 @@ def _draft(
     warnings = [problem for problem in reviewed.problems if problem.severity is Severity.WARNING]
     warnings += (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
     warnings += _forsaken(text, targets, left)
-    if affected and standing.cluster == Cluster(revision):
+    if affected and published_state.cluster == Cluster(revision):
         words = f"{revision} is what hosts have already: they take up what changes for them with the next revision"
         warnings.append(Problem(words, severity=Severity.WARNING))
-    strategy = StrategyChange(standing.strategy, publication.strategy)
+    strategy = StrategyChange(published_state.strategy, publication.strategy)
     return Draft(publication, live, before, tuple(affected), tuple(warnings), strategy)
 
 
-def _host_problems(targets: Targets, standing: Standing) -> Iterator[Problem]:
+def _host_problems(targets: Targets, published_state: PublishedState) -> Iterator[Problem]:
     """Find what the agents of hosts would refuse, also of those that are absent: they come back."""
-    registered = host_problems(targets, (host.identity for host in standing.hosts))
+    registered = host_problems(targets, (host.identity for host in published_state.hosts))
     yield from registered
-    for known in standing.absent:
+    for known in published_state.absent:
         for problem in host_problems(targets, [known.identity]):
             if problem not in registered:
                 host = known.identity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout, parse_checkout
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import PROPERTY_LINK
 from zkdeployment.tree.links import property_value
@@ -94,13 +94,13 @@ def check_path(value: Value) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
         raise TreeError(f"path is {shown(value)}, expected the path of a service node")
     for part in value[1:].split("/"):
-        check_name(Kind.SERVICE, part)
+        check_name(NameKind.SERVICE, part)
     if len(value) > MAX_PATH:
         raise TreeError(f"path has {len(value)} characters, at most {MAX_PATH} fit into the names of its files")
     return value
 
 
-def check_name(kind: Kind, value: Value) -> str:
+def check_name(kind: NameKind, value: Value) -> str:
     """Return a name; raises ``TreeError`` if it is none of that kind."""
     if not isinstance(value, str):
         raise TreeError(f"{kind.value} is {shown(value)}, expected text")
@@ -116,9 +116,9 @@ def check_type(value: Value) -> tuple[str, str | None]:
         raise TreeError(f"type is {shown(value)}, expected text: a package name and perhaps a subtype")
     match value.split():
         case [package]:
-            return check_name(Kind.PACKAGE, package), None
+            return check_name(NameKind.PACKAGE, package), None
         case [package, subtype]:
-            return check_name(Kind.PACKAGE, package), check_name(Kind.SUBTYPE, subtype)
+            return check_name(NameKind.PACKAGE, package), check_name(NameKind.SUBTYPE, subtype)
         case words:
             raise TreeError(
                 f"type {shown(value)} has {len(words)} words, expected a package name and perhaps a subtype"
@@ -132,15 +132,15 @@ def application_of(package: str) -> str:
         raise TreeError(
             f"no version: type {package!a} has no dash; expected a version property or a type like {package}-1.0"
         )
-    check_name(Kind.VERSION, version)
-    return check_name(Kind.PACKAGE, application)
+    check_name(NameKind.VERSION, version)
+    return check_name(NameKind.PACKAGE, application)
 
 
 def check_version(value: Value) -> str:
     """Return a package's or a checkout's version as text; raises ``TreeError`` unless it may be one."""
     match value:
         case str():
-            return parse_checkout(value).text if is_checkout(value) else check_name(Kind.VERSION, value)
+            return parse_checkout(value).text if is_checkout(value) else check_name(NameKind.VERSION, value)
         case bool():
             pass
         case int() | float() if 0 <= value < 10**15:
@@ -159,7 +159,7 @@ def check_patches(value: Value) -> dict[str, str]:
                 if is_checkout(version):
                     raise TreeError(f"patch {shown(entry)} is a checkout, expected a package's version like 1.4")
                 exact = check_version(version)
-                if patches.setdefault(check_name(Kind.PACKAGE, name), exact) != exact:
+                if patches.setdefault(check_name(NameKind.PACKAGE, name), exact) != exact:
                     raise TreeError(f"patch {name} is listed in two versions, {patches[name]} and {exact}")
             case _:
                 raise TreeError(f"patches holds {shown(entry)}, expected texts like 'foo-fix 1.4'")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment, Wanted
-from zkdeployment.model.names import Kind, is_name
+from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import parent_path
 from zkdeployment.planning.controllers import read_controller
@@ -118,8 +118,8 @@ def assignment_from_json(value: object) -> Assignment:
         found = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
         raise TreeError(f"a published assignment must have {expected}; found {found}; publish again")
     fields = cast("Mapping[str, Value]", value)
-    package = check_name(Kind.PACKAGE, fields["package"])
-    application = check_name(Kind.PACKAGE, fields["application"])
+    package = check_name(NameKind.PACKAGE, fields["package"])
+    application = check_name(NameKind.PACKAGE, fields["application"])
     version = None if fields["version"] is None else check_version(fields["version"])
     expected = package if version is not None else application_of(package)
     if application != expected:
@@ -134,7 +134,7 @@ def assignment_from_json(value: object) -> Assignment:
         n=check_n(fields["n"]),
         package=package,
         application=application,
-        subtype=None if fields["subtype"] is None else check_name(Kind.SUBTYPE, fields["subtype"]),
+        subtype=None if fields["subtype"] is None else check_name(NameKind.SUBTYPE, fields["subtype"]),
         version=version,
         patches=patches,
     )
@@ -240,7 +240,7 @@ class _Compiler:
 
 def _target_problem(name: str) -> str | None:
     """Say why a node below ``deploy`` means no host, or ``None`` if it may mean one."""
-    if any(is_name(kind, name) for kind in (Kind.HOST_ID, Kind.HOST_NAME, Kind.ROLE)):
+    if any(is_name(kind, name) for kind in (NameKind.HOST_ID, NameKind.HOST_NAME, NameKind.ROLE)):
         return None
     shown = name if len(name) <= 60 else name[:57] + "..."
     return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"

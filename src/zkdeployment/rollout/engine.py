@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Facts, Strategy
 
 
-class HostState(Enum):
+class HostProgress(Enum):
     """How far one host is in this rollout."""
 
     NOT_STARTED = "not started"
@@ -37,14 +37,14 @@ class Phase(Enum):
     DEPLOY = "deploy"
 
 
-class Verdict(Enum):
+class GroupVerdict(Enum):
     """What became of a group, or of one of its phases."""
 
     SUCCESS = "success"
     FAILED = "failed"
 
 
-class Result(Enum):
+class RolloutResult(Enum):
     """How a rollout ended."""
 
     SUCCESS = "success"
@@ -56,32 +56,32 @@ class Result(Enum):
 class _Rule:
     """Who may be submitted to a phase, what they become by it, and who counts as successful after it."""
 
-    eligible: HostState
-    reached: HostState
-    successful: frozenset[HostState]
+    eligible: HostProgress
+    reached: HostProgress
+    successful: frozenset[HostProgress]
 
 
 _RULES = {
     Phase.PREPARE: _Rule(
-        HostState.NOT_STARTED, HostState.PREPARED, frozenset({HostState.PREPARED, HostState.SUCCESS})
+        HostProgress.NOT_STARTED, HostProgress.PREPARED, frozenset({HostProgress.PREPARED, HostProgress.SUCCESS})
     ),
-    Phase.DEPLOY: _Rule(HostState.PREPARED, HostState.SUCCESS, frozenset({HostState.SUCCESS})),
+    Phase.DEPLOY: _Rule(HostProgress.PREPARED, HostProgress.SUCCESS, frozenset({HostProgress.SUCCESS})),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class GroupProgress:
     """How a group went: the verdicts on its phases, who was submitted to them, and why it failed."""
 
-    verdicts: Mapping[Phase, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[Phase, GroupVerdict] = field(default_factory=dict)
     sent: Mapping[Phase, tuple[str, ...]] = field(default_factory=dict)
     reason: str = ""
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> GroupVerdict | None:
         """The group's verdict; ``None`` before it is known."""
-        if Verdict.FAILED in self.verdicts.values():
-            return Verdict.FAILED
+        if GroupVerdict.FAILED in self.verdicts.values():
+            return GroupVerdict.FAILED
         return self.verdicts.get(Phase.DEPLOY)
 
 
@@ -100,24 +100,29 @@ class Rollout:
 
     strategy: Strategy
     members: Mapping[str, frozenset[str]]
-    hosts: Mapping[str, HostState]
-    courses: Mapping[str, Course]
+    hosts: Mapping[str, HostProgress]
+    courses: Mapping[str, GroupProgress]
     order: tuple[str, ...] = ()
 
     @property
     def critical_failed(self) -> bool:
         """Whether a critical group failed."""
         return any(
-            group.critical and self.courses[group.name].verdict is Verdict.FAILED for group in self.strategy.groups
+            group.critical and self.courses[group.name].verdict is GroupVerdict.FAILED
+            for group in self.strategy.groups
         )
 
     @property
-    def result(self) -> Result:
+    def result(self) -> RolloutResult:
         """How it ended, once there is no next task."""
         if self.critical_failed:
-            return Result.FAILED
-        failed = any(course.verdict is Verdict.FAILED for course in self.courses.values())
-        return Result.PARTIAL if failed or HostState.FAILURE in self.hosts.values() else Result.SUCCESS
+            return RolloutResult.FAILED
+        failed = any(course.verdict is GroupVerdict.FAILED for course in self.courses.values())
+        return (
+            RolloutResult.PARTIAL
+            if failed or HostProgress.FAILURE in self.hosts.values()
+            else RolloutResult.SUCCESS
+        )
 
 
 def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
@@ -130,7 +135,7 @@ def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collect
             strategy,
             members={group.name: frozenset() for group in strategy.groups},
             hosts={},
-            courses={group.name: Course() for group in strategy.groups},
+            courses={group.name: GroupProgress() for group in strategy.groups},
         ),
         hosts,
         successful=successful,
@@ -139,8 +144,8 @@ def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collect
 
 def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
     """Return the rollout with further hosts, in those of the groups that no verdict was given on."""
-    came = dict.fromkeys(sorted(hosts), HostState.NOT_STARTED) | dict.fromkeys(
-        sorted(hosts.keys() & successful), HostState.SUCCESS
+    came = dict.fromkeys(sorted(hosts), HostProgress.NOT_STARTED) | dict.fromkeys(
+        sorted(hosts.keys() & successful), HostProgress.SUCCESS
     )
     joined = {
         group.name: rollout.members[group.name] | members(group, hosts)
@@ -203,12 +208,12 @@ def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collectio
     rule, criteria = _RULES[phase], rollout.strategy.group(group).criteria
     if criteria == Criteria():
         return []
-    states = [HostState.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
+    states = [HostProgress.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
     return list(
         misses(
             criteria,
             successful=sum(map(states.count, {rule.eligible, *rule.successful})),
-            failed=states.count(HostState.FAILURE),
+            failed=states.count(HostProgress.FAILURE),
             total=len(states),
         )
     )
@@ -234,7 +239,7 @@ def failed_ancestor(rollout: Rollout, name: str) -> str | None:
     waiting = [*parents[name]]
     while waiting:
         ancestor = waiting.pop()
-        if rollout.courses[ancestor].verdict is Verdict.FAILED:
+        if rollout.courses[ancestor].verdict is GroupVerdict.FAILED:
             return ancestor
         if ancestor not in seen:
             seen.add(ancestor)
@@ -245,7 +250,7 @@ def failed_ancestor(rollout: Rollout, name: str) -> str | None:
 def _ready(rollout: Rollout) -> Iterator[str]:
     """Return the groups whose parents all succeeded, in the order of the document."""
     for group in rollout.strategy.groups:
-        if all(rollout.courses[parent].verdict is Verdict.SUCCESS for parent in group.depends_on):
+        if all(rollout.courses[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on):
             yield group.name
 
 
@@ -267,8 +272,8 @@ def record(
     _check_next(rollout.courses[task.group], task)
     rule = _RULES[task.phase]
     good = frozenset(succeeded).intersection(task.hosts)
-    became = {host: rule.reached if host in good else HostState.FAILURE for host in task.hosts}
-    hosts = {**rollout.hosts, **became, **dict.fromkeys(spoiled, HostState.FAILURE)}
+    became = {host: rule.reached if host in good else HostProgress.FAILURE for host in task.hosts}
+    hosts = {**rollout.hosts, **became, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
 
     # Judged is the whole group, also those of its hosts that went with an earlier one.
     states = [hosts[host] for host in rollout.members[task.group]]
@@ -276,7 +281,7 @@ def record(
         misses(
             rollout.strategy.group(task.group).criteria,
             successful=sum(state in rule.successful for state in states),
-            failed=states.count(HostState.FAILURE),
+            failed=states.count(HostProgress.FAILURE),
             total=len(states),
         )
     )
@@ -284,10 +289,10 @@ def record(
         missed.insert(0, fault)
 
     course = rollout.courses[task.group]
-    verdicts = {**course.verdicts, task.phase: Verdict.FAILED if missed else Verdict.SUCCESS}
+    verdicts = {**course.verdicts, task.phase: GroupVerdict.FAILED if missed else GroupVerdict.SUCCESS}
     if missed:
-        verdicts[Phase.DEPLOY] = Verdict.FAILED  # a group that was not prepared is not deployed
-    judged = Course(
+        verdicts[Phase.DEPLOY] = GroupVerdict.FAILED  # a group that was not prepared is not deployed
+    judged = GroupProgress(
         verdicts,
         sent={**course.sent, task.phase: task.hosts},
         reason=f"{task.phase.value}: {'; '.join(missed)}" if missed else "",
@@ -297,8 +302,8 @@ def record(
     return replace(rollout, hosts=hosts, courses={**rollout.courses, task.group: judged, **held}, order=order)
 
 
-def _check_next(course: Course, task: Task) -> None:
-    judged = {Phase.PREPARE: {}, Phase.DEPLOY: {Phase.PREPARE: Verdict.SUCCESS}}[task.phase]
+def _check_next(course: GroupProgress, task: Task) -> None:
+    judged = {Phase.PREPARE: {}, Phase.DEPLOY: {Phase.PREPARE: GroupVerdict.SUCCESS}}[task.phase]
     if course.verdicts != judged:
         found = ", ".join(f"{phase.value}: {verdict.value}" for phase, verdict in course.verdicts.items())
         raise ValueError(f"{task.phase.value} is not the next phase of group {task.group}: {found or 'not begun'}")
@@ -311,18 +316,18 @@ def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = N
     """
     for group in rollout.strategy.groups:
         course = rollout.courses[group.name]
-        if course.verdict is not Verdict.SUCCESS or rollout.members[group.name].isdisjoint(failed):
+        if course.verdict is not GroupVerdict.SUCCESS or rollout.members[group.name].isdisjoint(failed):
             continue
         missed = certain_misses(rollout, group.name, Phase.PREPARE)
         if missed:
-            verdicts = {**course.verdicts, Phase.DEPLOY: Verdict.FAILED}
+            verdicts = {**course.verdicts, Phase.DEPLOY: GroupVerdict.FAILED}
             judged = replace(course, verdicts=verdicts, reason=f"late hosts: {'; '.join(missed)}")
             held = _dependants(rollout, group.name, under_way)
             rollout = replace(rollout, courses={**rollout.courses, group.name: judged, **held})
     return rollout
 
 
-def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, Course]:
+def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, GroupProgress]:
     """Return the courses of the groups, at any depth, that are not to be attempted as another failed."""
     children = defaultdict(list)
     for group in rollout.strategy.groups:
@@ -339,7 +344,7 @@ def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> 
     return {name: _held_back(rollout.courses[name], failed) for name in held}
 
 
-def _held_back(course: Course, failed: str) -> Course:
+def _held_back(course: GroupProgress, failed: str) -> GroupProgress:
     what = "deployed" if course.verdicts else "attempted"
-    verdicts = {**dict.fromkeys(Phase, Verdict.FAILED), **course.verdicts}
+    verdicts = {**dict.fromkeys(Phase, GroupVerdict.FAILED), **course.verdicts}
     return replace(course, verdicts=verdicts, reason=f"not {what}: {failed} failed")

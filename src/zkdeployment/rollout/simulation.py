@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.engine import Phase, Rollout, Verdict, begin, is_closed, next_task, record, width
+from zkdeployment.rollout.engine import GroupVerdict, Phase, Rollout, begin, is_closed, next_task, record, width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +71,10 @@ def summarize(rollout: Rollout) -> dict[str, object]:
 
 def _summarize_group(rollout: Rollout, name: str) -> dict[str, object]:
     course = rollout.courses[name]
-    failed = course.verdict is Verdict.FAILED
+    failed = course.verdict is GroupVerdict.FAILED
     return {
         **{phase.value: course.verdicts[phase].value for phase in Phase},
-        "result": (Verdict.FAILED if failed else Verdict.SUCCESS).value,
+        "result": (GroupVerdict.FAILED if failed else GroupVerdict.SUCCESS).value,
         "critical": rollout.strategy.group(name).critical,
         "reason": course.reason,
     }

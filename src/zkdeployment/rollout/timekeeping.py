@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.model.strategy import Group, Strategy
-    from zkdeployment.rollout.running import Running, World
+    from zkdeployment.rollout.state import RolloutObservation, RolloutState
 
 #: Seconds between two notes that somebody coordinates.
 _BEAT = 30.0
@@ -39,7 +39,7 @@ def limits(
         yield moved + progress, f", and nothing went on for {progress:g} s"
 
 
-def note_look(running: Running, now: float) -> Running:
+def note_look(running: RolloutState, now: float) -> RolloutState:
     """Note now and then that somebody coordinates; no limit counts when nobody did, nor how clocks differ.
 
     That clocks differ shows where time goes back, or jumps.
@@ -57,29 +57,29 @@ def note_look(running: Running, now: float) -> Running:
     return replace(running, looked=now)
 
 
-def keep_looking(running: Running, now: float) -> Running:
+def keep_looking(running: RolloutState, now: float) -> RolloutState:
     """Return the rollout with a note of this look, if hosts may be at work now."""
     idle = running.stage is None and not running.late
     looked = None if idle else now if running.looked is None else running.looked
     return running if looked == running.looked else replace(running, looked=looked)
 
 
-def note_halt(running: Running, world: World) -> Running:
+def note_halt(running: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Note since when nothing new may begin; that time counts for no limit and no absence."""
-    if running.paused is not None or not world.active:
-        return running if running.held is not None else replace(running, held=world.now)
+    if running.paused is not None or not observation.active:
+        return running if running.held is not None else replace(running, held=observation.now)
     if running.held is None:
         return running
-    waited = max(0.0, world.now - running.held)
-    return _move(replace(running, held=None), lambda when: min(world.now, when + waited))
+    waited = max(0.0, observation.now - running.held)
+    return _move(replace(running, held=None), lambda when: min(observation.now, when + waited))
 
 
-def counted_until(running: Running, now: float) -> float:
+def counted_until(running: RolloutState, now: float) -> float:
     """Return the moment until which time counts: during a halt, when that began."""
     return now if running.held is None else min(now, running.held)
 
 
-def _move_bake(running: Running, gap: float) -> Running:
+def _move_bake(running: RolloutState, gap: float) -> RolloutState:
     """Move the moment from which a group proves itself, which it does also during a halt."""
     stage = running.stage
     if stage is None or stage.baking is None:
@@ -87,7 +87,7 @@ def _move_bake(running: Running, gap: float) -> Running:
     return replace(running, stage=replace(stage, baking=stage.baking + gap))
 
 
-def _move(running: Running, shift: Callable[[float], float]) -> Running:
+def _move(running: RolloutState, shift: Callable[[float], float]) -> RolloutState:
     """Move all moments from which limits count; an absence that nobody waits for (0) stays."""
     stage = running.stage
     if stage is not None:

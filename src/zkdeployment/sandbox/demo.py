@@ -13,7 +13,7 @@ from rich.console import Console
 
 from zkdeployment import log
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.sandbox import belongings
+from zkdeployment.sandbox import process_cleanup
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
 from zkdeployment.sandbox.story import Story
@@ -79,7 +79,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         console.print(_farewell(sandbox), highlight=False, markup=False, soft_wrap=True)
     else:
         sandbox.down()
-        story.check(not belongings.belonging(sandbox.directory), "no process is left")
+        story.check(not process_cleanup.belonging(sandbox.directory), "no process is left")
         story.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All five stages did what they say, in {time.monotonic() - begun:.0f} s.[/]")
 

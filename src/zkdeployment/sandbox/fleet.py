@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.sandbox import belongings, layout, samples
+from zkdeployment.sandbox import layout, process_cleanup, samples
 from zkdeployment.sandbox.branch import Branch
 from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.layout import Description, Layout
@@ -87,7 +87,7 @@ class Sandbox:
         is_sandbox = self.layout.description.exists()
         if not is_sandbox and self.directory.exists() and any(self.directory.iterdir()):
             raise RefusedError(f"{self.directory} is not a sandbox: nothing was ended, nothing removed")
-        belongings.end(self.directory)
+        process_cleanup.end(self.directory)
         if is_sandbox:
             # Last of all what says that this is a sandbox: so that an interrupted removal can be repeated.
             for entry in self.directory.iterdir():
@@ -165,7 +165,7 @@ class Sandbox:
         if any(character.isspace() for character in str(self.directory)):
             raise ConfigurationError(f"{self.directory} holds white space, which rpm's configuration cannot")
         if self.layout.description.exists():
-            running = belongings.belonging(self.directory)
+            running = process_cleanup.belonging(self.directory)
             found = "a sandbox is running" if running else "what is left of a sandbox is"
             raise RefusedError(
                 f"{found} in {self.directory}; end it with: zkdeployment sandbox down -d {self.directory}"

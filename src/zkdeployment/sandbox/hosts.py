@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.rollout.facts import read_host_document
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def _host(where: str, host_id: str, values: Mapping[str, Any]) -> Host:
     name = values.get("name") or f"{host_id}.sandbox"
     role = values.get("role") or None
     problem = (
-        name_problem(Kind.HOST_ID, host_id)
+        name_problem(NameKind.HOST_ID, host_id)
         or (f"{host_id} is the name of another part of the sandbox" if _TAKEN.fullmatch(host_id) else None)
-        or name_problem(Kind.HOST_NAME, name)
-        or (name_problem(Kind.ROLE, role) if role else None)
+        or name_problem(NameKind.HOST_NAME, name)
+        or (name_problem(NameKind.ROLE, role) if role else None)
     )
     if problem:
         raise ConfigurationError(f"{where}: {problem}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.sandbox.background import Background
-from zkdeployment.sandbox.belongings import VARIABLE
+from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

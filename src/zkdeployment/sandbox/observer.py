@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from rich.live import Live
 from rich.table import Table
 
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import UnreachableError
 
 if TYPE_CHECKING:

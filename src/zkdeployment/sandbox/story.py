@@ -20,7 +20,7 @@ from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.observer import Observer, overlaps, script_runs
-from zkdeployment.sandbox.supervisor import Supervisor
+from zkdeployment.sandbox.supervisor import DaemonSupervisor
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +60,10 @@ class Story:
     def tell(self) -> None:
         """Play the stages after the start; raises ``DemoError`` where reality differs."""
         observing = Observer(self.sandbox.status()["zookeeper"], self.console)
-        with observing as observer, Supervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")):
+        with (
+            observing as observer,
+            DaemonSupervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")),
+        ):
             self.observer = observer
             self.look_around()
             self.first_revision()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _INTERVAL = 0.5
 
 
-class Supervisor:
+class DaemonSupervisor:
     """Revives crashed daemons of ``sandbox`` and tells ``report`` their names; a context manager."""
 
     def __init__(self, sandbox: Sandbox, report: Callable[[str], None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError, TreeError
-from zkdeployment.model.names import RESERVED, Kind, name_problem
+from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.publication import TreeChange
 from zkdeployment.model.tree import SYMBOLIC_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.links import resolve
@@ -39,7 +39,7 @@ def linking(tree: Tree, target: str, link: str) -> TreeChange:
     """
     path = _own(link.rstrip("/") + f"/{node_name(target.rstrip('/'))}" if link.endswith("/") else link)
     holder, name = parent_path(path), node_name(path)
-    wrong = name_problem(Kind.PROPERTY, name)
+    wrong = name_problem(NameKind.PROPERTY, name)
     if wrong is not None:
         raise TreeError(f"{path}: {wrong}")
     properties = tree.properties(holder)

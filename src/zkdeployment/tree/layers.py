@@ -99,8 +99,12 @@ def desired(
             above = parent_path(above)
     base, layer = without_reserved(merged.base), without_reserved(merged.layer)
     if keep or others:  # else nothing but what the files say, as almost always
-        stay = keep - layer.nodes.keys()
-        kept = {path: found for path, found in live.nodes.items() if path in stay or _top(path) not in managed}
+        ensure_registered = keep - layer.nodes.keys()
+        kept = {
+            path: found
+            for path, found in live.nodes.items()
+            if path in ensure_registered or _top(path) not in managed
+        }
         base = Tree({**kept, **base.nodes})
     return overlay(base, layer)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from zkdeployment.model.names import Kind as Name
+from zkdeployment.model.names import NameKind as Name
 from zkdeployment.model.names import is_name, name_problem
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
 from zkdeployment.tree.literal import LiteralError, evaluate
@@ -36,7 +36,7 @@ _EXPECTED = "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME =>
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """How much of everything a file may have: levels of indentation, nodes, characters of one value."""
 
     depth: int = 64
@@ -44,13 +44,13 @@ class Limits:
     value: int = 262_144
 
 
-LIMITS = Limits()
+LIMITS = TextLimits()
 
 #: The indentation of lines that have none to go by: of blank ones, and where it cannot be compared.
 UNKNOWN = -1
 
 
-class Kind(Enum):
+class LineKind(Enum):
     """What a line is."""
 
     BLANK = "blank line or comment"
@@ -75,14 +75,14 @@ class Line(NamedTuple):
     """
 
     indent: int
-    kind: Kind
+    kind: LineKind
     name: str | None = None
     value: Value = None
     faults: tuple[Fault, ...] = ()
 
 
 _make = tuple.__new__
-_NODE_KIND, _PROPERTY_KIND, _LINK_KIND = Kind.NODE, Kind.PROPERTY, Kind.LINK
+_NODE_KIND, _PROPERTY_KIND, _LINK_KIND = LineKind.NODE, LineKind.PROPERTY, LineKind.LINK
 
 
 class LineReader(dict[str, Line]):
@@ -92,7 +92,7 @@ class LineReader(dict[str, Line]):
     where all differ, keeping them costs more than it saves.
     """
 
-    def __init__(self, limits: Limits, blank: str = "") -> None:
+    def __init__(self, limits: TextLimits, blank: str = "") -> None:
         super().__init__()
         self._limits = limits
         self.blank = blank
@@ -126,7 +126,7 @@ class LineReader(dict[str, Line]):
         text = line.strip(_BLANKS)
         forbidden = () if line.isprintable() else _forbidden(line)
         if not text or text[0] == "#":
-            return Line(UNKNOWN, Kind.BLANK, faults=forbidden)
+            return Line(UNKNOWN, LineKind.BLANK, faults=forbidden)
         indent = line.index(text)
         if forbidden:
             return Line(indent, _kind(text), faults=forbidden)
@@ -146,31 +146,31 @@ class LineReader(dict[str, Line]):
     def _node(self, text: str, indent: int) -> Line:
         match = _NODE.fullmatch(text)
         if match is None:
-            return Line(indent, Kind.NODE, faults=(Fault(indent, _node_problem(text)),))
+            return Line(indent, LineKind.NODE, faults=(Fault(indent, _node_problem(text)),))
         name, type_ = match.groups()
         if not is_name(Name.NODE, name):
             words = f"{name_problem(Name.NODE, name)}"
             if "/" in name:
                 words = f"{name[:60]!a} is a path: expected one name, what is below a node indented below its line"
-            return Line(indent, Kind.NODE, faults=(Fault(indent + 1, words),))
+            return Line(indent, LineKind.NODE, faults=(Fault(indent + 1, words),))
         if type_ is not None and (fault := self._too_long("type", type_, indent + match.start(2))):
-            return Line(indent, Kind.NODE, name, faults=(fault,))
-        return Line(indent, Kind.NODE, name, type_)
+            return Line(indent, LineKind.NODE, name, faults=(fault,))
+        return Line(indent, LineKind.NODE, name, type_)
 
     def _property(self, text: str, indent: int) -> Line:
         match = _PROPERTY.fullmatch(text)
         if text[0].isspace():
             words = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
-            return Line(UNKNOWN, Kind.PROPERTY, faults=(Fault(indent, words),))
+            return Line(UNKNOWN, LineKind.PROPERTY, faults=(Fault(indent, words),))
         if match is None:
-            return Line(indent, Kind.PROPERTY, faults=(Fault(indent, _EXPECTED),))
+            return Line(indent, LineKind.PROPERTY, faults=(Fault(indent, _EXPECTED),))
         name, operator, value = match.groups()
         if not is_name(Name.PROPERTY, name):
             wrong = Fault(indent, f"{name_problem(Name.PROPERTY, name)}")
-            return Line(indent, Kind.PROPERTY, faults=(wrong,))
+            return Line(indent, LineKind.PROPERTY, faults=(wrong,))
         start = indent + match.start(3)
         if fault := self._too_long(f"value of {name}", value, start):
-            return Line(indent, Kind.PROPERTY, name, faults=(fault,))
+            return Line(indent, LineKind.PROPERTY, name, faults=(fault,))
         if operator == "=":
             return _literal(indent, name, value, start)
         return _link(indent, name, operator, value, start)
@@ -190,11 +190,11 @@ def _node_problem(text: str) -> str:
 
 def _literal(indent: int, name: str, text: str, start: int) -> Line:
     if not text:
-        return Line(indent, Kind.PROPERTY, name, faults=(Fault(start, "expected a value after ="),))
+        return Line(indent, LineKind.PROPERTY, name, faults=(Fault(start, "expected a value after ="),))
     try:
-        return Line(indent, Kind.PROPERTY, name, evaluate(text))
+        return Line(indent, LineKind.PROPERTY, name, evaluate(text))
     except LiteralError as error:
-        return Line(indent, Kind.PROPERTY, name, faults=(Fault(start + error.offset, str(error)),))
+        return Line(indent, LineKind.PROPERTY, name, faults=(Fault(start + error.offset, str(error)),))
 
 
 def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
@@ -208,8 +208,8 @@ def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
             message = message or name_problem(Name.PROPERTY, words[1]) or ""
     name += SYMBOLIC_LINK if symbolic else PROPERTY_LINK
     if message:
-        return Line(indent, Kind.LINK, name, faults=(Fault(start, message),))
-    return Line(indent, Kind.LINK, name, text)
+        return Line(indent, LineKind.LINK, name, faults=(Fault(start, message),))
+    return Line(indent, LineKind.LINK, name, text)
 
 
 def _target_problem(target: str) -> str:
@@ -230,5 +230,5 @@ def _forbidden(line: str) -> tuple[Fault, ...]:
     return (Fault(match.start(), words),)
 
 
-def _kind(text: str) -> Kind:
-    return Kind.NODE if text[0] == "/" else Kind.PROPERTY
+def _kind(text: str) -> LineKind:
+    return LineKind.NODE if text[0] == "/" else LineKind.PROPERTY

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import LinkError
-from zkdeployment.model.names import RESERVED, Kind, name_problem
+from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import TREE_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.layers import FilePlace, Merged, merge
 from zkdeployment.tree.links import MissingError, property_value, resolve
+from zkdeployment.tree.lint_warnings import lint_warnings
 from zkdeployment.tree.parse import parse_bytes
-from zkdeployment.tree.suspicions import suspicions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
         problems.append(Problem("no tree file found: expected at least one *.zk or *.zkx"))
     for source, file in read.items():
         problems += _reserved_problems(file)
-        problems += suspicions(source.content, file)
+        problems += lint_warnings(source.content, file)
     damaged = frozenset(
         problem.path for problem in problems if problem.path is not None and problem.severity is Severity.ERROR
     )
@@ -102,7 +102,7 @@ def _role_lock_problems(file: ParsedFile) -> Iterator[Problem]:
         yield _problem(file, top, f"{top} must have no properties")
     for role in file.tree.children(top):
         path = f"{top}/{role}"
-        if wrong := name_problem(Kind.ROLE, role):
+        if wrong := name_problem(NameKind.ROLE, role):
             yield _problem(file, path, wrong)
         if file.tree.nodes[path] or file.tree.children(path):
             yield _problem(file, path, f"{path} must be a bare node: no properties, nothing below it")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import Tree
-from zkdeployment.tree.lines import LIMITS, UNKNOWN, Fault, Kind, Limits, Line, LineReader
+from zkdeployment.tree.lines import LIMITS, UNKNOWN, Fault, Line, LineKind, LineReader, TextLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class ParsedFile:
         return self.name.endswith(".zkx")
 
 
-def parse(name: str, text: str, *, limits: Limits = LIMITS, last: ParsedFile | None = None) -> ParsedFile:
+def parse(name: str, text: str, *, limits: TextLimits = LIMITS, last: ParsedFile | None = None) -> ParsedFile:
     """Read a tree text. Never raises; every problem carries ``name``, line and column.
 
     Top-level nodes that stand in the ``last`` text of this file, too, are not read again.
@@ -60,7 +60,7 @@ def parse(name: str, text: str, *, limits: Limits = LIMITS, last: ParsedFile | N
 
 
 def parse_bytes(
-    name: str, content: bytes, *, limits: Limits = LIMITS, last: ParsedFile | None = None
+    name: str, content: bytes, *, limits: TextLimits = LIMITS, last: ParsedFile | None = None
 ) -> ParsedFile:
     """Read a tree file: UTF-8, with or without a byte order mark, lines ending in LF or CR LF."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -70,7 +70,7 @@ def parse_bytes(
     return parse(name, content.decode("utf-8-sig", errors="surrogateescape"), limits=limits, last=last)
 
 
-def _parse_sections(name: str, text: str, limits: Limits, last: ParsedFile | None) -> ParsedFile | None:
+def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile | None) -> ParsedFile | None:
     """Read the top-level nodes one by one; ``None`` if anything is wrong that only the whole text can tell."""
     known = last or ParsedFile(name, Tree({}))
     reader = LineReader(limits, known.blank)
@@ -142,7 +142,7 @@ _Level: TypeAlias = "tuple[int, str, dict[str, Value] | None]"
 
 
 class _Parser:
-    def __init__(self, name: str, limits: Limits, reader: LineReader) -> None:
+    def __init__(self, name: str, limits: TextLimits, reader: LineReader) -> None:
         self._file = name
         self._limits = limits
         self._nodes: dict[str, dict[str, Value]] = {}
@@ -173,7 +173,7 @@ class _Parser:
     def _read_lines(self) -> None:
         # All that is usual stands here, on local variables: a call for each line would double its time.
         known, nodes, numbers = self._known, self._nodes, self._numbers
-        blank, node, link = Kind.BLANK, Kind.NODE, Kind.LINK
+        blank, node, link = LineKind.BLANK, LineKind.NODE, LineKind.LINK
         indent, owner, properties = self._first_level()
         outer, deepest = self._outer, self._limits.depth
         last: str | None = None  # the node in the line before; None after a property
@@ -258,7 +258,7 @@ class _Parser:
         scanned, firsts = self._firsts.get(path, (start, {}))
         for earlier in range(scanned + 1, number):
             found = self._known[self._lines[earlier - 1]]
-            if found.indent == line.indent and found.kind is not Kind.NODE and not found.faults:
+            if found.indent == line.indent and found.kind is not LineKind.NODE and not found.faults:
                 firsts.setdefault(found.name, earlier)
         self._firsts[path] = number - 1, firsts
         return firsts.get(line.name, start)  # what is not found is the type, in the node's own line

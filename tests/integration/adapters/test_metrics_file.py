@@ -5,10 +5,10 @@ from structlog.testing import capture_logs
 
 from support.metrics import read_metrics
 from zkdeployment.adapters.metrics_file import MetricsFile, render
-from zkdeployment.fleet.metrics import Kind, Metric
+from zkdeployment.fleet.metrics import Metric, MetricKind
 
 TIME = Metric("zkdeployment_time_seconds", "When it was.", {(): 1795266187.125})
-COUNT = Metric("zkdeployment_tries_total", "How often.", {("a",): 1, ("b",): 2}, ("how",), Kind.COUNTER)
+COUNT = Metric("zkdeployment_tries_total", "How often.", {("a",): 1, ("b",): 2}, ("how",), MetricKind.COUNTER)
 
 
 def test_each_metric_is_explained_and_says_its_kind():

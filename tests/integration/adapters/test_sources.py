@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from support.web import silent_server
 from zkdeployment.adapters import tree_files
 from zkdeployment.adapters.sources import open_source, system_of
-from zkdeployment.adapters.svn import SvnSource
+from zkdeployment.adapters.svn.source import SvnSource
 from zkdeployment.errors import ConfigurationError, SourceError
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 from support.coordinated import CoordinatedFleet
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.locks import contenders
-from zkdeployment.adapters.zookeeper.rollouts import read_leader
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
+from zkdeployment.adapters.zookeeper.rollout.records import read_leader
 from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.rollout.engine import Result
+from zkdeployment.rollout.engine import RolloutResult
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_ask
 
     wait_until(is_over, "the rollout is over", 90)
     assert first.wait(60) == -signal.SIGKILL
-    assert fleet.running.rollout.result is Result.SUCCESS
+    assert fleet.running.rollout.result is RolloutResult.SUCCESS
     assert len(fleet.done) == len(set(fleet.done)) == 4
     second.send_signal(signal.SIGTERM)
     said, _ = second.communicate(timeout=60)

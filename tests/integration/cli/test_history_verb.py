@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.interventions import Interventions
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.cli.acting import act
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.cli.shared.operator_options import act
 from zkdeployment.model.history import Forced
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"

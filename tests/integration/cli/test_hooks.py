@@ -14,8 +14,8 @@ import pytest
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.strategies import read_strategy
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

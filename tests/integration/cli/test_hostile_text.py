@@ -11,7 +11,7 @@ import yaml
 
 from support.rollouts import running
 from support.strategies import group, strategy
-from zkdeployment.adapters.zookeeper.rollouts import encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_running
 from zkdeployment.cli.main import main
 from zkdeployment.model.strategy import Facts
 from zkdeployment.printable import is_printable

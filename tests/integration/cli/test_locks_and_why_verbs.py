@@ -7,11 +7,11 @@ import json
 import pytest
 import yaml
 
-from zkdeployment.adapters.zookeeper.audit import read_acts
-from zkdeployment.adapters.zookeeper.locks import ContenderLock
-from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock
-from zkdeployment.adapters.zookeeper.service_locks import LockDelay, ServiceLock
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock
+from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.cli.main import main
 from zkdeployment.errors import LockLostError
 from zkdeployment.model.host import Identity
@@ -45,7 +45,7 @@ def hosts(zookeeper, client):
 
 
 def lock_of(session, identity):
-    return ServiceLock(session, "shop,web", identity, LockDelay(60))
+    return ZooKeeperServiceLock(session, "shop,web", identity, LockDelay(60))
 
 
 def test_without_locks_it_says_so(run):

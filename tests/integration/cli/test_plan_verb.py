@@ -11,9 +11,9 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.daemons import supervision
+from zkdeployment.daemons.agent import supervision
+from zkdeployment.planning.plan_text import describe
 from zkdeployment.planning.planner import plan
-from zkdeployment.planning.wording import describe
 
 TREE = """\
 /who

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.requests import carrying_out
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.requests import carrying_out
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.cli.main import main
 
 

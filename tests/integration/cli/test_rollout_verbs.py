@@ -12,11 +12,11 @@ import yaml
 
 from support.rollouts import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.adapters.zookeeper.audit import read_acts
-from zkdeployment.adapters.zookeeper.nodes import encode
-from zkdeployment.adapters.zookeeper.rollout_acts import read_rollout_acts
-from zkdeployment.adapters.zookeeper.rollouts import encode_running
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
+from zkdeployment.adapters.zookeeper.rollout.records import encode_running
 from zkdeployment.cli.main import main
 from zkdeployment.model.history import Record
 from zkdeployment.model.strategy import Pace

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from support.waiting import wait_until
-from zkdeployment.cli import status
+from zkdeployment.cli.fleet import status
 from zkdeployment.cli.main import main
-from zkdeployment.fleet.status import Verdict, wait_verdict
+from zkdeployment.fleet.status import WaitVerdict, wait_verdict
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet, mo
     ends = []
     waiting = threading.Thread(target=lambda: ends.append(run("--wait", "--timeout", "60")))
     waiting.start()
-    wait_until(lambda: verdicts == [Verdict.WAITING], "it waits")
+    wait_until(lambda: verdicts == [WaitVerdict.WAITING], "it waits")
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r2"}')
     waiting.join(60)
     assert [code for code, _, _ in ends] == [0]

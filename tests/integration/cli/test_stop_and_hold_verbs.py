@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from zkdeployment.adapters.zookeeper import audit
-from zkdeployment.adapters.zookeeper.audit import read_acts
-from zkdeployment.adapters.zookeeper.interventions import Interventions
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator import audit
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
 from zkdeployment.cli.main import main
 from zkdeployment.model.act import Act
 

@@ -14,8 +14,8 @@ import pytest
 from support.commands import invoke
 from support.users import as_nobody
 from zkdeployment import wiring
-from zkdeployment.adapters.sole import check_owner
-from zkdeployment.cli import options
+from zkdeployment.adapters.process_lock import check_owner
+from zkdeployment.cli.shared import options
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.servers import Servers
 

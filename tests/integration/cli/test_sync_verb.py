@@ -13,7 +13,7 @@ import pytest
 
 from support.subversion import Subversion
 from support.waiting import wait_until
-from zkdeployment.adapters.sole import sole_process
+from zkdeployment.adapters.process_lock import sole_process
 from zkdeployment.cli.main import main
 from zkdeployment.errors import ConfigurationError
 

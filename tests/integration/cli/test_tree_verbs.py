@@ -8,7 +8,7 @@ import pytest
 
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.adapters.zookeeper.strategies import encode_strategy
+from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.cli.main import main
 from zkdeployment.model.strategy import ALL_HOSTS
 

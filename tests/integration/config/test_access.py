@@ -8,12 +8,12 @@ import pytest
 
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.servers import Access, Grant
+from zkdeployment.model.servers import Access, AclEntry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CREATOR = Grant("auth", "", "cdrwa")
+CREATOR = AclEntry("auth", "", "cdrwa")
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_who_may_do_what_is_one_a_line(place: Path):
     )
     assert found.acl == (
         CREATOR,
-        Grant("x509", "CN=the syncer,O=Example", "cdrw"),
-        Grant("digest", "viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=", "r"),
-        Grant("world", "anyone", "r"),
+        AclEntry("x509", "CN=the syncer,O=Example", "cdrw"),
+        AclEntry("digest", "viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=", "r"),
+        AclEntry("world", "anyone", "r"),
     )
 
 

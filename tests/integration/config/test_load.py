@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from support.web import silent_server, web_server
-from zkdeployment.config import sources
+from zkdeployment.config import external_values as sources
 from zkdeployment.config.load import KEYS, load
 from zkdeployment.config.settings import Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
-from zkdeployment.model.servers import Grant
+from zkdeployment.model.servers import AclEntry
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
 
@@ -53,7 +53,7 @@ def test_the_sample_with_everything_uncommented_loads(file: Path):
     text = "\n".join(keys).replace("host-id = file:///etc/machine-id", "host-id = a")
     file.write_text(text.replace("/etc/zkdeployment/", f"{file.parent}/"))
     settings = load(file)
-    assert settings.access.acl == (Grant("auth", "", "cdrwa"),)
+    assert settings.access.acl == (AclEntry("auth", "", "cdrwa"),)
     assert settings.labels == {"site": "ams", "tier": "web"}
     assert settings.after == ("/usr/bin/logger", "a deployment is done")
 

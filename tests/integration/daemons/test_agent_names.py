@@ -16,7 +16,7 @@ from zkdeployment.config.load import load
 from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.plan import Deploy, Undeploy
-from zkdeployment.wiring import build_agent, preview_plan, run_agent
+from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
 
 
 @pytest.fixture

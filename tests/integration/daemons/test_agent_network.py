@@ -15,7 +15,7 @@ from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.presence import Presence
+from zkdeployment.daemons.agent.host_reporter import HostReporter
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
@@ -92,12 +92,12 @@ def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, mo
     with host.agent(session_timeout=SESSION) as agent:
         wait_until(fleet.calls, "the first script", timeout=60)
         proxy.cut()
-        wait_until(lambda: agent.agent._doors.session() is None, "the connection is gone", timeout=60)
+        wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone", timeout=60)
         looks, written = [], []
-        tick = Presence.tick
+        tick = HostReporter.tick
         with monkeypatch.context() as patch:
             patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
-            patch.setattr(Presence, "tick", lambda presence: looks.append(tick(presence)))
+            patch.setattr(HostReporter, "tick", lambda reporter: looks.append(tick(reporter)))
             wait_until(lambda: len(looks) > 8, "more than a second of looking", timeout=60)
         assert written == []
         block.unlink()

@@ -25,7 +25,7 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.config.load import load
 from zkdeployment.errors import RefusedError
-from zkdeployment.wiring import build_agent
+from zkdeployment.wiring.agent import build_agent
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 

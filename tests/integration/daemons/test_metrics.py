@@ -14,12 +14,13 @@ from support.metrics import read_metrics
 from support.strategies import plain_hosts
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.config.load import load
 from zkdeployment.daemons import telemetry
 from zkdeployment.errors import UnreachableError
 from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.wiring import build_coordinator, build_follower
+from zkdeployment.wiring.coordinator import build_coordinator
+from zkdeployment.wiring.syncer import build_follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

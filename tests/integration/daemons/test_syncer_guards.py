@@ -11,17 +11,17 @@ from support.metrics import probe_of
 from support.repository import make_key, public
 from support.subversion import Subversion
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git import GitSource
-from zkdeployment.adapters.svn import SvnSource
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.svn.source import SvnSource
 from zkdeployment.adapters.systemd import Notifier
-from zkdeployment.adapters.zookeeper.interventions import Interventions
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.follower import Follower
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.daemons.syncer.follower import Follower
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError, SourceError, TreeError, ZkdeploymentError
 from zkdeployment.model.act import Act
 from zkdeployment.model.host import Identity
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.publishing import Publishing
-    from zkdeployment.ports import TreeSource
+    from zkdeployment.ports.publication import TreeSource
 
 
 def tree(services: int, version: str = "1.0") -> str:

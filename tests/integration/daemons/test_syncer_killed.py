@@ -16,15 +16,15 @@ from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper import publishing as transactions
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication import builder as transactions
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.config.load import load
-from zkdeployment.daemons.agent import Outcome
+from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError
-from zkdeployment.wiring import build_agent
+from zkdeployment.wiring.agent import build_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ SERVICES = [f"h1 start /who/a{number} 0" for number in range(6)]
 #: The syncer as a process, but for the limit.
 SYNC = f"""
 import sys
-from zkdeployment.adapters.zookeeper import publishing
+from zkdeployment.adapters.zookeeper.publication import builder as publishing
 from zkdeployment.cli.main import main
 publishing.OPERATIONS_LIMIT = {LIMIT}
 main(["sync", *sys.argv[1:]])

@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.publication import Permit, TreeChange
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.publishing import Publishing
-from zkdeployment.adapters.zookeeper import publishing as transactions
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.daemons.syncer import Syncer
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication import builder as transactions
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import TreeError
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import Permit, SourceFile
@@ -117,8 +117,12 @@ class Standstill:
 def expected(live: Nodes, pinned: set[str], text: Text) -> Nodes:
     """What the live tree is to become, in the plainest words."""
     managed = {path.split("/")[1] for path in text.base}
-    stay = pinned - text.layer.keys()
-    kept = {path: found for path, found in live.items() if path.split("/")[1] not in managed or path in stay}
+    ensure_registered = pinned - text.layer.keys()
+    kept = {
+        path: found
+        for path, found in live.items()
+        if path.split("/")[1] not in managed or path in ensure_registered
+    }
     wanted = kept | text.base
     for path, properties in text.layer.items():
         wanted[path] = wanted.get(path, {}) | properties

@@ -9,10 +9,10 @@ import pytest
 
 from support.rollouts import at_work, over, running, through
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.publications import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollouts import encode_running
-from zkdeployment.adapters.zookeeper.session import Session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.rollout.records import encode_running
 from zkdeployment.errors import NotConvergedError, TreeError
 from zkdeployment.fleet.status import HostState, fleet_status
 from zkdeployment.model.strategy import Facts

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.history import render
+from zkdeployment.cli.fleet.history import render
 from zkdeployment.model.history import HostResult, Record
 from zkdeployment.model.origin import Origin
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.cli.rollout import command
+from zkdeployment.cli.rollout.rollout import command
 from zkdeployment.errors import ConfigurationError
 
 HOSTS = """\

@@ -8,7 +8,7 @@ import pytest
 from zkdeployment.config.settings import Settings
 from zkdeployment.daemons import failpoints
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.wiring import build_coordinator
+from zkdeployment.wiring.coordinator import build_coordinator
 
 
 @pytest.fixture

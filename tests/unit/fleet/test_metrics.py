@@ -9,11 +9,11 @@ from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.metrics import (
     AgentFacts,
     CoordinatorFacts,
+    DeploymentResult,
     Ended,
-    Kind,
+    MetricKind,
     Process,
     Publishing,
-    Result,
     SyncerFacts,
     agent_metrics,
     coordinator_metrics,
@@ -22,10 +22,10 @@ from zkdeployment.fleet.metrics import (
 )
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.link import Link
+from zkdeployment.model.link import ConnectionStatus
 
 PROCESS = Process(
-    "1.2.3", started=1000.0, now=2000.0, up=True, link=Link(connected=True, connections=3, sessions=2)
+    "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)
 )
 HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
 AGENT = AgentFacts(process=PROCESS, host=HOST, cluster=Cluster("r1"), looked=1990.0, since=1500.0)
@@ -39,7 +39,7 @@ def samples(metrics):
     names = [metric.name for metric in metrics]
     assert len(set(names)) == len(names)
     assert all(metric.help for metric in metrics)
-    assert all((metric.kind is Kind.COUNTER) == metric.name.endswith("_total") for metric in metrics)
+    assert all((metric.kind is MetricKind.COUNTER) == metric.name.endswith("_total") for metric in metrics)
     return {
         metric.name.removeprefix("zkdeployment_").partition("_")[2]: metric.samples.get((), metric.samples)
         for metric in metrics
@@ -91,7 +91,10 @@ def test_a_host_that_waits_for_its_turn_does_not_deploy():
     assert found["deploying_since_timestamp_seconds"] == {}
 
 
-@pytest.mark.parametrize(("result", "success"), [(Result.DONE, 1), (Result.FAILED, 0), (Result.ABANDONED, 0)])
+@pytest.mark.parametrize(
+    ("result", "success"),
+    [(DeploymentResult.DONE, 1), (DeploymentResult.FAILED, 0), (DeploymentResult.ABANDONED, 0)],
+)
 def test_the_last_deployment(result, success):
     last = Ended(result, time=1800.0, seconds=12.5)
     found = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))

@@ -4,7 +4,7 @@ import pytest
 
 from support.rollouts import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.answer import Cause
+from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.why import why
 from zkdeployment.model.act import Act

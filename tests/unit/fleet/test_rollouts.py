@@ -5,11 +5,11 @@ import pytest
 from support.rollouts import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
-from zkdeployment.fleet.rollouts import GroupState, RolloutState, objection, report
+from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, objection, report
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
 from zkdeployment.rollout.engine import Phase, next_task, record
-from zkdeployment.rollout.running import Directive, Ending, RolloutAct
+from zkdeployment.rollout.state import Directive, Ending, RolloutAct
 
 NOW = BEGUN + 60
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)
@@ -84,40 +84,42 @@ def test_a_group_with_windows_says_when_it_may_start():
 @pytest.mark.parametrize(
     ("found", "state", "words"),
     [
-        pytest.param(over(through(running())), RolloutState.SUCCESS, "success: 5 of 5 groups succeeded", id="all"),
+        pytest.param(
+            over(through(running())), RolloutProgressState.SUCCESS, "success: 5 of 5 groups succeeded", id="all"
+        ),
         pytest.param(
             over(through(running(), "two1")),
-            RolloutState.PARTIAL,
+            RolloutProgressState.PARTIAL,
             "success with failures: 4 of 5 groups succeeded, 1 failed",
             id="a group that is not critical",
         ),
         pytest.param(
             over(through(running(), "ntp01")),
-            RolloutState.FAILED,
+            RolloutProgressState.FAILED,
             "failed: 1 of 5 groups succeeded, 4 failed",
             id="a critical group",
         ),
         pytest.param(
             over(through(running(), until="control-nodes"), Ending.ABORTED),
-            RolloutState.ABORTED,
+            RolloutProgressState.ABORTED,
             "aborted: 2 of 5 groups succeeded",
             id="aborted",
         ),
         pytest.param(
             over(running(), Ending.SUPERSEDED),
-            RolloutState.SUPERSEDED,
+            RolloutProgressState.SUPERSEDED,
             "superseded: 0 of 5 groups succeeded",
             id="superseded",
         ),
         pytest.param(
             replace(running(), paused=PAUSED),
-            RolloutState.PAUSED,
+            RolloutProgressState.PAUSED,
             "rollout pause by ann@ops: latency is up; 0 of 5 groups succeeded",
             id="paused",
         ),
         pytest.param(
             replace(running(), waiting="no group may start"),
-            RolloutState.UNDER_WAY,
+            RolloutProgressState.UNDER_WAY,
             "no group may start; 0 of 5 groups succeeded",
             id="waiting",
         ),

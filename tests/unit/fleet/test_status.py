@@ -6,7 +6,7 @@ import pytest
 from support.rollouts import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.snapshot import Snapshot
-from zkdeployment.fleet.status import HostState, Verdict, wait_verdict
+from zkdeployment.fleet.status import HostState, WaitVerdict, wait_verdict
 from zkdeployment.fleet.status import fleet_status as judge
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster, short
@@ -15,8 +15,8 @@ from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.publication import Published
 from zkdeployment.model.stop import Stop
 from zkdeployment.planning.convergence import is_converged
-from zkdeployment.planning.publishing import Standing
-from zkdeployment.rollout.running import Ending
+from zkdeployment.planning.publishing import PublishedState
+from zkdeployment.rollout.state import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 OLD = "f" * 40
@@ -179,30 +179,30 @@ def test_a_host_that_is_not_registered_is_unknown_and_never_converged():
 @pytest.mark.parametrize(
     ("cluster", "hosts", "revision", "asked", "verdict"),
     [
-        (CLUSTER, [host()], None, [], Verdict.REACHED),
-        (CLUSTER, [host(), host("h2", OLD)], None, [], Verdict.WAITING),
-        (CLUSTER, [host(), host("h2", OLD)], None, ["app1"], Verdict.REACHED),
-        (CLUSTER, [host()], None, ["h9"], Verdict.WAITING),
-        (CLUSTER, [host()], REVISION, ["h1", "h9"], Verdict.WAITING),
-        (CLUSTER, [], None, [], Verdict.WAITING),
-        (CLUSTER, [], REVISION, [], Verdict.WAITING),
-        (None, [], None, [], Verdict.WAITING),
-        (Cluster(None), [host(version=OLD)], None, [], Verdict.STOPPED),
-        (Cluster(None), [host(version=OLD)], REVISION, [], Verdict.STOPPED),
-        (Cluster(None), [host()], None, [], Verdict.STOPPED),
-        (Cluster(None), [host()], REVISION, [], Verdict.REACHED),
-        (Cluster(None), [host(error="hook failed")], REVISION, [], Verdict.STOPPED),
-        (Cluster(False), [host(version=OLD)], None, [], Verdict.WAITING),
-        (Cluster(OLD, importing=REVISION), [host()], None, [], Verdict.WAITING),
-        (Cluster(OLD), [host(version=OLD)], REVISION, [], Verdict.WAITING),
-        (CLUSTER, [host(deploying=OLD)], REVISION, [], Verdict.REACHED),
-        (CLUSTER, [host()], REVISION[:7], [], Verdict.REACHED),
-        (CLUSTER, [host()], REVISION[:6], [], Verdict.WAITING),
-        (CLUSTER, [host()], "0123456 ", [], Verdict.WAITING),
-        (Cluster(1112), [host(version=1112)], "1112", [], Verdict.REACHED),
-        (Cluster(1112), [host(version=1112)], 1112, [], Verdict.REACHED),
-        (Cluster(12345678), [host(version=12345678)], "1234567", [], Verdict.WAITING),
-        (CLUSTER, [host(version=None)], "None", [], Verdict.WAITING),
+        (CLUSTER, [host()], None, [], WaitVerdict.REACHED),
+        (CLUSTER, [host(), host("h2", OLD)], None, [], WaitVerdict.WAITING),
+        (CLUSTER, [host(), host("h2", OLD)], None, ["app1"], WaitVerdict.REACHED),
+        (CLUSTER, [host()], None, ["h9"], WaitVerdict.WAITING),
+        (CLUSTER, [host()], REVISION, ["h1", "h9"], WaitVerdict.WAITING),
+        (CLUSTER, [], None, [], WaitVerdict.WAITING),
+        (CLUSTER, [], REVISION, [], WaitVerdict.WAITING),
+        (None, [], None, [], WaitVerdict.WAITING),
+        (Cluster(None), [host(version=OLD)], None, [], WaitVerdict.STOPPED),
+        (Cluster(None), [host(version=OLD)], REVISION, [], WaitVerdict.STOPPED),
+        (Cluster(None), [host()], None, [], WaitVerdict.STOPPED),
+        (Cluster(None), [host()], REVISION, [], WaitVerdict.REACHED),
+        (Cluster(None), [host(error="hook failed")], REVISION, [], WaitVerdict.STOPPED),
+        (Cluster(False), [host(version=OLD)], None, [], WaitVerdict.WAITING),
+        (Cluster(OLD, importing=REVISION), [host()], None, [], WaitVerdict.WAITING),
+        (Cluster(OLD), [host(version=OLD)], REVISION, [], WaitVerdict.WAITING),
+        (CLUSTER, [host(deploying=OLD)], REVISION, [], WaitVerdict.REACHED),
+        (CLUSTER, [host()], REVISION[:7], [], WaitVerdict.REACHED),
+        (CLUSTER, [host()], REVISION[:6], [], WaitVerdict.WAITING),
+        (CLUSTER, [host()], "0123456 ", [], WaitVerdict.WAITING),
+        (Cluster(1112), [host(version=1112)], "1112", [], WaitVerdict.REACHED),
+        (Cluster(1112), [host(version=1112)], 1112, [], WaitVerdict.REACHED),
+        (Cluster(12345678), [host(version=12345678)], "1234567", [], WaitVerdict.WAITING),
+        (CLUSTER, [host(version=None)], "None", [], WaitVerdict.WAITING),
     ],
 )
 def test_a_wait_is_over_when_the_revision_is_reached_or_the_fleet_is_stopped(
@@ -230,7 +230,7 @@ def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(tar
     assert status.hosts[1].expected is expected
     assert status.converged is not expected
     assert status.summary == "2 hosts: 1 converged, 1 absent at 0123456789ab"
-    assert wait_verdict(status, REVISION) is (Verdict.WAITING if expected else Verdict.REACHED)
+    assert wait_verdict(status, REVISION) is (WaitVerdict.WAITING if expected else WaitVerdict.REACHED)
 
 
 def test_an_absent_host_whose_name_another_one_has_now_was_replaced():
@@ -243,7 +243,7 @@ def test_an_absent_host_that_was_asked_for_counts():
     status = fleet_status(CLUSTER, [host("h1")], absent=(GONE,), asked=["app7"])
     assert states(status) == {"h7": HostState.ABSENT}
     assert not status.converged
-    assert wait_verdict(status, REVISION, ["h7"]) is Verdict.WAITING
+    assert wait_verdict(status, REVISION, ["h7"]) is WaitVerdict.WAITING
 
 
 def ruled(found, *hosts, coordinator="ops1 (process 7)"):
@@ -284,11 +284,13 @@ def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator
 @pytest.mark.parametrize(
     ("found", "verdict"),
     [
-        pytest.param(running(), Verdict.WAITING, id="under way"),
-        pytest.param(over(through(running(), "two1")), Verdict.STOPPED, id="over, with failures"),
-        pytest.param(over(through(running())), Verdict.WAITING, id="over: who is late still comes"),
-        pytest.param(over(through(running(), "ctl1", "ctl2")), Verdict.WAITING, id="failed, and resumed since"),
-        pytest.param(over(running(), Ending.ABORTED), Verdict.WAITING, id="aborted, and resumed since"),
+        pytest.param(running(), WaitVerdict.WAITING, id="under way"),
+        pytest.param(over(through(running(), "two1")), WaitVerdict.STOPPED, id="over, with failures"),
+        pytest.param(over(through(running())), WaitVerdict.WAITING, id="over: who is late still comes"),
+        pytest.param(
+            over(through(running(), "ctl1", "ctl2")), WaitVerdict.WAITING, id="failed, and resumed since"
+        ),
+        pytest.param(over(running(), Ending.ABORTED), WaitVerdict.WAITING, id="aborted, and resumed since"),
     ],
 )
 def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(found, verdict):
@@ -308,8 +310,8 @@ def test_a_host_in_no_group_does_not_count():
     assert [row.expected for row in status.hosts] == [True, False]
     assert status.summary == "2 hosts: 1 converged, 1 excluded at r2"
     assert status.converged
-    assert wait_verdict(status) is Verdict.REACHED
-    assert wait_verdict(status, "r2") is Verdict.REACHED
+    assert wait_verdict(status) is WaitVerdict.REACHED
+    assert wait_verdict(status, "r2") is WaitVerdict.REACHED
 
 
 def test_an_absent_host_in_no_group_does_not_count():
@@ -321,12 +323,12 @@ def test_an_absent_host_in_no_group_does_not_count():
 
 def test_a_strategy_without_a_host_in_any_group_is_converged():
     assert ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP).converged
-    assert wait_verdict(ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP)) is Verdict.REACHED
+    assert wait_verdict(ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP)) is WaitVerdict.REACHED
 
 
 def test_a_wait_for_a_host_in_no_group_ends():
-    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), "r2", ["z"]) is Verdict.STOPPED
-    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), None, ["z"]) is Verdict.STOPPED
+    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), "r2", ["z"]) is WaitVerdict.STOPPED
+    assert wait_verdict(ruled(DONE, HAS, IN_NO_GROUP), None, ["z"]) is WaitVerdict.STOPPED
 
 
 def test_a_host_that_came_after_its_group_was_judged_counts():
@@ -356,18 +358,18 @@ FAILED = over(through(running(strategy(group("one", critical=True, maximum_faile
 def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_hosts_have_the_revision(found):
     status = ruled(found, HAS)
     assert not status.converged
-    assert not is_converged(Standing(Cluster("r2"), ORDERED, (HAS,), rollout=found))
-    assert wait_verdict(status) is Verdict.WAITING
-    assert wait_verdict(status, "r2") is Verdict.WAITING
-    assert wait_verdict(status, "r2", ["a"]) is Verdict.REACHED
+    assert not is_converged(PublishedState(Cluster("r2"), ORDERED, (HAS,), rollout=found))
+    assert wait_verdict(status) is WaitVerdict.WAITING
+    assert wait_verdict(status, "r2") is WaitVerdict.WAITING
+    assert wait_verdict(status, "r2", ["a"]) is WaitVerdict.REACHED
     assert judge(Snapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=found), asked=["a"]).converged
 
 
 def test_a_fleet_whose_rollout_is_completed_is_converged():
     status = ruled(DONE, HAS)
     assert status.converged
-    assert is_converged(Standing(Cluster("r2"), ORDERED, (HAS,), rollout=DONE))
-    assert wait_verdict(status, "r2") is Verdict.REACHED
+    assert is_converged(PublishedState(Cluster("r2"), ORDERED, (HAS,), rollout=DONE))
+    assert wait_verdict(status, "r2") is WaitVerdict.REACHED
 
 
 def test_a_fleet_that_has_the_revision_waits_for_no_rollout():

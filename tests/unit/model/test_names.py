@@ -1,20 +1,20 @@
 import pytest
 
-from zkdeployment.model.names import Kind, is_name, name_problem
+from zkdeployment.model.names import NameKind, is_name, name_problem
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (Kind.NODE, "app.example.com:12345"),
-        (Kind.NODE, "0015C5F4D4F0"),
-        (Kind.SERVICE, "myfoo"),
-        (Kind.HOST_ID, "00:15:C5:F4:D4:F0"),
-        (Kind.ROLE, "database server"),
-        (Kind.PACKAGE, "foo-1.4"),
-        (Kind.VERSION, "1.4~rc1"),
-        (Kind.SUBTYPE, "bar"),
-        (Kind.PROPERTY, "threads"),
+        (NameKind.NODE, "app.example.com:12345"),
+        (NameKind.NODE, "0015C5F4D4F0"),
+        (NameKind.SERVICE, "myfoo"),
+        (NameKind.HOST_ID, "00:15:C5:F4:D4:F0"),
+        (NameKind.ROLE, "database server"),
+        (NameKind.PACKAGE, "foo-1.4"),
+        (NameKind.VERSION, "1.4~rc1"),
+        (NameKind.SUBTYPE, "bar"),
+        (NameKind.PROPERTY, "threads"),
     ],
 )
 def test_ordinary_names_are_allowed(kind, name):
@@ -22,7 +22,7 @@ def test_ordinary_names_are_allowed(kind, name):
     assert name_problem(kind, name) is None
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(NameKind))
 @pytest.mark.parametrize(
     "name", ["", "a\nb", "a\0b", "a\x1b", "a\ud800", "a\n", "a\x9b", "a\u202e", "\u2066a", "a\u200b", "a\ue000"]
 )
@@ -32,31 +32,31 @@ def test_hostile_names_are_refused_everywhere(kind, name):
     assert kind.value in problem
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in {Kind.PROPERTY, Kind.NODE}])
+@pytest.mark.parametrize("kind", [kind for kind in NameKind if kind not in {NameKind.PROPERTY, NameKind.NODE}])
 @pytest.mark.parametrize("name", [".", "..", "a/b", "-rf", "a,b", "a%b", "$(x)", "a;b", "x" * 5000, "naïve", "a*"])
 def test_names_that_mean_something_to_programs_are_refused(kind, name):
     assert not is_name(kind, name)
 
 
 def test_names_of_service_nodes_have_no_colon_since_slashes_become_colons_in_file_names():
-    assert not is_name(Kind.SERVICE, "a:b")
+    assert not is_name(NameKind.SERVICE, "a:b")
 
 
 @pytest.mark.parametrize(
     "name", ["x,y", "~a", "café", "-rf", "a%b", "$(x)", "a:b", "a;b", "#a", "a=b", "日本", "e\u0301", "..."]
 )
 def test_a_node_may_have_any_name_that_zookeeper_takes_and_people_can_read(name):
-    assert is_name(Kind.NODE, name)
+    assert is_name(NameKind.NODE, name)
 
 
 @pytest.mark.parametrize(
     "name", [".", "..", "=a", "a/b", "a b", "a\u00a0b", "\u3000", "🙂", "a\ufffd", "x" * 256, "a\u0378"]
 )
 def test_names_that_zookeeper_refuses_or_people_cannot_read_are_no_names_of_nodes(name):
-    assert not is_name(Kind.NODE, name)
+    assert not is_name(NameKind.NODE, name)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(NameKind))
 def test_the_message_says_what_is_allowed_and_not_a_regular_expression(kind):
     problem = name_problem(kind, "a\nb")
     assert problem is not None
@@ -65,6 +65,6 @@ def test_the_message_says_what_is_allowed_and_not_a_regular_expression(kind):
 
 
 def test_message_quotes_a_long_name_shortened():
-    problem = name_problem(Kind.NODE, "x" * 5000)
+    problem = name_problem(NameKind.NODE, "x" * 5000)
     assert problem is not None
     assert len(problem) < 250

@@ -21,8 +21,8 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
+from zkdeployment.planning.plan_text import sentence
 from zkdeployment.planning.planner import plan
-from zkdeployment.planning.wording import sentence
 
 
 def controller(package="ctl", version="1"):

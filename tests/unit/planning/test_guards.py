@@ -14,7 +14,7 @@ from zkdeployment.planning.guards import (
     request_refusal,
     rewind_refusal,
 )
-from zkdeployment.planning.publishing import Standing
+from zkdeployment.planning.publishing import PublishedState
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 
@@ -37,14 +37,14 @@ class TestPredecessor:
         ],
     )
     def test_it_is_what_was_published_last_or_is_being_published(self, cluster, published, expected):
-        assert predecessor(Standing(cluster, Published(revision=published))) == expected
+        assert predecessor(PublishedState(cluster, Published(revision=published))) == expected
 
     @pytest.mark.parametrize(
         ("cluster", "expected"),
         [(None, A), (Cluster(None), A), (Cluster("by hand"), A), (Cluster(B), B), (Cluster(None, importing=B), B)],
     )
     def test_what_was_published_last_is_known_also_after_an_import_by_hand(self, cluster, expected):
-        assert predecessor(Standing(cluster, Published(ordered=A))) == expected
+        assert predecessor(PublishedState(cluster, Published(ordered=A))) == expected
 
 
 class TestRewinding:
@@ -67,7 +67,7 @@ class TestRequests:
         limit: float = 60.0,
     ) -> str | None:
         asked = PublicationRequest("1", "ann@adm1", "", 0.0, state=request, age_limit=limit, written=100.0)
-        return request_refusal(asked, Standing(cluster, stops=stops), 100.0 + age)
+        return request_refusal(asked, PublishedState(cluster, stops=stops), 100.0 + age)
 
     @pytest.mark.parametrize(
         ("state", "cluster"),

@@ -10,8 +10,8 @@ from zkdeployment.model.publication import LiveNode, LiveTree, Published, Source
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning import publishing
 from zkdeployment.planning.publishing import (
-    Standing,
-    Verdict,
+    PublicationVerdict,
+    PublishedState,
     draft,
     draft_over_text,
     is_stopped,
@@ -31,8 +31,8 @@ def host(host_id: str, version: str | None, role: str | None = None) -> Host:
     return Host(Identity(host_id, f"{host_id}.example.com", role), version=version)
 
 
-def decide(cluster: Cluster | None, hosts: list[Host], *, published: Revision | None, **how) -> Verdict:
-    return publishing.judge(Standing(cluster, Published(published), hosts), **how)
+def decide(cluster: Cluster | None, hosts: list[Host], *, published: Revision | None, **how) -> PublicationVerdict:
+    return publishing.judge(PublishedState(cluster, Published(published), hosts), **how)
 
 
 AT_R1, AT_R0, NEW = host("a", "r1"), host("b", "r0"), host("c", None)
@@ -41,51 +41,54 @@ AT_R1, AT_R0, NEW = host("a", "r1"), host("b", "r0"), host("c", None)
 @pytest.mark.parametrize(
     ("cluster", "hosts", "published", "force", "verdict"),
     [
-        (None, [], None, False, Verdict.PUBLISH),
-        (Cluster(INITIAL), [], None, False, Verdict.PUBLISH),
-        (Cluster(INITIAL), [NEW], None, False, Verdict.NOT_CONVERGED),
-        (Cluster("r1"), [AT_R1], "r1", False, Verdict.PUBLISH),
-        (Cluster("r1"), [AT_R1, AT_R0], "r1", False, Verdict.NOT_CONVERGED),
-        (Cluster("r1"), [AT_R1, NEW], "r1", False, Verdict.NOT_CONVERGED),
-        (Cluster("r1"), [AT_R1, AT_R0], "r1", True, Verdict.PUBLISH),
-        (Cluster("r2"), [AT_R1], "r2", False, Verdict.UP_TO_DATE),
-        (Cluster("r2"), [AT_R1], "r2", True, Verdict.PUBLISH),
-        (Cluster("r2"), [AT_R1], None, False, Verdict.PUBLISH),
-        (Cluster("r2"), [AT_R1], "r1", False, Verdict.PUBLISH),
-        (Cluster("r1", importing="r2"), [AT_R0], None, False, Verdict.PUBLISH),
-        (Cluster("r2", importing="r2"), [AT_R0], None, False, Verdict.PUBLISH),
-        (Cluster(None), [], "r1", False, Verdict.ALL_STOP),
-        (Cluster(None), [], "r2", False, Verdict.ALL_STOP),
-        (Cluster(None, importing="r2"), [], None, False, Verdict.ALL_STOP),
-        (Cluster(None), [AT_R0], "r1", True, Verdict.PUBLISH),
-        (Cluster(False), [AT_R0], "r1", False, Verdict.PUBLISH),
-        (Cluster(False), [AT_R0], "r2", False, Verdict.PUBLISH),
+        (None, [], None, False, PublicationVerdict.PUBLISH),
+        (Cluster(INITIAL), [], None, False, PublicationVerdict.PUBLISH),
+        (Cluster(INITIAL), [NEW], None, False, PublicationVerdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1], "r1", False, PublicationVerdict.PUBLISH),
+        (Cluster("r1"), [AT_R1, AT_R0], "r1", False, PublicationVerdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1, NEW], "r1", False, PublicationVerdict.NOT_CONVERGED),
+        (Cluster("r1"), [AT_R1, AT_R0], "r1", True, PublicationVerdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], "r2", False, PublicationVerdict.UP_TO_DATE),
+        (Cluster("r2"), [AT_R1], "r2", True, PublicationVerdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], None, False, PublicationVerdict.PUBLISH),
+        (Cluster("r2"), [AT_R1], "r1", False, PublicationVerdict.PUBLISH),
+        (Cluster("r1", importing="r2"), [AT_R0], None, False, PublicationVerdict.PUBLISH),
+        (Cluster("r2", importing="r2"), [AT_R0], None, False, PublicationVerdict.PUBLISH),
+        (Cluster(None), [], "r1", False, PublicationVerdict.ALL_STOP),
+        (Cluster(None), [], "r2", False, PublicationVerdict.ALL_STOP),
+        (Cluster(None, importing="r2"), [], None, False, PublicationVerdict.ALL_STOP),
+        (Cluster(None), [AT_R0], "r1", True, PublicationVerdict.PUBLISH),
+        (Cluster(False), [AT_R0], "r1", False, PublicationVerdict.PUBLISH),
+        (Cluster(False), [AT_R0], "r2", False, PublicationVerdict.PUBLISH),
     ],
 )
 def test_whether_the_tip_r2_is_published(
-    cluster: Cluster | None, hosts: list[Host], published: str | None, force: bool, verdict: Verdict
+    cluster: Cluster | None, hosts: list[Host], published: str | None, force: bool, verdict: PublicationVerdict
 ):
     assert decide(cluster, hosts, tip="r2", published=published, force=force) is verdict
 
 
 def test_a_hold_on_record_lasts_until_there_is_something_new():
-    assert decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True) is Verdict.UP_TO_DATE
-    assert decide(Cluster(False), [AT_R0], tip="r2", published="r1", firm=True) is Verdict.PUBLISH
-    assert decide(Cluster(False), [AT_R0], tip="r1", published=None, firm=True) is Verdict.PUBLISH
-    assert decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True, force=True) is Verdict.PUBLISH
+    assert decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True) is PublicationVerdict.UP_TO_DATE
+    assert decide(Cluster(False), [AT_R0], tip="r2", published="r1", firm=True) is PublicationVerdict.PUBLISH
+    assert decide(Cluster(False), [AT_R0], tip="r1", published=None, firm=True) is PublicationVerdict.PUBLISH
+    assert (
+        decide(Cluster(False), [AT_R0], tip="r1", published="r1", firm=True, force=True)
+        is PublicationVerdict.PUBLISH
+    )
     interrupted = Cluster(False, importing="r1")
-    assert decide(interrupted, [AT_R0], tip="r1", published="r1", firm=True) is Verdict.PUBLISH
+    assert decide(interrupted, [AT_R0], tip="r1", published="r1", firm=True) is PublicationVerdict.PUBLISH
 
 
 def test_revisions_may_be_numbers():
-    assert decide(Cluster(7), [], tip=7, published=7) is Verdict.UP_TO_DATE
-    assert decide(Cluster(7), [], tip=8, published=7) is Verdict.PUBLISH
+    assert decide(Cluster(7), [], tip=7, published=7) is PublicationVerdict.UP_TO_DATE
+    assert decide(Cluster(7), [], tip=8, published=7) is PublicationVerdict.PUBLISH
 
 
 def test_pruning_is_looked_into_at_the_published_tip_too():
-    assert decide(Cluster("r2"), [], tip="r2", published="r2", prune=True) is Verdict.PUBLISH
-    assert decide(Cluster("r2"), [AT_R1], tip="r2", published="r2", prune=True) is Verdict.NOT_CONVERGED
-    assert decide(Cluster(None), [], tip="r2", published="r2", prune=True) is Verdict.ALL_STOP
+    assert decide(Cluster("r2"), [], tip="r2", published="r2", prune=True) is PublicationVerdict.PUBLISH
+    assert decide(Cluster("r2"), [AT_R1], tip="r2", published="r2", prune=True) is PublicationVerdict.NOT_CONVERGED
+    assert decide(Cluster(None), [], tip="r2", published="r2", prune=True) is PublicationVerdict.ALL_STOP
 
 
 def test_all_stop_is_known_before_there_is_a_tip():
@@ -103,8 +106,8 @@ def reviewed(text: str, layer: str | None = None):
 def drafted(
     text: str, live: LiveTree, hosts: tuple[Host, ...] = (), *, managed: tuple[str, ...] = (), **more: bool
 ):
-    standing = Standing(Cluster("r1"), Published("r1", managed=frozenset(managed)), hosts)
-    return draft(reviewed(text), live, standing, revision="r2", **more)
+    published_state = PublishedState(Cluster("r1"), Published("r1", managed=frozenset(managed)), hosts)
+    return draft(reviewed(text), live, published_state, revision="r2", **more)
 
 
 EMPTY = LiveTree(Tree({}))
@@ -205,12 +208,12 @@ def test_a_conflict_that_only_an_absent_host_has_is_an_error_that_says_how_to_fo
         f"/{name} : foo\n  version = '{version}'\n  /deploy\n    /{target}\n"
         for name, version, target in (("a", 1, "h1"), ("b", 2, "app1"))
     )
-    absent = Standing(Cluster("r1"), absent=[KnownHost(Identity("h1", "app1"))])
+    absent = PublishedState(Cluster("r1"), absent=[KnownHost(Identity("h1", "app1"))])
     with pytest.raises(
         TreeError, match=r"foo 2 for /b and foo 1 .*; app1 \(h1\) is absent; .*'zkdeployment forget h1'"
     ):
         draft(reviewed(text), EMPTY, absent, revision="r2")
-    elsewhere = Standing(Cluster("r1"), absent=[KnownHost(Identity("h2", "app1"))])
+    elsewhere = PublishedState(Cluster("r1"), absent=[KnownHost(Identity("h2", "app1"))])
     assert draft(reviewed(text), EMPTY, elsewhere, revision="r2").affected == ("app1", "h1")
 
 
@@ -267,15 +270,15 @@ class TestWhatLostItsFile:
         assert made.publication.managed == {"/new", "/who"}
 
     def test_what_a_layer_still_names_is_not_pruned(self):
-        standing = Standing(Cluster("r1"), Published("r1", managed=frozenset({"/data"})))
-        made = draft(reviewed("/new\n", "/data\n"), self.live, standing, revision="r2", prune=True)
+        published_state = PublishedState(Cluster("r1"), Published("r1", managed=frozenset({"/data"})))
+        made = draft(reviewed("/new\n", "/data\n"), self.live, published_state, revision="r2", prune=True)
         assert made.publication.change.delete == frozenset()
         assert made.publication.managed == {"/new", "/data"}
 
     def test_what_only_an_unfinished_publication_made_is_removed_unless_a_file_has_it(self):
         live = live_of(TREE + "/data\n/half\n  /x : foo-1\n    /deploy\n      /h1\n")
         left = Published(None, managed=frozenset({"/who", "/data", "/half"}), begun=frozenset({"/who", "/half"}))
-        made = draft(reviewed(TREE), live, Standing(Cluster("r1", importing="r2"), left), revision="r3")
+        made = draft(reviewed(TREE), live, PublishedState(Cluster("r1", importing="r2"), left), revision="r3")
         gone = {"/half", "/half/x", "/half/x/deploy", "/half/x/deploy/h1"}
         assert made.publication.change.delete == gone
         assert [service.path for service in made.publication.targets["h1"]] == ["/who/web"]
@@ -284,12 +287,12 @@ class TestWhatLostItsFile:
     def test_what_of_it_is_above_ephemeral_nodes_is_kept_in_mind(self):
         live = LiveTree(live_of(TREE + "/half\n  /x\n").tree, {}, frozenset({"/half", "/half/x"}))
         left = Published(None, managed=frozenset({"/half"}), begun=frozenset({"/half"}))
-        made = draft(reviewed(TREE), live, Standing(Cluster("r1", importing="r2"), left), revision="r3")
+        made = draft(reviewed(TREE), live, PublishedState(Cluster("r1", importing="r2"), left), revision="r3")
         assert made.publication.left == {"/half"}
 
     def test_pruning_at_the_revision_that_hosts_have_says_that_they_take_it_up_later(self):
-        standing = Standing(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
-        made = draft(reviewed("/new\n"), self.live, standing, revision="r2", prune=True)
+        published_state = PublishedState(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
+        made = draft(reviewed("/new\n"), self.live, published_state, revision="r2", prune=True)
         assert "r2 is what hosts have already" in str(made.warnings[0])
 
 
@@ -316,20 +319,23 @@ class TestWhetherTheLiveTreeIsTheText:
         assert made.publication.exact is None
 
     def test_what_a_layer_left_counts(self):
-        standing = Standing(Cluster("r1"))
+        published_state = PublishedState(Cluster("r1"))
         live = LiveTree(Tree({"/extra": {"a": 1}}), {"/extra": 0})
-        assert draft(reviewed(TREE, "/extra\n  b = 2\n"), live, standing, revision="r2").publication.exact is None
-        made = draft(reviewed(TREE, "/extra\n  a = 2\n"), live, standing, revision="r2")
+        assert (
+            draft(reviewed(TREE, "/extra\n  b = 2\n"), live, published_state, revision="r2").publication.exact
+            is None
+        )
+        made = draft(reviewed(TREE, "/extra\n  a = 2\n"), live, published_state, revision="r2")
         assert made.publication.exact is not None
 
 
 class TestOverText:
-    standing = Standing(Cluster("r1"), Published("r1"))
+    published_state = PublishedState(Cluster("r1"), Published("r1"))
 
     def test_it_is_the_same_as_over_the_live_tree(self):
         last, new = reviewed(TREE), reviewed(TREE.replace("1.0", "1.1") + "/role-locks\n  /web\n")
-        made = draft_over_text(new, last, self.standing, revision="r2")
-        whole = draft(new, live_of(TREE), self.standing, revision="r2")
+        made = draft_over_text(new, last, self.published_state, revision="r2")
+        whole = draft(new, live_of(TREE), self.published_state, revision="r2")
         assert made.publication.change == whole.publication.change
         assert made.publication.targets == whole.publication.targets
         assert made.publication.roles == whole.publication.roles
@@ -338,11 +344,11 @@ class TestOverText:
 
     def test_it_depends_on_the_versions_that_were_found_and_on_its_own_targets_alone(self):
         new = reviewed(TREE.replace("1.0", "1.1"))
-        made = draft_over_text(new, reviewed(TREE), self.standing, revision="r2")
+        made = draft_over_text(new, reviewed(TREE), self.published_state, revision="r2")
         publication = made.over({"/who/web": LiveNode({}, 7), "/who": LiveNode({}, 3)}).publication
         assert publication.versions == {"/who/web": 7}
         assert publication.touched == {"h1"}
 
     def test_errors_of_the_text_are_errors(self):
         with pytest.raises(TreeError, match="for 1 error"):
-            draft_over_text(reviewed("/who\n  x = \n"), reviewed(TREE), self.standing, revision="r2")
+            draft_over_text(reviewed("/who\n  x = \n"), reviewed(TREE), self.published_state, revision="r2")

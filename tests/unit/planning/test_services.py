@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.names import Kind
+from zkdeployment.model.names import NameKind
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.services import (
     MAX_N,
@@ -155,7 +155,7 @@ def test_other_values_of_n_are_refused(n):
 
 def test_a_name_has_to_be_text():
     with pytest.raises(TreeError, match="package name is 5, expected text"):
-        check_name(Kind.PACKAGE, 5)
+        check_name(NameKind.PACKAGE, 5)
 
 
 @pytest.mark.parametrize(("package", "application"), [("foo-1", "foo"), ("foo-bar-1.4", "foo-bar")])

@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Share
-from zkdeployment.rollout.engine import HostState, Phase, Result, Task, Verdict, begin, next_task, record
+from zkdeployment.rollout.engine import (
+    GroupVerdict,
+    HostProgress,
+    Phase,
+    RolloutResult,
+    Task,
+    begin,
+    next_task,
+    record,
+)
 from zkdeployment.rollout.simulation import Faults, simulate
 
-FAILED, SUCCESS = Verdict.FAILED, Verdict.SUCCESS
+FAILED, SUCCESS = GroupVerdict.FAILED, GroupVerdict.SUCCESS
 
 
 def verdicts(rollout):
@@ -28,8 +37,8 @@ class TestExampleRuns:
     def test_all_goes_well(self):
         rollout = simulate(example(), EXAMPLE_HOSTS, Faults())
         assert set(verdicts(rollout).values()) == {SUCCESS}
-        assert set(rollout.hosts.values()) == {HostState.SUCCESS}
-        assert rollout.result is Result.SUCCESS
+        assert set(rollout.hosts.values()) == {HostProgress.SUCCESS}
+        assert rollout.result is RolloutResult.SUCCESS
         order = list(rollout.order)
         assert order.index("ntp-node") < order.index("control-nodes")
         assert order.index("control-nodes") < min(order.index("compute-nodes-1"), order.index("compute-nodes-2"))
@@ -42,14 +51,14 @@ class TestExampleRuns:
         assert verdicts(rollout)["monitoring-nodes"] is SUCCESS
         assert set(rollout.order) == {"ntp-node", "monitoring-nodes"}
         assert rollout.courses["compute-nodes-1"].reason == "not attempted: ntp-node failed"
-        assert rollout.hosts["ctl1"] is HostState.NOT_STARTED
-        assert rollout.result is Result.FAILED
+        assert rollout.hosts["ctl1"] is HostProgress.NOT_STARTED
+        assert rollout.result is RolloutResult.FAILED
 
     def test_a_group_that_is_not_critical_fails_in_deploy(self):
         rollout = simulate(example(), EXAMPLE_HOSTS, Faults(deploy=frozenset({"two1"})))
         assert rollout.courses["compute-nodes-2"].verdicts == {Phase.PREPARE: SUCCESS, Phase.DEPLOY: FAILED}
         assert {name for name, verdict in verdicts(rollout).items() if verdict is FAILED} == {"compute-nodes-2"}
-        assert rollout.result is Result.PARTIAL
+        assert rollout.result is RolloutResult.PARTIAL
 
 
 class TestRules:
@@ -65,7 +74,7 @@ class TestRules:
             group("x", hosts="a", critical=True, minimum_successful=1), group("y", hosts="b"), prepare="a"
         )
         assert verdicts(rollout) == {"x": FAILED, "y": SUCCESS}
-        assert rollout.result is Result.FAILED
+        assert rollout.result is RolloutResult.FAILED
 
     def test_a_critical_group_that_is_held_back_fails_the_rollout(self):
         rollout = run(group("x", hosts="a", minimum_successful=1), group("y", "x", critical=True), prepare="a")
@@ -92,12 +101,12 @@ class TestRules:
         rollout = run(group("x", percent_successful=100), prepare="a")
         assert Phase.DEPLOY not in rollout.courses["x"].sent
         assert rollout.courses["x"].verdicts[Phase.DEPLOY] is FAILED
-        assert rollout.hosts == {"a": HostState.FAILURE} | dict.fromkeys("bcd", HostState.PREPARED)
+        assert rollout.hosts == {"a": HostProgress.FAILURE} | dict.fromkeys("bcd", HostProgress.PREPARED)
 
     def test_hosts_that_fail_in_prepare_are_not_deployed(self):
         rollout = run(group("x"), prepare="a")
         assert rollout.courses["x"].sent[Phase.DEPLOY] == ("b", "c", "d")
-        assert rollout.result is Result.PARTIAL
+        assert rollout.result is RolloutResult.PARTIAL
 
     def test_a_host_is_not_submitted_again_and_its_result_counts(self):
         groups = group("x", hosts="ab"), group("y", hosts="abc", minimum_successful=3)
@@ -109,7 +118,7 @@ class TestRules:
     def test_a_host_that_was_only_prepared_goes_on_with_a_later_group(self):
         rollout = run(group("x", hosts="ab", maximum_failed=0), group("y", hosts="b"), prepare="a")
         assert rollout.courses["y"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ("b",)}
-        assert rollout.hosts["b"] is HostState.SUCCESS
+        assert rollout.hosts["b"] is HostProgress.SUCCESS
 
     def test_a_group_whose_hosts_are_all_done_is_judged_at_once(self):
         rollout = run(group("x", hosts="a"), group("y", hosts="a", minimum_successful=1))
@@ -120,7 +129,7 @@ class TestRules:
         rollout = run(group("x", percent_successful=0), prepare="abcd")
         assert rollout.courses["x"].sent[Phase.DEPLOY] == ()
         assert rollout.courses["x"].verdict is SUCCESS
-        assert rollout.result is Result.PARTIAL
+        assert rollout.result is RolloutResult.PARTIAL
 
     @pytest.mark.parametrize(
         ("criteria", "verdict"), [({"percent_successful": 100}, SUCCESS), ({"minimum_successful": 1}, FAILED)]
@@ -131,14 +140,14 @@ class TestRules:
     def test_without_groups_there_is_nothing_to_do(self):
         rollout = run()
         assert next_task(rollout) is None
-        assert rollout.result is Result.SUCCESS
+        assert rollout.result is RolloutResult.SUCCESS
 
     @pytest.mark.parametrize("phase", Phase)
     def test_a_phase_over_its_time_fails_the_group_even_without_criteria(self, phase):
         rollout = run(group("x", hosts="ab"), group("y", "x"), times_out={("x", phase)})
         assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
         assert rollout.courses["x"].reason == f"{phase.value}: 2 of 2 hosts did not end in time"
-        assert rollout.hosts["a"] is HostState.FAILURE
+        assert rollout.hosts["a"] is HostProgress.FAILURE
 
     @pytest.mark.parametrize(("phase", "reached"), [("prepare", "not started"), ("deploy", "prepared")])
     def test_of_a_thousand_hosts_no_more_enter_than_it_takes_to_miss_the_criteria(self, phase, reached):
@@ -161,14 +170,14 @@ class TestRules:
     def test_only_hosts_that_entered_a_phase_fail_by_its_time(self):
         limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
         assert run(limited, times_out={("x", Phase.DEPLOY)}).hosts == {
-            "a": HostState.FAILURE,
-            **dict.fromkeys("bcd", HostState.PREPARED),
+            "a": HostProgress.FAILURE,
+            **dict.fromkeys("bcd", HostProgress.PREPARED),
         }
 
     def test_hosts_that_ended_before_the_time_was_over_keep_their_success(self):
         rollout = begin(strategy(group("x", hosts="ab")), plain_hosts("ab"))
         rollout = record(rollout, next_task(rollout), ["a"], fault="too late")
-        assert rollout.hosts == {"a": HostState.PREPARED, "b": HostState.FAILURE}
+        assert rollout.hosts == {"a": HostProgress.PREPARED, "b": HostProgress.FAILURE}
 
     @pytest.mark.parametrize("phases", [[Phase.DEPLOY], [Phase.PREPARE] * 2, [*Phase, Phase.DEPLOY]])
     def test_a_phase_that_is_not_the_next_of_its_group_cannot_be_recorded(self, phases):
@@ -182,12 +191,12 @@ class TestRules:
     def test_successes_outside_the_task_are_ignored(self):
         rollout = begin(strategy(group("x", hosts="a", minimum_successful=1)), plain_hosts("ab"))
         rollout = record(rollout, next_task(rollout), ["b", "nobody"])
-        assert rollout.hosts == {"a": HostState.FAILURE, "b": HostState.NOT_STARTED}
+        assert rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     def test_without_a_strategy_every_host_has_to_succeed(self):
         rollout = simulate(ALL_HOSTS, plain_hosts("ab"), Faults(deploy=frozenset("a")))
-        assert rollout.result is Result.FAILED
-        assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is Result.SUCCESS
+        assert rollout.result is RolloutResult.FAILED
+        assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is RolloutResult.SUCCESS
 
 
 @given(strategies(), st.data())
@@ -198,7 +207,7 @@ def test_any_rollout_keeps_the_rules(any_strategy, data):
     while (task := next_task(rollout)) is not None:
         parents = any_strategy.group(task.group).depends_on
         assert all(rollout.courses[parent].verdict is SUCCESS for parent in parents)
-        assert all(rollout.hosts[host] is not HostState.FAILURE for host in task.hosts)
+        assert all(rollout.hosts[host] is not HostProgress.FAILURE for host in task.hosts)
         submitted[task.phase] += task.hosts
         tasks.append(task)
         succeeded = data.draw(st.sets(st.sampled_from(task.hosts))) if task.hosts else set()

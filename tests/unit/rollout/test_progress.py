@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from support.worlds import NOON, PlainWorld, world
+from support.worlds import NOON, PlainWorld, observation
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share, Window
 from zkdeployment.rollout.absence import RESTART
-from zkdeployment.rollout.engine import HostState, Phase, Result, Verdict
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.progress import (
     advance,
     grants,
@@ -21,11 +21,11 @@ from zkdeployment.rollout.progress import (
     readmitted,
     supersede,
 )
-from zkdeployment.rollout.running import Directive, Ending, Grant, Report, Situation
+from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutSnapshot
 from zkdeployment.rollout.timekeeping import PROGRESS_DEADLINE
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
-SUCCESS, FAILED = Verdict.SUCCESS, Verdict.FAILED
+SUCCESS, FAILED = GroupVerdict.SUCCESS, GroupVerdict.FAILED
 
 
 def paced(name, *parents, hosts="", critical=False, criteria=None, **pace):
@@ -50,7 +50,7 @@ def look(running, seen):
 
 def _failing_while_another_works(one):
     """Return a rollout of a group whose host a has failed to deploy, and b has not reported."""
-    fleet = world("ab", failing={(DEPLOY, "a")})
+    fleet = observation("ab", failing={(DEPLOY, "a")})
     running = fleet.step(fleet.start(strategy(one)))
     fleet.silent = {"b"}
     running = fleet.run(running, until=lambda found: found.stage is not None and "a" in found.stage.reports)
@@ -62,7 +62,7 @@ class TestGroups:
     def test_the_example_goes_group_by_group_and_phase_by_phase(self):
         fleet = PlainWorld(dict(EXAMPLE_HOSTS))
         over = fleet.run(fleet.start(example()))
-        assert over.rollout.result is Result.SUCCESS
+        assert over.rollout.result is RolloutResult.SUCCESS
         assert fleet.groups == [
             "monitoring-nodes",
             "ntp-node",
@@ -74,19 +74,19 @@ class TestGroups:
         assert [phase for phase, _ in control] == [PREPARE] * 3 + [DEPLOY] * 3
 
     def test_all_of_a_group_are_let_in_at_once_and_nobody_else(self):
-        fleet = world("abc")
+        fleet = observation("abc")
         running = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
         assert grants(running) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
 
     def test_a_host_that_failed_to_prepare_is_not_deployed(self):
-        fleet = world("ab", failing={(PREPARE, "a")})
+        fleet = observation("ab", failing={(PREPARE, "a")})
         over = fleet.run(fleet.start(strategy(group("x"))))
-        assert over.rollout.hosts == {"a": HostState.FAILURE, "b": HostState.SUCCESS}
+        assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.SUCCESS}
         assert over.errors == {"a": "boom"}
-        assert over.rollout.result is Result.PARTIAL
+        assert over.rollout.result is RolloutResult.PARTIAL
 
     def test_a_host_that_failed_loses_its_grant_with_the_reason(self):
-        fleet = world("ab", failing={(PREPARE, "a")})
+        fleet = observation("ab", failing={(PREPARE, "a")})
         running = fleet.start(strategy(group("x"), group("y")))
         running = fleet.run(running, until=lambda one: "y" in one.rollout.order)
         assert grants(running)["a"] == Grant("x", None, "boom")
@@ -101,7 +101,7 @@ class TestGroups:
         assert grants(running) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
 
     def test_a_critical_group_that_fails_ends_it_as_failed_after_all_that_could_go(self):
-        fleet = world("abc", failing={(PREPARE, "a")})
+        fleet = observation("abc", failing={(PREPARE, "a")})
         groups = strategy(
             group("x", hosts="a", critical=True, percent_successful=100),
             group("y", "x", hosts="b"),
@@ -110,17 +110,17 @@ class TestGroups:
         over = fleet.run(fleet.start(groups))
         assert verdicts(over) == {"x": FAILED, "y": FAILED, "z": SUCCESS}
         assert has_failed(over)
-        assert over.rollout.hosts["b"] is HostState.NOT_STARTED
+        assert over.rollout.hosts["b"] is HostProgress.NOT_STARTED
 
     def test_a_group_without_hosts_is_judged_at_once(self):
-        fleet = world("a")
+        fleet = observation("a")
         groups = strategy(group("x", hosts="z", percent_successful=100), group("y", "x", hosts="a"))
         assert verdicts(fleet.run(fleet.start(groups))) == {"x": SUCCESS, "y": SUCCESS}
 
     def test_a_long_error_is_cut_short(self):
-        fleet = world("a")
+        fleet = observation("a")
         running = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.reports[PREPARE, "a"] = Report(NOON, "e" * 5000)
+        fleet.reports[PREPARE, "a"] = PhaseReport(NOON, "e" * 5000)
         assert len(fleet.run(running).errors["a"]) == 200
 
 
@@ -138,33 +138,33 @@ class TestPace:
         ],
     )
     def test_at_most_so_many_at_a_time(self, share, width):
-        fleet = world("abcde", silent=set("abcde"))
+        fleet = observation("abcde", silent=set("abcde"))
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
         assert len(let_in(running)) == width
 
     def test_the_next_is_let_in_when_one_has_reported(self):
-        fleet = world("abc", silent=set("bc"))
+        fleet = observation("abc", silent=set("bc"))
         running = fleet.start(strategy(paced("x", max_parallel=Share(1))))
         running = fleet.step(fleet.step(running))
         assert let_in(running) == ["a", "b"]
 
     @pytest.mark.parametrize("phase", Phase)
     def test_once_the_criteria_are_missed_for_certain_no_further_host_enters_and_the_group_fails(self, phase):
-        fleet = world("abcdef", failing={(phase, "a"), (phase, "c")})
+        fleet = observation("abcdef", failing={(phase, "a"), (phase, "c")})
         over = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2), criteria={"maximum_failed": 1}))))
         assert [host for _, entered, host in fleet.entered if entered is phase] == ["a", "b", "c", "d"]
         assert over.rollout.courses["x"].reason == f"{phase.value}: 2 of 6 hosts failed, expected at most 1"
         assert {over.rollout.hosts[host] for host in "ef"} == {
-            HostState.NOT_STARTED if phase is PREPARE else HostState.PREPARED
+            HostProgress.NOT_STARTED if phase is PREPARE else HostProgress.PREPARED
         }
 
     def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
-        fleet = world("abc")
+        fleet = observation("abc")
         limited = paced("x", max_parallel=Share(2), bake_time=600.0, criteria={"percent_successful": 100})
         running = fleet.start(strategy(limited))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
         fleet.reports = {key: report for key, report in fleet.reports.items() if key[0] is PREPARE}
-        fleet.reports[DEPLOY, "a"] = Report(NOON, "boom")
+        fleet.reports[DEPLOY, "a"] = PhaseReport(NOON, "boom")
         fleet.silent = set("bc")
         running = fleet.step(running)
         assert running.stage is not None
@@ -173,19 +173,19 @@ class TestPace:
         over = fleet.run(running)
         assert fleet.now < NOON + 600
         assert over.rollout.hosts == {
-            "a": HostState.FAILURE,
-            "b": HostState.SUCCESS,
-            "c": HostState.PREPARED,
+            "a": HostProgress.FAILURE,
+            "b": HostProgress.SUCCESS,
+            "c": HostProgress.PREPARED,
         }
 
     def test_a_limited_group_that_has_missed_its_criteria_before_it_begins_is_not_begun(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         limited = paced("x", max_parallel=Share(1), criteria={"minimum_successful": 3})
         over = fleet.run(fleet.start(strategy(limited)))
         assert (fleet.entered, verdicts(over)) == ([], {"x": FAILED})
 
     def test_a_host_that_joins_a_group_may_make_its_criteria_reachable_again(self):
-        fleet = world("abc", silent={"b"}, failing={(PREPARE, "a")})
+        fleet = observation("abc", silent={"b"}, failing={(PREPARE, "a")})
         limited = paced("x", max_parallel=Share(2), criteria={"percent_successful": 70})
         running = fleet.step(fleet.step(fleet.start(strategy(limited))))
         assert running.stage is not None
@@ -196,11 +196,11 @@ class TestPace:
 
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.step(fleet.start(strategy(paced("x", **{key: 60.0}), group("y"))))
         fleet.reports.pop((PREPARE, "b"))
         if phase is DEPLOY:
-            fleet.reports[PREPARE, "b"] = Report(NOON)
+            fleet.reports[PREPARE, "b"] = PhaseReport(NOON)
             running = fleet.step(running)
             fleet.reports.pop((DEPLOY, "b"))
         fleet.silent = {"b"}
@@ -213,29 +213,29 @@ class TestPace:
         assert verdicts(running)["x"] is FAILED
         assert running.rollout.courses["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
         assert grants(running)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
-        assert running.rollout.hosts["a"] in {HostState.PREPARED, HostState.SUCCESS}
-        assert fleet.run(running).rollout.hosts["b"] is HostState.FAILURE
+        assert running.rollout.hosts["a"] in {HostProgress.PREPARED, HostProgress.SUCCESS}
+        assert fleet.run(running).rollout.hosts["b"] is HostProgress.FAILURE
 
     def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
-        fleet = world("ab", silent={"a"})
+        fleet = observation("ab", silent={"a"})
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=60.0))))
         fleet.now += 60
         over = advance(running, fleet.seen())
-        assert over.rollout.hosts == {"a": HostState.FAILURE, "b": HostState.NOT_STARTED}
+        assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     @pytest.mark.parametrize("limit", ["prepare_timeout", "progress_deadline"])
     def test_a_host_that_is_away_and_was_not_let_in_makes_no_phase_too_long(self, limit):
-        fleet = world("a", absent={"b": Facts()}, left={"b": NOON})
+        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON})
         running = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
         fleet.now += 29
         assert verdicts(fleet.step(running)) == {"x": None}
         fleet.now += 1
         over = fleet.run(fleet.step(running))
         assert verdicts(over) == {"x": SUCCESS}
-        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
         fleet.leave("b")
@@ -246,10 +246,10 @@ class TestPace:
         assert advance(running, fleet.seen()).stage == running.stage
         running = fleet.wait(running, 100)
         assert (running.ending, verdicts(running)) == (Ending.COMPLETED, {"x": SUCCESS})
-        assert fleet.run(running, until=lambda one: not one.late).rollout.hosts["b"] is HostState.SUCCESS
+        assert fleet.run(running, until=lambda one: not one.late).rollout.hosts["b"] is HostProgress.SUCCESS
 
     def test_without_progress_for_too_long_the_group_fails(self):
-        fleet = world("abc", silent=set("bc"))
+        fleet = observation("abc", silent=set("bc"))
         running = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
         fleet.now += 50
         running = fleet.step(running)  # a has reported
@@ -262,7 +262,7 @@ class TestPace:
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
-        fleet = world("abc", silent=set("bc"))
+        fleet = observation("abc", silent=set("bc"))
         running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         running = fleet.step(running)
         fleet.leave("c")
@@ -276,10 +276,10 @@ class TestPace:
         assert running.stage is not None
         assert running.stage.reports.keys() == {"a", "b"}
         fleet.come("c", Facts())
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_proves_itself_before_it_is_judged(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
         assert look(running, fleet) == 600
@@ -290,7 +290,7 @@ class TestPace:
 
     @pytest.mark.parametrize("trouble", ["error", "absent"])
     def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
         if trouble == "error":
@@ -299,12 +299,12 @@ class TestPace:
             fleet.leave("b")
             running = fleet.step(running)
         over = fleet.wait(running, 600)
-        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
         assert verdicts(over) == {"x": FAILED}
         assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
 
     def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
         running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
         fleet.now += 6
@@ -315,16 +315,16 @@ class TestPace:
         running = fleet.step(running)
         assert running.stage is not None
         fleet.come("b", Facts())
-        assert fleet.step(running).rollout.result is Result.SUCCESS
+        assert fleet.step(running).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
-        fleet = world("a", failing={(PREPARE, "a")})
+        fleet = observation("a", failing={(PREPARE, "a")})
         over = fleet.run(fleet.start(strategy(paced("x", bake_time=600.0))))
         assert fleet.now < NOON + 600
         assert verdicts(over) == {"x": SUCCESS}
 
     def test_a_phase_in_which_nothing_happens_for_two_hours_fails_where_the_strategy_sets_no_limit(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.step(fleet.start(strategy(group("x")))))
         running = fleet.wait(running, PROGRESS_DEADLINE - 1)
         assert verdicts(running) == {"x": None}
@@ -336,9 +336,9 @@ class TestPace:
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_the_timeouts_of_a_strategy_hold_for_groups_without_their_own(self, phase, key):
         groups = replace(strategy(paced("x", hosts="a", **{key: 9000.0}), group("y", hosts="b")), **{key: 60.0})
-        fleet = world("ab", silent={"a", "b"})
+        fleet = observation("ab", silent={"a", "b"})
         if phase is DEPLOY:
-            fleet.reports = {(PREPARE, host): Report(NOON) for host in "ab"}
+            fleet.reports = {(PREPARE, host): PhaseReport(NOON) for host in "ab"}
         running = fleet.wait(fleet.step(fleet.start(groups)), 8999)
         assert verdicts(running)["x"] is None
         running = fleet.wait(running, 1)
@@ -348,7 +348,7 @@ class TestPace:
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         running = fleet.wait(fleet.run(running, until=is_baking), 60)
         fleet.now += hours * 3600
@@ -358,7 +358,7 @@ class TestPace:
 
     def test_a_new_attempt_bakes_hosts_that_have_the_revision_and_whose_bake_was_not_completed(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b"))
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 60)
         fleet.act(Directive.ABORT)
         aborted = fleet.step(running)
@@ -367,22 +367,22 @@ class TestPace:
         assert (running.rollout.order, fleet.entered) == (("x",), [])
         assert look(running, fleet) == 600
         over = fleet.run(fleet.wait(running, 600))
-        assert over.rollout.result is Result.SUCCESS
+        assert over.rollout.result is RolloutResult.SUCCESS
         assert fleet.groups == ["y"]
 
     def test_a_host_that_has_the_revision_and_does_not_stay_well_fails_the_bake(self):
         groups = strategy(
             paced("x", hosts="a", bake_time=600.0, criteria={"maximum_failed": 0}), group("y", "x", hosts="b")
         )
-        fleet = world("ab", current={"a"}, erring={"a"})
+        fleet = observation("ab", current={"a"}, erring={"a"})
         over = fleet.wait(fleet.step(fleet.start(groups)), 600)
         assert verdicts(over) == {"x": FAILED, "y": FAILED}
-        assert over.rollout.hosts["a"] is HostState.FAILURE
+        assert over.rollout.hosts["a"] is HostProgress.FAILURE
         assert grants(over)["a"].phase is None
 
     def test_a_completed_bake_of_the_revision_is_not_repeated_by_a_new_attempt(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b", critical=True))
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 600)
         assert running.proven == {"a"}
         fleet.act(Directive.ABORT)
@@ -396,7 +396,7 @@ class TestPace:
 
 class TestStarting:
     def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
         assert running.ended is None
         assert running.waiting == "x waits for 'zkdeployment rollout promote x'"
@@ -407,7 +407,7 @@ class TestStarting:
 
     def test_a_group_starts_only_in_its_windows(self):
         night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")  # the tests begin at 8 in the morning
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.run(fleet.start(strategy(paced("x", hosts="a", windows=(night,)), group("y", hosts="b"))))
         assert running.waiting == "x waits for its time window"
         left = look(running, fleet)
@@ -418,17 +418,17 @@ class TestStarting:
         assert fleet.run(running).rollout.order == ("y", "x")
 
     def test_what_began_in_its_window_goes_on_after_it(self):
-        fleet = world("a", silent={"a"})
+        fleet = observation("a", silent={"a"})
         window = Window(frozenset(range(7)), 8 * 60, 8 * 60 + 1, "UTC")
         running = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
         fleet.now += 3600
         fleet.silent = set()
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
 
 class TestActs:
     def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
-        fleet = world("abc")
+        fleet = observation("abc")
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.act(Directive.PAUSE)
         running = fleet.run(running)
@@ -436,10 +436,10 @@ class TestActs:
         assert sorted(running.stage.reports) == let_in(running) == ["a"]
         assert running.waiting == "paused by ann@ops"
         fleet.act(Directive.RESUME)
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_no_group_begins_during_a_pause(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
         fleet.act(Directive.PAUSE)
         running = fleet.run(running)
@@ -448,7 +448,7 @@ class TestActs:
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_the_time_of_a_pause_counts_for_no_limit(self, how):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         fleet.now += 10
         if how == "pause":
@@ -465,7 +465,7 @@ class TestActs:
         assert look(running, fleet) == 50
 
     def test_an_abort_is_the_end_and_a_failure(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.act(Directive.ABORT)
         over = fleet.step(running)
@@ -474,7 +474,7 @@ class TestActs:
         assert grants(over) == {}
 
     def test_each_act_is_taken_once(self):
-        fleet = world("a", silent={"a"})
+        fleet = observation("a", silent={"a"})
         running = fleet.start(strategy(group("x")))
         fleet.act(Directive.PAUSE)
         fleet.act(Directive.RESUME)
@@ -483,7 +483,7 @@ class TestActs:
         assert (running.taken, running.paused) == (1, None)
 
     def test_a_stopped_fleet_waits_and_says_so(self):
-        fleet = world("a", active=False)
+        fleet = observation("a", active=False)
         running = fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.entered == []
         assert running.waiting == "the fleet is stopped or held, or its version is not r2"
@@ -491,42 +491,42 @@ class TestActs:
 
 class TestHosts:
     def test_hosts_that_have_the_revision_already_are_successful_and_left_alone(self):
-        fleet = world("ab", current={"a"})
+        fleet = observation("ab", current={"a"})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=100))))
-        assert over.rollout.result is Result.SUCCESS
+        assert over.rollout.result is RolloutResult.SUCCESS
         assert {host for _, _, host in fleet.entered} == {"b"}
 
     def test_absent_hosts_count_and_are_no_success(self):
-        fleet = world("ab", absent={"c": Facts(), "d": Facts()})
+        fleet = observation("ab", absent={"c": Facts(), "d": Facts()})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=51))))
         assert over.rollout.courses["x"].reason == (
             "prepare: 2 of 4 hosts successful (50 %), expected at least 51 %"
         )
-        assert over.rollout.hosts["c"] is HostState.NOT_STARTED
+        assert over.rollout.hosts["c"] is HostProgress.NOT_STARTED
 
     def test_nobody_waits_for_hosts_that_were_never_there(self):
-        fleet = world("a", absent={"b": Facts()})
+        fleet = observation("a", absent={"b": Facts()})
         fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.now < NOON + ABSENT_AFTER
 
     def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
-        fleet = world("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
         running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         assert look(running, fleet) == RESTART - 10
         fleet.now += RESTART - 11
         running = fleet.step(running)
         assert running.stage is not None
         fleet.come("b", Facts())
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_one_that_is_away_for_longer_is_left_out(self):
-        fleet = world("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
         running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         fleet.now += RESTART - 10
         assert fleet.step(running).rollout.courses["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
     def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
         fleet.come("c", Facts())
@@ -535,14 +535,14 @@ class TestHosts:
         assert grants(running)["c"] == Grant("y", PREPARE)
 
     def test_a_host_that_registers_takes_the_place_of_its_name(self):
-        fleet = world("a", absent={"b.example": Facts()}, silent={"a"})
+        fleet = observation("a", absent={"b.example": Facts()}, silent={"a"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.come("i-1", Facts(name="b.example"))
         assert running.rollout.members["x"] == {"a", "b.example"}
         assert fleet.step(running).rollout.members["x"] == {"a", "i-1"}
 
     def test_a_host_that_was_let_in_is_not_taken_for_a_name_when_another_one_is_called_like_it(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
         fleet.come("i-1", Facts(name="b"))
@@ -553,35 +553,35 @@ class TestHosts:
         assert fleet.run(running).errors == {"b": "its agent is gone for 300 s"}
 
     def test_a_restart_of_an_agent_is_waited_for(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
         fleet.leave("b")
         running = fleet.wait(fleet.step(running), ABSENT_AFTER - 1)
         fleet.come("b", Facts())
         fleet.silent = set()
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_an_agent_that_stays_away_from_what_it_was_granted_failed(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
         running = fleet.step(running)
         assert look(running, fleet) == ABSENT_AFTER
         over = fleet.run(fleet.wait(running, ABSENT_AFTER))
         assert over.errors == {"b": "its agent is gone for 300 s"}
-        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.FAILURE}
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
     def test_an_agent_that_left_before_its_turn_is_left_out(self):
-        fleet = world("ab", silent={"a"})
+        fleet = observation("ab", silent={"a"})
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.leave("b")
         running = fleet.wait(fleet.step(running), ABSENT_AFTER)
         fleet.silent = set()
         over = fleet.run(running)
-        assert over.rollout.hosts == {"a": HostState.SUCCESS, "b": HostState.NOT_STARTED}
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_a_report_counts_even_if_its_agent_is_gone_since(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("a")
         running = fleet.wait(running, ABSENT_AFTER)
@@ -590,7 +590,7 @@ class TestHosts:
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_no_absence_counts_while_the_fleet_is_halted(self, how):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
         running = fleet.wait(running, 60)
@@ -604,10 +604,10 @@ class TestHosts:
         assert verdicts(running) == {"x": None}
         fleet.silent = set()
         fleet.come("b", Facts())
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_a_strategy_says_after_how_long_a_host_is_absent(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
         fleet.leave("b")
         running = fleet.wait(fleet.step(running), 899)
@@ -615,7 +615,7 @@ class TestHosts:
         assert fleet.run(fleet.wait(running, 15)).errors == {"b": "its agent is gone for 900 s"}
 
     def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
-        fleet = world("bd", absent={"a": Facts(), "c": Facts()})
+        fleet = observation("bd", absent={"a": Facts(), "c": Facts()})
         groups = strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b"), group("z", hosts="d"))
         running = fleet.wait(fleet.run(fleet.start(groups)), 9000)
         assert verdicts(running) == {"x": None, "y": None, "z": SUCCESS}
@@ -625,7 +625,7 @@ class TestHosts:
         assert (verdicts(over), fleet.groups) == (dict.fromkeys("xyz", SUCCESS), ["z", "x", "y"])
 
     def test_a_critical_group_whose_hosts_all_leave_before_they_are_prepared_waits_for_them(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         fleet.act(Directive.PAUSE)
         groups = strategy(group("x", hosts="a", critical=True), group("y", "x", hosts="b"))
         running = fleet.step(fleet.start(groups))
@@ -635,7 +635,7 @@ class TestHosts:
         assert (running.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
 
     def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_of_them(self):
-        fleet = world("ab", absent={"c": Facts()})
+        fleet = observation("ab", absent={"c": Facts()})
         running = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
         running = fleet.step(running)
         fleet.act(Directive.PAUSE)
@@ -649,16 +649,16 @@ class TestHosts:
         assert verdicts(fleet.run(running)) == {"x": SUCCESS, "y": SUCCESS}
 
     def test_a_group_waits_until_the_hosts_that_it_requires_are_there(self):
-        fleet = world("a", absent={"b": Facts()})
+        fleet = observation("a", absent={"b": Facts()})
         running = fleet.step(fleet.start(strategy(replace(group("x"), require_hosts=3))))
         assert running.waiting == "x requires 3 registered hosts, found 1"
         fleet.come("b", Facts())
         assert fleet.step(running).waiting == "x requires 3 registered hosts, found 2"
         fleet.come("c", Facts())
-        assert fleet.run(running).rollout.result is Result.SUCCESS
+        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_a_promotion_lets_a_group_begin_without_the_hosts_that_it_requires(self):
-        fleet = world("ab")
+        fleet = observation("ab")
         required = replace(paced("x", hosts="a", manual=True), require_hosts=2)
         running = fleet.step(fleet.start(strategy(required)))
         fleet.act(Directive.PROMOTE, "x")
@@ -670,7 +670,7 @@ class TestHosts:
 
 class TestLateHosts:
     def over(self, *groups, **fields):
-        fleet = world("ab", absent={"c": Facts()}, **fields)
+        fleet = observation("ab", absent={"c": Facts()}, **fields)
         return fleet, fleet.run(fleet.start(strategy(*groups)))
 
     def test_they_are_let_through_both_phases(self):
@@ -681,7 +681,7 @@ class TestLateHosts:
         running = fleet.step(running)
         assert grants(running) == {"c": Grant("x", DEPLOY)}
         running = fleet.step(running)
-        assert (running.rollout.hosts["c"], running.late, grants(running)) == (HostState.SUCCESS, {}, {})
+        assert (running.rollout.hosts["c"], running.late, grants(running)) == (HostProgress.SUCCESS, {}, {})
 
     def test_one_that_nobody_knew_is_let_in_too(self):
         fleet, running = self.over(group("x"))
@@ -689,13 +689,13 @@ class TestLateHosts:
         assert grants(fleet.step(running)) == {"d": Grant("x", PREPARE)}
 
     def test_one_that_came_when_its_group_was_being_deployed_goes_when_that_has_succeeded(self):
-        fleet = world("ab", silent={"b"})
+        fleet = observation("ab", silent={"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
         fleet.come("c", Facts())
         running = fleet.step(running)
         assert grants(running)["c"] == Grant("x", PREPARE)
-        running = fleet.run(running, until=lambda one: one.rollout.hosts["c"] is HostState.SUCCESS)
+        running = fleet.run(running, until=lambda one: one.rollout.hosts["c"] is HostProgress.SUCCESS)
         assert running.rollout.members["x"] == {"a", "c"}
         assert verdicts(running) == {"x": SUCCESS, "y": None}
 
@@ -704,7 +704,7 @@ class TestLateHosts:
         fleet.come("c", Facts())
         running = fleet.run(running, until=lambda one: bool(one.errors))
         assert not has_failed(running)
-        assert running.rollout.result is Result.PARTIAL
+        assert running.rollout.result is RolloutResult.PARTIAL
         assert grants(running) == {"c": Grant("", None, "boom")}
 
     @pytest.mark.parametrize("phase", Phase)
@@ -720,7 +720,7 @@ class TestLateHosts:
         assert running.late == {}
 
     def test_they_keep_max_parallel(self):
-        fleet = world("a", absent=plain_hosts("bcde"))
+        fleet = observation("a", absent=plain_hosts("bcde"))
         running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2)))))
         for host in "bcde":
             fleet.come(host, Facts())
@@ -731,19 +731,19 @@ class TestLateHosts:
             fleet.now += 10
         assert max(map(len, entered)) == 2
         assert [*entered[0], *entered[2]] == ["b", "c", "d", "e"]
-        assert set(running.rollout.hosts.values()) == {HostState.SUCCESS}
+        assert set(running.rollout.hosts.values()) == {HostProgress.SUCCESS}
 
     def test_they_go_while_other_groups_are_at_work(self):
-        fleet = world("ab", absent={"c": Facts()}, silent={"b"})
+        fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
         fleet.come("c", Facts())
         running = fleet.step(fleet.step(fleet.step(running)))
-        assert running.rollout.hosts["c"] is HostState.SUCCESS
+        assert running.rollout.hosts["c"] is HostProgress.SUCCESS
         assert verdicts(running) == {"x": SUCCESS, "y": None}
 
     def test_one_that_has_a_group_which_is_not_judged_goes_with_that(self):
-        fleet = world("ab", absent={"c": Facts()}, silent={"b"})
+        fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
         fleet.come("c", Facts())
@@ -753,7 +753,7 @@ class TestLateHosts:
         assert [name for name, _, host in fleet.entered if host == "c"] == ["z", "z"]
 
     def test_canaries_that_fail_late_keep_those_that_wait_for_them_from_going_on(self):
-        fleet = world("abcd", silent={"b"}, failing={(PREPARE, "e")})
+        fleet = observation("abcd", silent={"b"}, failing={(PREPARE, "e")})
         fleet.absent = {"e": Facts()}
         groups = strategy(
             group("canary", hosts="ae", maximum_failed=0),
@@ -771,7 +771,7 @@ class TestLateHosts:
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_pause_lets_none_in(self, when):
-        fleet = world("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
+        fleet = observation("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
         running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
         running = fleet.run(running) if when == "over" else running
@@ -792,7 +792,7 @@ class TestLateHosts:
 
     @pytest.mark.parametrize("away", [True, False])
     def test_one_that_does_not_end_frees_its_place(self, away):
-        fleet = world("a", absent=plain_hosts("bc"))
+        fleet = observation("a", absent=plain_hosts("bc"))
         running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=600.0))))
         fleet.silent = {"b"}
         for host in "bc":
@@ -807,15 +807,15 @@ class TestLateHosts:
         assert running.errors == {
             "b": "its agent is gone for 300 s" if away else "prepare: it did not end within 600 s"
         }
-        assert running.rollout.hosts["c"] is HostState.SUCCESS
+        assert running.rollout.hosts["c"] is HostProgress.SUCCESS
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_host_that_lost_the_revision_after_it_had_succeeded_goes_again(self, when):
-        fleet = world("ab", silent=set() if when == "over" else {"b"})
+        fleet = observation("ab", silent=set() if when == "over" else {"b"})
         running = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
         running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
         running = fleet.run(running) if when == "over" else running
-        assert running.rollout.hosts["a"] is HostState.SUCCESS
+        assert running.rollout.hosts["a"] is HostProgress.SUCCESS
         fleet.entered.clear()
         fleet.outdated = {"a"}
         before, running = running, fleet.step(running)
@@ -826,7 +826,7 @@ class TestLateHosts:
             ("x", PREPARE, "a"),
             ("x", DEPLOY, "a"),
         ]
-        assert running.rollout.hosts["a"] is HostState.SUCCESS
+        assert running.rollout.hosts["a"] is HostProgress.SUCCESS
 
     def test_none_of_a_group_that_failed_is_let_in(self):
         fleet, running = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
@@ -852,34 +852,34 @@ class TestLateHosts:
 class TestAttempts:
     published = Published(revision="r2", sequence=7, strategy="deployment-strategy", ordered="r2")
 
-    def situation(self, running=None, version="r2", **fields):
-        return Situation(Cluster(version), replace(self.published, **fields), running)
+    def snapshot(self, running=None, version="r2", **fields):
+        return RolloutSnapshot(Cluster(version), replace(self.published, **fields), running)
 
     def test_a_publication_with_a_strategy_begins_one(self):
-        assert next_attempt(self.situation()) == 1
+        assert next_attempt(self.snapshot()) == 1
 
     def test_not_without_a_strategy_nor_for_a_version_set_by_hand_nor_while_all_is_stopped(self):
-        assert next_attempt(self.situation(strategy=None)) is None
-        assert next_attempt(self.situation(version="r1")) is None
-        assert next_attempt(self.situation(version=None)) is None
-        assert next_attempt(self.situation(version=False)) is None
+        assert next_attempt(self.snapshot(strategy=None)) is None
+        assert next_attempt(self.snapshot(version="r1")) is None
+        assert next_attempt(self.snapshot(version=None)) is None
+        assert next_attempt(self.snapshot(version=False)) is None
 
     def test_one_that_goes_on_or_succeeded_is_the_only_one(self):
-        fleet = world("a")
+        fleet = observation("a")
         running = fleet.start(ALL_HOSTS)
-        assert next_attempt(self.situation(running)) is None
-        assert next_attempt(self.situation(fleet.run(running))) is None
+        assert next_attempt(self.snapshot(running)) is None
+        assert next_attempt(self.snapshot(fleet.run(running))) is None
 
     def test_after_a_failure_another_begins_when_somebody_resumed(self):
-        fleet = world("a", failing={(DEPLOY, "a")})
+        fleet = observation("a", failing={(DEPLOY, "a")})
         failed = fleet.run(fleet.start(ALL_HOSTS))
-        assert next_attempt(self.situation(failed, version=None)) is None
-        assert next_attempt(self.situation(failed)) == 2
+        assert next_attempt(self.snapshot(failed, version=None)) is None
+        assert next_attempt(self.snapshot(failed)) == 2
 
     def test_a_newer_publication_takes_its_place(self):
-        running = world("a").start(ALL_HOSTS)
-        assert not is_superseded(self.situation(running))
-        newer = self.situation(running, sequence=8)
+        running = observation("a").start(ALL_HOSTS)
+        assert not is_superseded(self.snapshot(running))
+        newer = self.snapshot(running, sequence=8)
         assert is_superseded(newer)
         ended = supersede(running, NOON + 5)
         assert (ended.ending, ended.ended, has_failed(ended)) == (Ending.SUPERSEDED, NOON + 5, False)
@@ -887,7 +887,7 @@ class TestAttempts:
 
 
 def test_a_selector_selects_hosts_that_come_by_their_facts():
-    fleet = world("a", silent={"a"})
+    fleet = observation("a", silent={"a"})
     web = replace(group("web"), selectors=(Selector(tags=frozenset({"web"})),))
     running = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
     fleet.come("b", Facts(tags=frozenset({"web"})))

@@ -10,12 +10,12 @@ from support.generated_strategies import NAMES, paces, strategies, widths
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
 from support.worlds import PlainWorld
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.engine import HostState, Phase, Verdict
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase
 from zkdeployment.rollout.groups import misses
 from zkdeployment.rollout.progress import advance, grants, next_look, readmitted
-from zkdeployment.rollout.running import Directive, Report
 from zkdeployment.rollout.simulation import Faults, simulate
-from zkdeployment.rollout.state import running_from_json, running_to_json
+from zkdeployment.rollout.state import Directive, PhaseReport
+from zkdeployment.rollout.state_json import state_from_json, state_to_json
 
 host_names = st.sampled_from(NAMES)
 events = st.one_of(
@@ -38,7 +38,7 @@ def happen(fleet, running, event):
         case "report", (host, good):
             grant = grants(running).get(host)
             if grant is not None and grant.phase is not None:
-                fleet.reports.setdefault((grant.phase, host), Report(fleet.now, None if good else "boom"))
+                fleet.reports.setdefault((grant.phase, host), PhaseReport(fleet.now, None if good else "boom"))
         case "leave", host if host in fleet.present:
             fleet.leave(host)
         case "come", host:
@@ -49,7 +49,9 @@ def happen(fleet, running, event):
             fleet.active = active
         case "err", host:
             fleet.erring.add(host)
-        case "reinstall", host if host in fleet.present and running.rollout.hosts.get(host) is HostState.SUCCESS:
+        case "reinstall", host if (
+            host in fleet.present and running.rollout.hosts.get(host) is HostProgress.SUCCESS
+        ):
             fleet.outdated.add(host)
 
 
@@ -61,7 +63,7 @@ def check(running, fleet, granted):
         name = running.stage.task.group
         assert all(one == name or courses[one].verdict is not None for one in running.rollout.order)
     for host, grant in grants(running).items():
-        if running.rollout.hosts[host] is HostState.FAILURE:
+        if running.rollout.hosts[host] is HostProgress.FAILURE:
             assert grant.phase is None
         if grant.phase is not None:
             assert granted.setdefault((grant.phase, host), grant.group) == grant.group
@@ -77,7 +79,7 @@ def check_entries(before, after):
     for host in late:
         names = [name for name, found in after.rollout.members.items() if host in found]
         assert names
-        assert all(after.rollout.courses[name].verdict is Verdict.SUCCESS for name in names)
+        assert all(after.rollout.courses[name].verdict is GroupVerdict.SUCCESS for name in names)
         assert all(at_work(after, name) <= width(after, name) for name in names)
     stage = after.stage
     if stage is None:
@@ -88,7 +90,7 @@ def check_entries(before, after):
     if entered:
         assert after.held is None
         assert at_work(after, group.name) <= width(after, group.name)
-        assert all(after.rollout.courses[parent].verdict is Verdict.SUCCESS for parent in group.depends_on)
+        assert all(after.rollout.courses[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
     if entered and (stage.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
         assert not certainly_missed(after, group)
 
@@ -98,13 +100,13 @@ def check_verdicts(before, after, fleet):
     for group in after.rollout.strategy.groups:
         name, states = group.name, after.rollout.hosts
         former, verdict = before.rollout.courses[name].verdict, after.rollout.courses[name].verdict
-        if former is verdict or verdict is not Verdict.SUCCESS:
+        if former is verdict or verdict is not GroupVerdict.SUCCESS:
             continue
         members = after.rollout.members[name]
-        done = {host for host in members if states[host] in {HostState.SUCCESS, HostState.FAILURE}}
+        done = {host for host in members if states[host] in {HostProgress.SUCCESS, HostProgress.FAILURE}}
         assert done or not (group.critical and members) or name in after.forced
         if group.pace.bake_time:
-            assert {host for host in members if states[host] is HostState.SUCCESS} <= after.proven
+            assert {host for host in members if states[host] is HostProgress.SUCCESS} <= after.proven
             proven = (after.proven - before.proven) & members
             reports = [fleet.reports.get((Phase.DEPLOY, host)) for host in proven]
             ended = [report.time for report in reports if report is not None]
@@ -135,7 +137,7 @@ def width(running, name):
 def certainly_missed(running, group):
     """Say which criteria a group misses even if all its hosts that have not failed succeed."""
     hosts = running.rollout.members[group.name]
-    failed = {host for host in hosts if running.rollout.hosts[host] is HostState.FAILURE}
+    failed = {host for host in hosts if running.rollout.hosts[host] is HostProgress.FAILURE}
     failed |= {host for host, report in running.stage.reports.items() if report.error is not None}
     total = len(hosts)
     return list(misses(group.criteria, successful=total - len(failed), failed=len(failed), total=total))
@@ -157,7 +159,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current,
         granted = {key: name for key, name in granted.items() if key[1] not in readmitted(before, running)}
         check_entries(before, running)
         check_verdicts(before, running, fleet)
-        kept = running_from_json(json.loads(json.dumps(running_to_json(running), sort_keys=True)))
+        kept = state_from_json(json.loads(json.dumps(state_to_json(running), sort_keys=True)))
         assert kept == running
         assert grants(kept) == grants(running)
         check(running, fleet, granted)

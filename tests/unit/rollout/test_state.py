@@ -1,178 +1,38 @@
-"""A rollout as it is kept: nothing is lost, damage is told, ten thousand hosts fit into a node."""
-
-import json
-import string
-from dataclasses import replace
-from random import Random
+"""What a rollout lets one host do, and what it is told when it may not."""
 
 import pytest
 
-from support.rollouts import at_work, over, running, through
-from support.strategies import group, strategy
-from zkdeployment.adapters.zookeeper.rollouts import decode_running, encode_running
-from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import Facts, Selector
 from zkdeployment.rollout.engine import Phase
-from zkdeployment.rollout.running import Directive, Report, RolloutAct
-from zkdeployment.rollout.state import running_from_json, running_to_json
+from zkdeployment.rollout.state import Grant, Permission, PhaseReport
 
-
-def fully_equipped():
-    found = at_work(through(running(), "mon1", until="compute-nodes-1"), granted=["one2"], failed=["one1"])
-    act = Act("ann@ops", "rollout promote", "now", 7.5)
-    return replace(
-        found,
-        errors={"ctl1": "boom"},
-        absent={"two1": 3.25},
-        promoted=frozenset({"ntp-node"}),
-        forced=frozenset({"control-nodes"}),
-        proven=frozenset({"ntp01", "ctl1", "ctl2"}),
-        paused=act,
-        held=8.5,
-        acts=(RolloutAct(Directive.PROMOTE, act, "ntp-node", 3),),
-        taken=3,
-        waiting="for better times",
-    )
+PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
+WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")
+GOES_ON = "rollout 7-1 goes on without this host: 1 of 2 hosts did not end within 60 s"
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("permission", "phases", "failure", "obstacle"),
     [
-        running(),
-        fully_equipped(),
-        at_work(running(), granted=["mon1"], baking=5.0),
-        replace(at_work(running()), looked=9.5),
-        replace(over(through(running())), late={"one1": Phase.DEPLOY}, entered={"one1": 4.5}),
-        running(revision=4711),
+        (Permission(), [], None, "no rollout of this publication is under way"),
+        (Permission("7-1"), [], None, "it is not its turn yet in rollout 7-1"),
+        (
+            Permission("7-1", Grant("x", PREPARE)),
+            [PREPARE],
+            None,
+            "rollout 7-1 has let it prepare, with group x",
+        ),
+        (
+            Permission("7-1", Grant("x", DEPLOY), {PREPARE: PhaseReport(1.0)}),
+            [PREPARE, DEPLOY],
+            None,
+            "rollout 7-1 has let it deploy, with group x",
+        ),
+        (Permission("7-1", WITHDRAWN, {PREPARE: PhaseReport(1.0)}), [], GOES_ON, GOES_ON),
+        (Permission("7-1", WITHDRAWN, {PREPARE: PhaseReport(1.0, "boom")}), [], "boom", "boom"),
+        (Permission("7-1", None, {DEPLOY: PhaseReport(1.0, "boom")}), [], "boom", "boom"),
     ],
+    ids=["no rollout", "not yet", "prepare", "deploy", "withdrawn", "failed", "failed, grant gone"],
 )
-def test_nothing_is_lost(found):
-    value = json.loads(json.dumps(running_to_json(found)))
-    assert running_from_json(value) == found
-    assert running_to_json(running_from_json(value)) == value
-
-
-def test_states_of_older_and_newer_coordinators_are_read():
-    found = at_work(running(), granted=["mon1"])
-    value = running_to_json(found)
-    for name in ("looked", "entered", "proven", "forced"):
-        value.pop(name)
-    assert running_from_json(value) == found
-    value["stage"]["looked"] = 9.5
-    assert running_from_json(value) == replace(found, looked=9.5)
-    value["stage"].pop("looked")
-    value["stage"]["mood"] = value["mood"] = value["courses"]["ntp-node"]["mood"] = "good"
-    assert running_from_json(value) == found
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda _: [],
-        lambda value: value | {"states": "-"},
-        lambda value: value | {"states": "z" * len(value["hosts"])},
-        lambda value: value | {"members": {"x": "a-b"}},
-        lambda value: value | {"revision": None},
-        lambda value: value | {"strategy": {}},
-        lambda value: value | {"stage": 7},
-        lambda value: value | {"held": "long"},
-        lambda value: value | {"ending": "well"},
-        lambda value: value | {"hosts": [1, 2]},
-        lambda value: {name: found for name, found in value.items() if name != "order"},
-    ],
-)
-def test_damage_is_an_error(spoil):
-    with pytest.raises(ValueError, match=r"valid|expected|invalid|zip"):
-        running_from_json(spoil(running_to_json(running())))
-
-
-def test_a_node_that_cannot_be_read_is_an_error_that_says_what_to_do():
-    with pytest.raises(ZkdeploymentError, match="the next publication begins another"):
-        decode_running(b"{}")
-
-
-def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
-    hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
-    racks = [
-        replace(group(f"g{number}"), selectors=(Selector(racks=frozenset({f"rack{number}"})),))
-        for number in range(50)
-    ]
-    found = running(strategy(*racks, group("all")), hosts)
-    found = through(found, until="all")
-    assert len(encode_running(found)) < NODE_LIMIT / 2
-    errors = {host: f"{host} says: {host * 10}" for host in hosts}
-    found = replace(found, errors=errors)
-    assert len(encode_running(found)) < NODE_LIMIT
-    assert decode_running(encode_running(found)).rollout == found.rollout
-
-
-def random_text(random, length):
-    """Return text that cannot be compressed much."""
-    return "".join(random.choices(string.ascii_letters + string.digits, k=length))
-
-
-def worst_hosts(random):
-    return {random_text(random, 36): Facts() for _ in range(10_000)}
-
-
-@pytest.mark.parametrize("reporting", [True, False], ids=["reports", "errors"])
-def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting):
-    random = Random(1)
-    hosts = worst_hosts(random)
-    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
-    errors = {host: random_text(random, 200) for host in hosts}
-    if reporting:
-        reports = {host: Report(1_800_000_000 + random.randrange(10**6), errors[host]) for host in hosts}
-        found = replace(found, stage=replace(found.stage, reports=reports))
-    else:
-        found = replace(found, stage=None, errors=errors)
-    data = encode_running(found)
-    assert len(data) < NODE_LIMIT
-    read = decode_running(data)
-    kept = {host: one.error for host, one in read.stage.reports.items()} if reporting else read.errors
-    assert kept.keys() == errors.keys()
-    assert all(
-        error is not None and errors[host].startswith(error.removesuffix("…")) for host, error in kept.items()
-    )
-    assert read.rollout == found.rollout
-
-
-def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
-    random = Random(2)
-    hosts = worst_hosts(random)
-    act = RolloutAct(Directive.PAUSE, Act("ann@ops", "rollout pause", random_text(random, 5_000), 7.5), None, 3)
-    found = replace(
-        over(through(running(strategy(group("all")), hosts))),
-        absent={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
-        late={host: random.choice([Phase.PREPARE, Phase.DEPLOY]) for host in hosts},
-        entered={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
-        proven=frozenset(random.sample(sorted(hosts), 5_000)),
-        acts=(act,) * 1000,
-        paused=replace(act.act, reason=random_text(random, 300_000)),
-    )
-    data = encode_running(found)
-    assert len(data) < NODE_LIMIT
-    read = decode_running(data)
-    assert (read.absent, read.late, read.entered) == (found.absent, found.late, found.entered)
-    assert len(read.acts) == 50
-    assert read.paused == replace(found.paused, reason=f"{found.paused.reason[:500]}…")
-
-
-def test_states_that_are_not_too_large_keep_the_form_that_older_coordinators_read():
-    value = running_to_json(fully_equipped())
-    assert (value["errors"], value["absent"], value["late"]) == ({"ctl1": "boom"}, {"two1": 3.25}, {})
-    assert (
-        running_from_json(json.loads(json.dumps(running_to_json(fully_equipped(), longest=99))))
-        == fully_equipped()
-    )
-
-
-def test_reports_at_ten_thousand_different_times_fit_too():
-    hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts() for number in range(10_000)}
-    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
-    reports = {host: Report(1_800_000_000 + number * 0.37) for number, host in enumerate(hosts)}
-    found = replace(found, stage=replace(found.stage, reports=reports))
-    assert len(encode_running(found)) < NODE_LIMIT
-    assert decode_running(encode_running(found)) == found
+def test_a_permission_says_what_a_host_may_do_and_else_why_not(permission, phases, failure, obstacle):
+    assert [phase for phase in Phase if permission.lets(phase)] == phases
+    assert (permission.failure, permission.obstacle) == (failure, obstacle)

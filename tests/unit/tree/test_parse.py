@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zkdeployment.model.tree import Tree, parent_path
-from zkdeployment.tree.lines import LIMITS, Limits, LineReader
+from zkdeployment.tree.lines import LIMITS, LineReader, TextLimits
 from zkdeployment.tree.parse import parse, parse_bytes
 
 
@@ -16,7 +16,7 @@ def nodes(text):
 
 
 def complaints(text, **limits):
-    found = parse("a.zk", text, limits=Limits(**limits)).problems
+    found = parse("a.zk", text, limits=TextLimits(**limits)).problems
     assert all(problem.file == "a.zk" for problem in found)
     return [(problem.line, problem.column, problem.message) for problem in found]
 
@@ -405,7 +405,7 @@ def test_what_is_read_section_by_section_is_what_the_whole_text_says(before, aft
     kept = before if data is None else before[data.draw(st.integers(0, len(before))) :]
     last = parse("a.zk", "\n".join(before))
     text = "\n".join([*after, *kept])
-    limits = Limits(nodes=9)
+    limits = TextLimits(nodes=9)
     with mock.patch("zkdeployment.tree.parse._MOST_SECTIONS", -1):
         whole = parse("a.zk", text, limits=limits)
     assert told(parse("a.zk", text, limits=limits)) == told(whole)

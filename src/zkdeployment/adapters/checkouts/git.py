@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.git_command import DENIED, NOT_THERE, Git, GitError, last_words
+from zkdeployment.adapters.git.command import DENIED, NOT_THERE, Git, GitError, last_words
 from zkdeployment.errors import CheckoutError
 
 if TYPE_CHECKING:

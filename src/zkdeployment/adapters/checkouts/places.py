@@ -23,7 +23,7 @@ from zkdeployment.adapters.retrying import persist
 from zkdeployment.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
 from zkdeployment.log import get_logger
 from zkdeployment.model.checkout import parse_checkout
-from zkdeployment.model.names import Kind, is_name
+from zkdeployment.model.names import NameKind, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -183,8 +183,8 @@ class CheckoutPlaces:
         _delete(rest)
 
     def _place(self, package: str) -> Path:
-        if not is_name(Kind.PACKAGE, package):
-            raise CheckoutError(f"{package!a} is not a {Kind.PACKAGE.value}")
+        if not is_name(NameKind.PACKAGE, package):
+            raise CheckoutError(f"{package!a} is not a {NameKind.PACKAGE.value}")
         return self.opt / package
 
     def _side(self, kind: str, package: str = "") -> Path:

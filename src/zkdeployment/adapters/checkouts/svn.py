@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.svn_command import Svn, SvnError
+from zkdeployment.adapters.svn.command import Svn, SvnError
 from zkdeployment.errors import CheckoutError
 
 if TYPE_CHECKING:

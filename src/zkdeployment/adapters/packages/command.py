@@ -14,7 +14,7 @@ from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.packages import failures
 from zkdeployment.adapters.packages.failures import OfflineError
 from zkdeployment.adapters.retrying import persist
-from zkdeployment.adapters.scopes import new_scope
+from zkdeployment.adapters.scripts.scopes import new_scope
 from zkdeployment.errors import PackageError, ProgramError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from zkdeployment.adapters.packages.command import DnfCommand
 from zkdeployment.adapters.packages.downloads import Downloads, is_there
 from zkdeployment.adapters.packages.failures import LockedError, NotAvailableError, StaleError
 from zkdeployment.adapters.packages.journal import Journal
-from zkdeployment.adapters.packages.kept import KeptFiles
+from zkdeployment.adapters.packages.package_cache import KeptFiles
 from zkdeployment.adapters.packages.repositories import Repositories
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
 from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names, entry, make_sources
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.packages.rpmdb import RpmFile
     from zkdeployment.model.inventory import Package, Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.ports import Transaction
+    from zkdeployment.ports.host import Transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.ports import Transaction
+    from zkdeployment.ports.host import Transaction
 
 
 @dataclass(frozen=True, slots=True)

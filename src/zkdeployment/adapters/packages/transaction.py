@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.packages import local_repository
 from zkdeployment.adapters.packages.journal import Entry
 from zkdeployment.errors import PackageError
-from zkdeployment.model.names import Kind, name_problem
+from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -78,8 +78,10 @@ def entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entr
 def check_names(change: PackageChange) -> None:
     """Refuse what dnf could take for an option, a pattern, a path or a URL."""
     problems = [
-        name_problem(Kind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
+        name_problem(NameKind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
     ]
-    problems += [name_problem(Kind.VERSION, version) for version in change.want.values() if version is not None]
+    problems += [
+        name_problem(NameKind.VERSION, version) for version in change.want.values() if version is not None
+    ]
     if found := [problem for problem in problems if problem is not None]:
         raise PackageError("; ".join(found))

@@ -8,19 +8,24 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.assignments import read_services, read_wanted
-from zkdeployment.adapters.zookeeper.history import write_result
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.nodes import encode
-from zkdeployment.adapters.zookeeper.permissions import read_permission, reporting
-from zkdeployment.adapters.zookeeper.publishing import published
-from zkdeployment.adapters.zookeeper.remains import remove_remains
-from zkdeployment.adapters.zookeeper.role_locks import RoleRequestLock, hand_on
-from zkdeployment.adapters.zookeeper.service_locks import LOCK_DELAY, LockDelay, ServiceLock, any_free
-from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
-from zkdeployment.adapters.zookeeper.stops import recording_stop
-from zkdeployment.adapters.zookeeper.transactions import Check, Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on
+from zkdeployment.adapters.zookeeper.locks.service_locks import (
+    LOCK_DELAY,
+    LockDelay,
+    ZooKeeperServiceLock,
+    any_free,
+)
+from zkdeployment.adapters.zookeeper.locks.stale_nodes import remove_remains
+from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
+from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
+from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.adapters.zookeeper.publication.history import write_result
+from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission, reporting
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
@@ -29,8 +34,8 @@ from zkdeployment.model.host import Host
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from zkdeployment.adapters.zookeeper.nodes import Node
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment, Wanted
     from zkdeployment.model.history import HostResult
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
     from zkdeployment.rollout.engine import Phase
-    from zkdeployment.rollout.running import Permission, Report
+    from zkdeployment.rollout.state import Permission, PhaseReport
 
 #: How often a write is tried again when others write to the same nodes at the same time.
 _ATTEMPTS = 20
@@ -165,7 +170,7 @@ class ZooKeeperFleet:
         """
         return read_permission(self._session, sequence, identity.id, changed)
 
-    def report_phase(self, rollout: str, phase: Phase, host: Host, report: Report) -> None:
+    def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         """Record how a phase went here and the host's node, in one transaction; what was reported before stays.
 
         A rollout that is gone gets no report; when the host's node is gone or somebody else's, it is left alone.
@@ -191,9 +196,9 @@ class ZooKeeperFleet:
         """Return those of these paths that are service nodes of the tree, whatever hosts they are for."""
         return read_services(self._session, paths)
 
-    def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
+    def node_lock(self, deployment: Deployment, identity: Identity) -> ZooKeeperServiceLock:
         """Return a fresh lock of the deployment's service node."""
-        return ServiceLock(self._session, deployment.lock_name, identity, self._delay)
+        return ZooKeeperServiceLock(self._session, deployment.lock_name, identity, self._delay)
 
     def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
         """Whether the lock of any of these service nodes may be taken now; all are looked at in one round."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.packed import pack, unpack
-from zkdeployment.adapters.zookeeper.transactions import NODE_LIMIT, Create, Delete, Set
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Set
 from zkdeployment.errors import RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
@@ -17,7 +17,7 @@ from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 def write_inventory(session: Session, known: KnownHost) -> None:

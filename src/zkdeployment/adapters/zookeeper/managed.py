@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.nodes import encode
+from zkdeployment.adapters.zookeeper.client.nodes import encode
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.adapters.zookeeper.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.model.publication import TreeChange
 
 _NAMES = "names"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.lookup import lookup
-from zkdeployment.adapters.zookeeper.nodes import check_path, encode
-from zkdeployment.adapters.zookeeper.transactions import Create, Delete
+from zkdeployment.adapters.zookeeper.client.lookup import lookup
+from zkdeployment.adapters.zookeeper.client.nodes import check_path, encode
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete
 from zkdeployment.errors import ConfigurationError, ConflictError, RefusedError, UnreachableError
 from zkdeployment.model.names import RESERVED
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.nodes import Node
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.tree import Properties
 
 _ATTEMPTS = 10

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 class QueueWatch:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper import paths
-from zkdeployment.adapters.zookeeper.assignments import read_services
-from zkdeployment.adapters.zookeeper.transactions import Delete
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.publication.assignments import read_services
 from zkdeployment.errors import ConflictError, DeniedError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.adapters.zookeeper.session import Session
+    from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 def remove_unused_locks(session: Session, deployed: Collection[str]) -> None:

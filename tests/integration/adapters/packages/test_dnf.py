@@ -17,8 +17,8 @@ from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages import command
 from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.adapters.packages.kept import KeptFiles
 from zkdeployment.adapters.packages.none import NoTransaction
+from zkdeployment.adapters.packages.package_cache import KeptFiles
 from zkdeployment.errors import PackageError, ShutdownError
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests
+from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operations import Operations
-from zkdeployment.adapters.zookeeper.session import Session
-from zkdeployment.adapters.zookeeper.skeleton import make_skeleton
-from zkdeployment.adapters.zookeeper.transactions import Operation, Set
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.deployment import Assignment, Deployment, Wanted

@@ -9,7 +9,7 @@ import pytest
 
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
-from zkdeployment.adapters.zookeeper.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package

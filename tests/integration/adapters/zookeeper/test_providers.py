@@ -10,7 +10,7 @@ from zkdeployment.adapters.zookeeper.providers import Provider
 from zkdeployment.errors import ConfigurationError, ConflictError, LinkError
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.transactions import Operation
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
 
 PATH = "/shop/web/providers"
 

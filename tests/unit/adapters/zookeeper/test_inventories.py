@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.inventories import decode, encode
-from zkdeployment.adapters.zookeeper.packed import pack, unpack
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package

@@ -1,0 +1,163 @@
+"""Runs git: without prompts, hooks or an inherited repository, and never for longer than it may."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from zkdeployment.errors import SourceError, without_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a hook's environment says about *its* repository: ``git rev-parse --local-env-vars`` and what that misses.
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+
+_OPTIONS = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    # A collection of garbage in the background would outlive us, and work in a directory that is to be swapped.
+    "-c",
+    "gc.autoDetach=false",
+    "-c",
+    "maintenance.autoDetach=false",
+)
+
+#: What git says when it is not let in.
+DENIED = (
+    "Authentication failed",
+    "Permission denied",
+    "could not read Username",
+    "could not read Password",
+    "Host key verification failed",
+    "returned error: 403",
+    "dubious ownership",
+)
+#: What git says when there is no repository, or none that it may use.
+NOT_THERE = ("does not appear to be a git repository", "not found", "does not exist", "not allowed", "blocked")
+
+_TIMED_OUT = "Timeout: "
+
+
+class GitError(SourceError):
+    """Git failed: its last words."""
+
+
+class GitTimeoutError(GitError):
+    """Git was stopped because it took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitOutput:
+    """What git said: its exit status, standard output, and standard error without passwords."""
+
+    command: str
+    status: int
+    output: bytes
+    words: str
+
+    def check(self) -> GitOutput:
+        """Return itself, or raise ``GitError`` if git failed."""
+        if self.status:
+            raise GitError(f"git {self.command} failed: {last_words(self.words)}")
+        return self
+
+    @property
+    def text(self) -> str:
+        """The output as text, without blanks around it."""
+        return self.output.decode("utf-8", "replace").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """How to run git: where, with which options, for how many seconds at most.
+
+    ``settings`` are git configuration that nobody sees in the list of processes, ``variables`` are added to the
+    environment. ``alone``: the system's and the user's configuration do not count. ``inherit``: the environment of
+    a hook does.
+    """
+
+    directory: Path = Path("/")
+    options: tuple[str, ...] = ()
+    timeout: float = 60
+    settings: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
+    inherit: bool = False
+
+    def run(self, *words: str, stdin: BinaryIO | None = None) -> GitOutput:
+        """Run git to its end, whatever its exit status; raises ``GitError`` if there is no git or no time."""
+        try:
+            from git.cmd import Git as Command  # noqa: PLC0415  it takes a while, and fails where git is missing
+            from git.exc import GitCommandNotFound  # noqa: PLC0415
+        except ImportError as error:
+            raise GitError(f"git is not installed: {str(error).strip().splitlines()[0]}") from error
+        try:
+            answer: Any = Command(self.directory).execute(
+                [*self._prefix(), "git", *_OPTIONS, *self.options, *words],
+                istream=stdin,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                kill_after_timeout=self.timeout,
+                env=self._environment(),
+                start_new_session=True,  # without a terminal nothing can ask for a password
+            )
+        except GitCommandNotFound as error:
+            raise GitError(f"cannot run git: {error.__cause__ or error}") from error
+        status, output, said = answer
+        if status and said.startswith(_TIMED_OUT):
+            raise GitTimeoutError(f"git {words[0]} did not end within {self.timeout:g} s and was stopped")
+        return GitOutput(words[0], status, output, without_passwords(said))
+
+    def _prefix(self) -> list[str]:
+        foreign = () if self.inherit else [name for name in _OF_ANOTHER_REPOSITORY if name in os.environ]
+        return ["env", *(word for name in foreign for word in ("-u", name))] if foreign else []
+
+    def _environment(self) -> dict[str, str]:
+        environment = _ENVIRONMENT | dict(self.variables)
+        if self.alone:
+            environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+        environment["GIT_CONFIG_COUNT"] = str(len(self.settings))
+        for number, (key, value) in enumerate(self.settings.items()):
+            environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        return environment
+
+
+def last_words(said: str) -> str:
+    """Return the line of git's talk that says what went wrong, as well as can be told."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "remote: "))]
+    generic = "fatal: Could not read from remote repository."
+    for line in telling:
+        if line != generic:
+            return line.partition(": ")[2] if line.startswith(("fatal", "error")) else line
+    return next((line for line in lines if line != generic), "it said nothing")

@@ -1,0 +1,136 @@
+"""Reads tree files, and documents of rollouts, from git's object store: blobs of a commit, never a work tree."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.git.command import Git, GitError
+from zkdeployment.adapters.tree_files import (
+    MOST_BYTES_OF_A_FILE,
+    check_limits,
+    is_tree_file,
+    may_hold_documents,
+)
+from zkdeployment.errors import SourceError
+from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES, SourceFile
+from zkdeployment.rollout.schema import mentions_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_SUFFIXES = tuple(suffix.encode() for suffix in (*TREE_SUFFIXES, *DOCUMENT_SUFFIXES))
+
+_NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a directory"}
+
+
+def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
+    """Read the files of any revision, or tree, of the repository that ``repository`` is a directory of.
+
+    In a hook, also of what is about to be pushed. Raises ``SourceError``.
+    """
+    git = Git(directory=repository, inherit=True)
+    if not repository.is_dir():
+        raise SourceError(f"there is no directory {repository}")
+    found = git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
+    if found.status:
+        git.run("rev-parse", "--git-dir").check()
+        raise SourceError(f"there is no revision {revision} in the repository at {repository}")
+    return read_files(git, found.text, revision)
+
+
+def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
+    """Read the tree files and documents at the top of ``tree`` (anything git takes for a tree), sorted by name.
+
+    ``revision`` is what messages call it. Raises ``GitError`` when git fails and ``SourceError`` when what is
+    there cannot be a tree.
+    """
+    listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
+    found = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
+    entries = [_checked(entry, revision) for entry in found if is_tree_file(entry.name)]
+    documents = list(_documents(git, [entry for entry in found if entry.mode not in _NO_FILE]))
+    sizes = {entry.name: entry.size for entry in entries}
+    check_limits(sizes | {file.name: len(file.content) for file in documents}, revision)
+    return tuple(sorted([*_read(git, entries), *documents], key=lambda file: file.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What ``ls-tree --long`` says of a name; only files have a size. In a name, what is not UTF-8 is kept."""
+
+    name: str
+    mode: str
+    blob: str
+    size: int
+
+
+def _entry(line: bytes) -> _Entry:
+    """Read a line: mode, type, object, size, tab, name."""
+    facts, _, raw_name = line.partition(b"\t")
+    mode, _, blob, size = facts.decode("ascii").split()
+    name = raw_name.decode("utf-8", "surrogateescape")
+    if mode not in _NO_FILE and not size.isdigit():
+        raise GitError(f"git ls-tree failed: object {blob} of {name!r} cannot be read")
+    return _Entry(name, mode, blob, int(size) if size.isdigit() else 0)
+
+
+def _checked(entry: _Entry, revision: str) -> _Entry:
+    """Refuse what cannot be a tree file."""
+    raw_name = entry.name.encode("utf-8", "surrogateescape")
+    if raw_name.decode("utf-8", "replace") != entry.name:
+        raise SourceError(f"revision {revision}: the name of {raw_name!r} is not UTF-8")
+    if not entry.name.isprintable():
+        raise SourceError(f"revision {revision}: the name of {entry.name!a} has characters that cannot be printed")
+    if entry.mode in _NO_FILE:
+        words = (
+            f"{entry.name} of revision {revision} is {_NO_FILE[entry.mode]}; a tree file has to be a plain file"
+        )
+        raise SourceError(words)
+    return entry
+
+
+def _documents(git: Git, entries: Iterable[_Entry]) -> Iterator[SourceFile]:
+    """Read the YAML files that are about rollouts; no more at once than one file may have."""
+    batch: list[_Entry] = []
+    taken = 0
+    for entry in entries:
+        if not may_hold_documents(entry.name, entry.size):
+            continue
+        if taken + entry.size > MOST_BYTES_OF_A_FILE:
+            yield from _about_rollouts(git, batch)
+            batch, taken = [], 0
+        batch.append(entry)
+        taken += entry.size
+    yield from _about_rollouts(git, batch)
+
+
+def _about_rollouts(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
+    for file in _read(git, entries):
+        if mentions_documents(file.content):
+            shown = file.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            yield SourceFile(shown, file.content)
+
+
+def _read(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
+    if entries:
+        contents = _contents(git, [entry.blob for entry in entries])
+        yield from (SourceFile(entry.name, content) for entry, content in zip(entries, contents, strict=True))
+
+
+def _contents(git: Git, blobs: Sequence[str]) -> Iterator[bytes]:
+    """Read blobs, all by one process: each comes as a line with object, type and size, then its content."""
+    with tempfile.TemporaryFile() as wanted:
+        wanted.write("".join(f"{blob}\n" for blob in blobs).encode("ascii"))
+        wanted.seek(0)
+        output = git.run("cat-file", "--batch", stdin=wanted).check().output
+    position = 0
+    for blob in blobs:
+        end = output.find(b"\n", position)
+        match output[position:end].split():
+            case [_, b"blob", size]:
+                position = end + 1 + int(size) + 1
+                yield output[end + 1 : position - 1]
+            case _:
+                raise GitError(f"git cat-file failed: object {blob} is missing")

@@ -1,0 +1,258 @@
+"""The tree's repository: a bare mirror of one branch of a git repository, from which files are read."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.git.command import (
+    DENIED,
+    NOT_THERE,
+    Git,
+    GitError,
+    GitTimeoutError,
+    last_words,
+)
+from zkdeployment.adapters.git.commits import Commit, ask, read
+from zkdeployment.adapters.git.files import read_files, revision_files
+from zkdeployment.adapters.git.signatures import check_signature
+from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.tree_files import ATTEMPTS
+from zkdeployment.errors import SourceError, without_passwords
+from zkdeployment.model.cluster import is_commit
+from zkdeployment.model.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import SourceFile
+
+__all__ = ["GitSource", "revision_files"]
+
+_TIP = "refs/zkdeployment/tip"
+
+#: How many commits are remembered: the published one and the tip come back every time.
+_REMEMBERED = 4
+
+#: The file in a mirror that says that it is one, and of what.
+_MARK = "zkdeployment-mirror"
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
+
+    ``allowed_signers`` is a file of SSH or OpenPGP keys; with it only commits signed by one of them are read.
+    Each run of git may take ``timeout`` seconds; a remote that cannot be reached is tried three times more, after
+    ``gap`` seconds.
+    """
+
+    url: str
+    tree_directory: Path
+    branch: str | None = field(default=None, kw_only=True)
+    allowed_signers: Path | None = field(default=None, kw_only=True)
+    timeout: float = field(default=300, kw_only=True)
+    gap: float = field(default=3, kw_only=True)
+    now: Callable[[], float] = field(default=time.time, kw_only=True)
+    #: Commits that the mirror has: one run of git for each is enough.
+    _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fetch(self) -> Revision:
+        """Bring the mirror up to date and return the branch's tip."""
+        return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
+
+    def files(self, revision: Revision) -> tuple[SourceFile, ...]:
+        """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
+        git, commit = self._find(revision)
+        self._verify(git, commit.id)
+        try:
+            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
+        except GitTimeoutError:
+            raise
+        except GitError:
+            self._remake()
+            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
+
+    def origin(self, revision: Revision) -> Origin:
+        """Say who committed a revision that was fetched, what for and when, and who signed it.
+
+        Without a signer it is not signed as it has to be, or does not have to be.
+        """
+        git, commit = self._find(revision)
+        try:
+            signer = self._verify(git, commit.id)
+        except SourceError:
+            signer = None  # whoever asks for the files is told why
+        return Origin(commit.author, commit.subject, commit.time, signer)
+
+    def descends(self, revision: Revision, ancestor: Revision) -> bool:
+        """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
+
+        A commit that the repository does not know (any more) is nobody's ancestor.
+        """
+        git, commit = self._find(revision)
+        if ancestor in (commit.id, *commit.parents):
+            return True  # as almost always
+        if not is_commit(str(ancestor)) or self._read(git, str(ancestor)) is None:
+            return False
+        answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit.id)
+        return answer.status != 1 and bool(answer.check())
+
+    def _find(self, revision: Revision) -> tuple[Git, Commit]:
+        """Return the mirror and a commit that it has."""
+        git = self._mirror(self._directory, alone=True)
+        commit = self._read(git, str(revision))
+        if commit is None:
+            raise SourceError(f"{self._shown} has no revision {revision}, as far as it was fetched")
+        return git, commit
+
+    def _read(self, git: Git, name: str) -> Commit | None:
+        """Read the commit of this id; ``None`` if the mirror does not have it."""
+        if name not in self._known:
+            answer = ask(git, name)
+            if answer.status:
+                return None
+            self._remember(read(answer))
+        return self._known.get(name)
+
+    def _remember(self, commit: Commit) -> None:
+        for old in list(self._known)[: 1 - _REMEMBERED]:
+            del self._known[old]
+        self._known[commit.id] = commit
+
+    def _verify(self, git: Git, commit: str) -> str | None:
+        """Return who signed a commit, if that matters; raises ``SourceError`` unless it is somebody allowed."""
+        if self.allowed_signers is None:
+            return None
+        return check_signature(git, commit, self.allowed_signers, now=self.now())
+
+    @property
+    def _shown(self) -> str:
+        return without_passwords(self.url)
+
+    @property
+    def _directory(self) -> Path:
+        return self.tree_directory.resolve()
+
+    @property
+    def _reference(self) -> str:
+        return "HEAD" if self.branch is None else f"refs/heads/{self.branch}"
+
+    def _fetch(self) -> Revision:
+        if self._is_ours():
+            try:
+                return self._update(self._directory)
+            except GitTimeoutError:
+                raise
+            except GitError:
+                pass  # Whose fault it is, the remote's or the mirror's, asking the remote tells.
+        return self._remake()
+
+    def _update(self, directory: Path) -> Revision:
+        # Without --update-shallow a branch of a shallow repository is left where it was, and nothing said.
+        words = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
+        git = self._mirror(directory)
+        git.run("fetch", "--quiet", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
+        tip = read(ask(self._mirror(directory, alone=True), _TIP))
+        self._remember(tip)
+        return tip.id
+
+    def _remake(self) -> Revision:
+        """Make a mirror beside the old one, then take its place; nothing is lost if that fails."""
+        tip = self._remote_tip()
+        self._known.clear()
+        new = self._directory.with_name(f".{self._directory.name}.new")
+        old = self._directory.with_name(f".{self._directory.name}.old")
+        with self._writing():
+            for rest in (new, old):
+                if rest.exists():
+                    shutil.rmtree(rest)
+            new.mkdir(mode=0o700, parents=True)
+            try:
+                form = "sha256" if len(tip) == 64 else "sha1"
+                init = ("init", "--quiet", "--bare", "--template=", f"--object-format={form}")
+                Git(alone=True).run(*init, "--end-of-options", str(new)).check()
+                revision = self._update(new)
+                (new / _MARK).write_text(f"{self._shown}\n", encoding="utf-8")
+                if self._directory.exists():
+                    self._directory.rename(old)
+                new.rename(self._directory)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+        return revision
+
+    def _is_ours(self) -> bool:
+        """Whether there is a mirror of this url; raises ``SourceError`` if there is something else."""
+        with self._writing():
+            if not self._directory.exists():
+                return False
+            mark = self._directory / _MARK
+            if mark.exists():
+                return mark.read_text(encoding="utf-8", errors="replace").strip() == self._shown
+            if any(self._directory.iterdir()):
+                raise SourceError(
+                    f"{self._directory} is there, but no mirror that this program made;"
+                    " give a new directory as tree-directory"
+                )
+        return False
+
+    def _remote_tip(self) -> str:
+        """Ask the remote for the branch's tip; raises ``SourceError`` that says why there is none."""
+        git = Git(timeout=self.timeout, settings={"remote.origin.url": _absolute(self.url)})
+        answer = git.run("ls-remote", "--quiet", "--end-of-options", "origin", "HEAD", "refs/heads/*")
+        if answer.status:
+            raise self._refusal(answer.words)
+        lines = (line.split("\t") for line in answer.text.splitlines())
+        tips = {name: tip for tip, name in lines if name == "HEAD" or name.startswith("refs/heads/")}
+        if self._reference in tips:
+            return tips[self._reference]
+        branches = sorted(name.removeprefix("refs/heads/") for name in tips if name != "HEAD")
+        if not branches:
+            raise SourceError(f"the repository {self._shown} is empty; push a commit first")
+        if self.branch is None:
+            found = ", ".join(branches[:5])
+            raise SourceError(f"the repository {self._shown} has no default branch; set branch (there is {found})")
+        near = difflib.get_close_matches(self.branch, branches, n=1) or branches[:1]
+        raise SourceError(f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?")
+
+    def _refusal(self, words: str) -> SourceError:
+        reason = last_words(words)
+        if any(sign in words for sign in DENIED):
+            return SourceError(f"no access to the repository {self._shown}: {reason}")
+        if any(sign in words for sign in NOT_THERE):
+            return SourceError(f"there is no git repository at {self._shown}: {reason}")
+        error = SourceError(f"cannot reach the repository {self._shown}: {reason}")
+        error.retry_helps = True
+        return error
+
+    def _mirror(self, directory: Path, *, alone: bool = False) -> Git:
+        return Git(
+            options=(f"--git-dir={directory}",),
+            timeout=self.timeout,
+            settings={"remote.origin.url": _absolute(self.url)},
+            alone=alone,
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SourceError(
+                f"cannot keep a mirror in {self._directory} (tree-directory): {error.strerror}: {error.filename}"
+            ) from error
+
+
+def _absolute(url: str) -> str:
+    """Make the path of a local repository one from the root, for git does not run where we do."""
+    if ":" in url.partition("/")[0]:
+        return url
+    return os.path.abspath(Path(url).expanduser())  # noqa: PTH100  a path that need not exist, links kept

@@ -1,0 +1,102 @@
+"""How a client proves who it is, and that it speaks with the right servers: kazoo's options for an access.
+
+kazoo's own encryption does not check the servers' names unless told, and trusts the system's certificates beside
+the given ones; so the connections are made here. Files are read again for each: certificates are renewed.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.security import ACL, Id, Permissions
+
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Access, AclEntry
+
+_RIGHTS = {
+    "c": Permissions.CREATE,
+    "d": Permissions.DELETE,
+    "r": Permissions.READ,
+    "w": Permissions.WRITE,
+    "a": Permissions.ADMIN,
+}
+
+
+def client_options(access: Access) -> dict[str, Any]:
+    """Return what a client has to be made with."""
+    options: dict[str, Any] = {}
+    if access.ca is not None:
+        options["handler"] = _EncryptingHandler(access)
+    if access.secret is not None:
+        options["auth_data"] = [("digest", access.secret)]
+    if access.acl:
+        options["default_acl"] = [_acl(grant) for grant in access.acl]
+    return options
+
+
+def encryption(access: Access) -> ssl.SSLContext | None:
+    """Return what encrypts connections, if anything; raises ``ConfigurationError`` for files of no use."""
+    if access.ca is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks certificates and names
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    file = access.ca
+    try:
+        context.load_verify_locations(access.ca)
+        if access.certificate is not None:
+            file = access.certificate
+            context.load_cert_chain(access.certificate, access.key, password=_no_passphrase)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"cannot encrypt with {file}: {error}; expected certificates, or one and its key without a"
+            " passphrase, as PEM"
+        ) from error
+    return context
+
+
+class _EncryptingHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's threads, with encrypted connections."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__()
+        self._access = access
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_options: object
+    ) -> socket.socket:
+        """Connect to an address that ``hostname`` resolved to; raises ``OSError``."""
+        try:
+            context = encryption(self._access)
+        except ConfigurationError as error:  # a renewal under way: try again
+            raise OSError(str(error)) from error
+        return connect(address, hostname, timeout, context)
+
+
+def connect(
+    address: tuple[str, int], hostname: str, timeout: float, context: ssl.SSLContext | None
+) -> socket.socket:
+    """Connect to an address; raises ``OSError``, also if whoever is there cannot prove to be ``hostname``."""
+    plain = socket.create_connection(address, timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if context is None else context.wrap_socket(plain, server_hostname=hostname)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _acl(grant: AclEntry) -> ACL:
+    rights = 0
+    for letter in grant.rights:
+        rights |= _RIGHTS[letter]
+    return ACL(rights, Id(grant.scheme, grant.identity))
+
+
+def _no_passphrase() -> str:
+    """Return none: nobody is there to be asked for one."""
+    return ""

@@ -1,0 +1,30 @@
+"""The nodes that everybody needs, made by whoever comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Create, TransactionError
+from zkdeployment.model.cluster import INITIAL
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+
+def make_skeleton(session: Session) -> None:
+    """Make what is missing of them; ``/hosts`` begins at version ``initial``."""
+    found = session.get_many(paths.SKELETON)
+    missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, found, strict=True) if node is None]
+    if not missing:
+        return
+    try:
+        session.commit(*missing)
+    except TransactionError:  # somebody else is at it, too
+        for one in missing:
+            session.ensure(one.path, one.data)
+
+
+def _data(path: str) -> bytes:
+    return encode({"version": INITIAL}) if path == paths.HOSTS else b""

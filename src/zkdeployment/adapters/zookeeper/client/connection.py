@@ -1,0 +1,262 @@
+"""The connection to ZooKeeper: its client, whether that is alive, and another one in its place.
+
+kazoo's listeners and watches run on its own threads: here they set events and call wake-up callbacks, which
+must not block. All else happens in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from kazoo import exceptions
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+
+from zkdeployment.adapters.zookeeper.client.access import client_options, encryption
+from zkdeployment.adapters.zookeeper.client.addresses import parse, probe
+from zkdeployment.adapters.zookeeper.client.clients import CLOSE_LIMIT, call_safely, discard, watch_data
+from zkdeployment.adapters.zookeeper.client.nodes import check_path
+from zkdeployment.adapters.zookeeper.client.silence import Silence
+from zkdeployment.adapters.zookeeper.client.transactions import denied
+from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.link import ConnectionStatus
+from zkdeployment.model.servers import Servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds without an answer until a client is replaced. The servers may all be away for longer: so there is only
+#: one new client, and then another process, which waits until one of them can be reached.
+PATIENCE = 300.0
+
+_DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
+
+
+class Connection:
+    """A connection that survives what it can; a context manager.
+
+    ``servers`` say where they are and how they let us in; a connection string alone will do. ``session_timeout``
+    (seconds, the server may give less) is how long ephemeral nodes survive a silent client; ``call_timeout``
+    limits each call, ``close_timeout`` the end.
+
+    A client that died is replaced once; after that calls raise ``RestartError``. So is one that no server has
+    answered for ``patience`` seconds; once a server answers, that may happen again.
+    """
+
+    def __init__(
+        self,
+        servers: Servers | str,
+        *,
+        session_timeout: float = 30.0,
+        call_timeout: float = 10.0,
+        close_timeout: float = CLOSE_LIMIT,
+        patience: float = PATIENCE,
+    ) -> None:
+        servers = Servers(servers) if isinstance(servers, str) else servers
+        self.connection = servers.connection
+        self._access = servers.access
+        self.session_timeout = session_timeout
+        self.call_timeout, self.close_timeout = call_timeout, close_timeout
+        self._hosts, self._chroot = parse(self.connection)
+        encryption(self._access)  # what is of no use is told at once
+        self._client = self._make_client()
+        self._replacing = threading.Lock()
+        self._replaced = False
+        self._silence = Silence(patience)
+        self._connected = threading.Event()
+        self._wakers: list[Callable[[], None]] = []
+        self._watches: list[tuple[str, Callable[[], None]]] = []
+        self._link = ConnectionStatus()
+        self._last_id: int | None = None
+        self._started = self._opened = False
+        self._behind = True
+        self._closed = False
+
+    def _make_client(self) -> Any:
+        client = KazooClient(
+            hosts=self.connection,
+            timeout=self.session_timeout,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2, ignore_expire=False),
+            command_retry=self._retry(),
+            **client_options(self._access),
+        )
+        client.add_listener(lambda state: self._listen(client, state))
+        return client
+
+    def _retry(self) -> KazooRetry:
+        return KazooRetry(max_tries=-1, delay=0.05, max_delay=1, deadline=self.call_timeout, ignore_expire=False)
+
+    # The life of the session
+
+    def open(self) -> None:
+        """Connect; raises ``UnreachableError`` that names the address if that does not work in time.
+
+        May be called again then.
+        """
+        if not self._started:
+            probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
+            self._client.start_async()
+            self._started = True
+        self._wait_connected(time.monotonic() + self.call_timeout)
+
+    def close(self) -> None:
+        """End the session and with it its ephemeral nodes; never hangs, may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connected.clear()
+        worker = discard(self._client)
+        worker.join(self.close_timeout)
+        if worker.is_alive():
+            get_logger().warning("zookeeper-close-timeout", connection=self.connection, seconds=self.close_timeout)
+
+    def __enter__(self) -> Self:
+        try:
+            self.open()
+        except ZkdeploymentError:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the client can still come back by itself; if not, it has to be replaced."""
+        return not self._closed and (not self._opened or self._client.client_state not in _DEAD)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a server answers at the moment, as far as is known."""
+        return self._connected.is_set()
+
+    @property
+    def id(self) -> int | None:
+        """The session id that owns our ephemeral nodes, while connected."""
+        found = self._client.client_id
+        return None if found is None else found[0]
+
+    @property
+    def link(self) -> ConnectionStatus:
+        """Whether a server answers at the moment, and how often the connection and the session were made anew."""
+        return replace(self._link, connected=self.connected)
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when the connection or the session is lost or comes back."""
+        self._wakers.append(changed)
+
+    def watch(self, path: str, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) now and whenever the node at ``path`` may have changed.
+
+        Also after the connection was lost: read again then. Several changes may come as one call.
+        """
+        check_path(path)
+        self.on_change(changed)
+        self._watches.append((path, changed))
+        watch_data(self._client, path, changed)
+
+    # Inside
+
+    def _listen(self, client: Any, state: str) -> None:
+        """Note the connection's state; kazoo calls this on the thread that all else waits for."""
+        if client is not self._client:
+            return  # it was replaced
+        if state == KazooState.LOST:
+            self._behind = True
+        if state == KazooState.CONNECTED and not self._closed:
+            self._opened = True
+            self._count()
+            self._connected.set()
+        else:
+            self._connected.clear()
+        for changed in self._wakers:
+            call_safely(changed)
+
+    def _count(self) -> None:
+        new = self.id != self._last_id
+        self._last_id = self.id
+        self._link = ConnectionStatus(connections=self._link.connections + 1, sessions=self._link.sessions + new)
+
+    def _replace(self) -> None:
+        """Put a new client in the place of one that died; raises ``RestartError`` the second time."""
+        with self._replacing:
+            if self.alive:
+                return  # another thread was faster
+            if self._closed or self._replaced:
+                raise RestartError(f"the client of ZooKeeper at {self.connection} is dead; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason="it is dead")
+            self._replaced = True
+            self._rebuild()
+
+    def _note_silence(self) -> None:
+        self._silence.begin()
+        if self._silence.too_long:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Put a new client in the place of one that gets no answer; ``RestartError`` if it is one already."""
+        with self._replacing:
+            if not self._silence.too_long:
+                return  # another thread was faster
+            words = f"no server has answered for {self._silence.patience:g} seconds"
+            if self._silence.renewed:
+                raise RestartError(f"ZooKeeper at {self.connection}: {words}, nor a client before; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=words)
+            self._silence.renew()
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._behind = True
+        self._opened = False  # as kazoo has it, a client is closed until it is connected
+        self._connected.clear()
+        discard(self._client)
+        self._client = self._make_client()
+        self._client.start_async()
+        for path, changed in self._watches:
+            watch_data(self._client, path, changed)
+
+    def _wait_connected(self, deadline: float) -> None:
+        if not self.alive:
+            self._replace()
+        if not self._connected.wait(max(0.0, deadline - time.monotonic())):
+            self._note_silence()
+            raise UnreachableError(f"ZooKeeper at {self.connection} does not answer")
+
+    def _get_ready(self, deadline: float) -> None:
+        self._wait_connected(deadline)
+        if self._behind:
+            # A new session may be with a server that lags behind what the last one showed.
+            self._answer(self._client.sync_async("/"), deadline)
+            self._behind = False
+
+    def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
+        """Wait for an answer; only a missing node and a dropped connection are left to the caller."""
+        try:
+            found = result.get(timeout=max(0.0, deadline - time.monotonic()))
+        except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
+            if isinstance(error, exceptions.NoNodeError):
+                self._silence.end()
+            raise
+        except KazooTimeoutError as error:
+            self._note_silence()
+            raise UnreachableError(f"ZooKeeper at {self.connection} did not answer in time") from error
+        except exceptions.KazooException as error:
+            raise self._failure(error, doing) from error
+        self._silence.end()
+        return found
+
+    def _failure(self, error: exceptions.KazooException, doing: str) -> ZkdeploymentError:
+        """Return our error for one of kazoo's."""
+        if isinstance(error, exceptions.SessionExpiredError):
+            return UnreachableError(f"the session with ZooKeeper at {self.connection} was lost")
+        if isinstance(error, exceptions.NoAuthError | exceptions.AuthFailedError):
+            return denied(doing)
+        if isinstance(error, exceptions.UnimplementedError):
+            return UnreachableError(f"ZooKeeper at {self.connection} is too old: expected 3.6 or later")
+        return UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}")

@@ -1,0 +1,94 @@
+"""Many reads in one request: ZooKeeper's ``multiRead`` (since 3.6), which kazoo does not know.
+
+What many requests take is mostly kazoo's work for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import EXCEPTIONS, KazooException
+from kazoo.protocol.serialization import (
+    GetChildren,
+    GetData,
+    MultiHeader,
+    int_struct,
+    read_buffer,
+    read_string,
+    stat_struct,
+)
+from kazoo.protocol.states import ZnodeStat
+
+from zkdeployment.adapters.zookeeper.client.nodes import under
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FAILED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A node to be read: its data, or the names of its children."""
+
+    path: str
+    children: bool = False
+
+
+def read_together(client: Any, reads: Sequence[Read]) -> Any:
+    """Send reads as one request; return kazoo's promise of their answers, each as kazoo has it or its exception.
+
+    Not all see the same state: it may change between two of them, but only forwards. A server before 3.6 answers
+    ``UnimplementedError`` and closes the connection.
+    """
+    result = client.handler.async_result()
+    request = _MultiRead(tuple(_request(client.chroot, read) for read in reads))
+    client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
+    return result
+
+
+def _request(chroot: str, read: Read) -> GetData | GetChildren:
+    return (GetChildren if read.children else GetData)(under(chroot, read.path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _MultiRead:
+    """The request, as kazoo's connection wants one."""
+
+    requests: tuple[GetData | GetChildren, ...]
+
+    type = 22
+
+    def serialize(self) -> bytearray:
+        """Return the body: a header before each request, and one after the last."""
+        body = bytearray()
+        for request in self.requests:
+            body += MultiHeader(request.type, False, -1).serialize() + request.serialize()
+        body += MultiHeader(-1, True, -1).serialize()
+        return body
+
+    def deserialize(self, body: bytes, offset: int) -> list[Any]:
+        """Read the answers, in the order of the requests."""
+        answers: list[Any] = []
+        header, offset = MultiHeader.deserialize(body, offset)
+        while not header.done:
+            answer, offset = _read_answer(header.type, body, offset)
+            answers.append(answer)
+            header, offset = MultiHeader.deserialize(body, offset)
+        return answers
+
+
+def _read_answer(kind: int, body: bytes, offset: int) -> tuple[Any, int]:
+    if kind == GetData.type:
+        data, offset = read_buffer(body, offset)
+        return (data, ZnodeStat._make(stat_struct.unpack_from(body, offset))), offset + stat_struct.size
+    (number,) = int_struct.unpack_from(body, offset)
+    offset += int_struct.size
+    if kind == _FAILED:
+        return EXCEPTIONS.get(number, KazooException)(), offset
+    names = []
+    for _ in range(number):
+        name, offset = read_string(body, offset)
+        names.append(name)
+    return names, offset

@@ -1,0 +1,283 @@
+"""The session with ZooKeeper: every call has a time limit and raises only our errors."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kazoo import exceptions
+from kazoo.retry import RetryFailedError
+
+from zkdeployment.adapters.zookeeper.client.connection import Connection
+from zkdeployment.adapters.zookeeper.client.nodes import Node, check_path
+from zkdeployment.adapters.zookeeper.client.reads import Read, read_together
+from zkdeployment.adapters.zookeeper.client.transactions import (
+    Create,
+    Operation,
+    TransactionError,
+    check_failures,
+)
+from zkdeployment.adapters.zookeeper.client.writes import access_list, send
+from zkdeployment.errors import (
+    ConfigurationError,
+    DeniedError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+)
+from zkdeployment.log import get_logger
+from zkdeployment.model.servers import Servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a
+#: socket pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
+WINDOW = 100
+
+#: Reads that are sent as one request.
+TOGETHER = 25
+
+_AGAIN = 1.0  # seconds between two attempts at cleaning up
+
+T = TypeVar("T")
+
+
+class Session(Connection):
+    """What is read and written through a connection.
+
+    ``options`` are those of the connection. With ``create_chroot`` a missing chroot is made, otherwise it is an
+    error.
+    """
+
+    def __init__(self, servers: Servers | str, *, create_chroot: bool = False, **options: float) -> None:
+        super().__init__(servers, **options)
+        self._create_chroot = create_chroot
+
+    def open(self) -> None:
+        """Connect; raises ``UnreachableError`` that names the address if that does not work in time.
+
+        May be called again then.
+        """
+        super().open()
+        if self._chroot and self.get("/") is None:
+            self._make_chroot()
+
+    # Reading
+
+    def get(self, path: str) -> Node | None:
+        """Read a node; ``None`` if there is none."""
+        check_path(path)
+        answer = self._read(path, lambda: self._client.get_async(path))
+        return None if answer is None else Node.read(answer)
+
+    def children(self, path: str, watch: Callable[[object], None] | None = None) -> list[str] | None:
+        """Read the names of a node's children, sorted; ``None`` if there is no such node.
+
+        Calls ``watch`` (which must not block) once when they change.
+        """
+        check_path(path)
+        names = self._read(path, lambda: self._client.get_children_async(path, watch=watch))
+        return None if names is None else sorted(names)
+
+    def exists(self, path: str, watch: Callable[[object], None]) -> bool:
+        """Whether a node exists; calls ``watch`` (which must not block) once when that or its data changes."""
+        check_path(path)
+        return self._read(path, lambda: self._client.exists_async(path, watch=watch)) is not None
+
+    def get_many(self, paths: Iterable[str]) -> list[Node | None]:
+        """Read nodes in one pipelined round, in this order."""
+        return self.get_many_seen(paths)[1]
+
+    def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
+        """Like ``get_many``; return also the last transaction that was seen before: all reads saw its effects."""
+        seen, found = self._read_many([Read(check_path(path)) for path in paths])
+        return seen, [None if answer is None else Node.read(answer) for answer in found]
+
+    def look(
+        self, nodes: Sequence[str], children: Sequence[str]
+    ) -> tuple[list[Node | None], list[list[str] | None]]:
+        """Read nodes, and of others the names of their children, sorted, in one pipelined round, in this order."""
+        _, found = self._read_many(
+            [Read(check_path(path)) for path in nodes]
+            + [Read(check_path(path), children=True) for path in children]
+        )
+        return (
+            [None if answer is None else Node.read(answer) for answer in found[: len(nodes)]],
+            [None if names is None else sorted(names) for names in found[len(nodes) :]],
+        )
+
+    def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
+        """Send many reads, some at a time, and give each with kazoo's answer (``None``: no such node).
+
+        ``waiting`` is emptied on the way; the caller may append to it between answers.
+        """
+        try:
+            yield from self._pipeline(waiting)
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def _read_many(self, wanted: list[Read]) -> tuple[int, list[Any]]:
+        """Read all in one pipelined round; return the last transaction that was seen before, and the answers."""
+
+        def attempt() -> tuple[int, list[Any]]:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            seen, session = self._client.last_zxid, self.id
+            found = [answer for _, answer in self._pipeline(deque(wanted))]
+            if self.id != session:
+                raise exceptions.ConnectionLoss  # the new one may be with a server that lags behind ``seen``
+            return seen, found
+
+        return self._again(f"read {len(wanted)} nodes", attempt)
+
+    def _pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
+        flying: deque[tuple[list[Read], Any]] = deque()
+        self._get_ready(time.monotonic() + self.call_timeout)
+        while waiting or flying:
+            while waiting and len(flying) < WINDOW // TOGETHER:
+                reads = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting)))]
+                flying.append((reads, read_together(self._client, reads)))
+            reads, sent = flying.popleft()
+            yield from zip(reads, self._answers(reads, sent), strict=True)
+
+    def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
+        """Wait for the answers to reads that were sent together."""
+        answers = self._answer(sent, time.monotonic() + self.call_timeout)
+        for read, answer in zip(reads, answers, strict=True):
+            if isinstance(answer, exceptions.NoNodeError):
+                yield None
+            elif isinstance(answer, exceptions.KazooException):
+                raise self._failure(answer, f"read {read.path}")
+            else:
+                yield answer
+
+    # Writing
+
+    @property
+    def acl_size(self) -> int:
+        """How many bytes the access list of a new node takes in a transaction."""
+        return len(access_list(self._client))
+
+    def commit(self, *operations: Operation) -> None:
+        """Do all operations or none.
+
+        Raises ``TransactionError`` (a ``ConflictError``) if a node is not as expected. After ``UnreachableError``
+        they may have been done: read again.
+        """
+        self.begin(*operations)()
+
+    def begin(self, *operations: Operation) -> Callable[[], None]:
+        """Send a transaction; return what waits until it is done, and raises what ``commit`` does.
+
+        What is sent later comes after it, whatever becomes of it.
+        """
+        wait = self._write(lambda: send(self._client, operations))
+        return lambda: check_failures(operations, wait())
+
+    def ensure(self, path: str, data: bytes = b"") -> None:
+        """Make a node, and bare ones above it, unless they are there."""
+        if self.get(path) is not None:
+            return
+        parent = path.rpartition("/")[0]
+        if parent:
+            self.ensure(parent)
+        with contextlib.suppress(TransactionError):
+            self.commit(Create(path, data))
+
+    def enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> str:
+        """Make a node whose name is ``path`` and the next number; return its path.
+
+        After ``UnreachableError`` it may have been made.
+        """
+        check_path(path)
+        try:
+            made: str = self._write(
+                lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True),
+                f"create {path}",
+            )()
+        except exceptions.NoNodeError as error:
+            raise TransactionError(
+                f"cannot create {path}: the node it is to be under does not exist", path
+            ) from error
+        return made
+
+    # Cleaning up
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do ``work`` in the background again and again until it succeeds or this client is closed.
+
+        For cleaning up what the session owns when the server does not answer, or does not allow it, just now.
+        """
+
+        def persist() -> None:
+            """Try until it works or this client is closed."""
+            while not self._closed:
+                try:
+                    self._wait_connected(time.monotonic() + self.call_timeout)
+                    work()
+                except (UnreachableError, DeniedError):
+                    time.sleep(_AGAIN)  # the answer may have come at once, only not the one that was hoped for
+                    continue
+                except RestartError:
+                    return
+                except ZkdeploymentError as error:
+                    get_logger().warning("zookeeper-clean-up-failed", error=str(error))
+                return
+
+        run = contextvars.copy_context().run  # its lines in the log say what ours do
+        threading.Thread(target=run, args=(persist,), name="zookeeper-clean-up", daemon=True).start()
+
+    # Inside
+
+    def _make_chroot(self) -> None:
+        if not self._create_chroot:
+            raise ConfigurationError(f"ZooKeeper at {self.connection} has no node {self._chroot}")
+        servers = Servers(self.connection.partition("/")[0], self._access)
+        with Session(servers, session_timeout=self.session_timeout, call_timeout=self.call_timeout) as whole:
+            whole.ensure(self._chroot)
+
+    def _read(self, path: str, send: Callable[[], Any]) -> Any:
+        def attempt() -> Any:
+            deadline = time.monotonic() + self.call_timeout
+            self._get_ready(deadline)
+            try:
+                return self._answer(send(), deadline, f"read {path}")
+            except exceptions.NoNodeError:
+                return None
+
+        return self._again(f"read {path}", attempt)
+
+    def _again(self, what: str, attempt: Callable[[], T]) -> T:
+        """Repeat reads over dropped connections, within the time limit."""
+        try:
+            found: T = self._retry()(attempt)
+        except (RetryFailedError, exceptions.ConnectionLoss) as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away ({what})") from error
+        return found
+
+    def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
+        """Send something; return what waits for the answer. The time limit is for both.
+
+        If the connection drops meanwhile nobody knows whether it was done, so it is not repeated.
+        """
+        deadline = time.monotonic() + self.call_timeout
+
+        def wait() -> Any:
+            with self._losing():
+                return self._answer(sent, deadline, doing)
+
+        with self._losing():
+            self._get_ready(deadline)
+            sent = send()
+        return wait
+
+    @contextlib.contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away during a write") from error

@@ -1,0 +1,104 @@
+"""All locks at one moment, and how an operator frees one."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
+from zkdeployment.adapters.zookeeper.locks import contender_lock as locks
+from zkdeployment.adapters.zookeeper.locks import role_locks
+from zkdeployment.adapters.zookeeper.locks.role_locks import Request
+from zkdeployment.adapters.zookeeper.operator.audit import recording
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.work import Work
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.act import Act
+
+_ATTEMPTS = 20
+
+
+def read_locks(session: Session) -> tuple[Lock, ...]:
+    """Read every lock that somebody has, waits for or left at work, in pipelined rounds."""
+    directories = {
+        **{f"{paths.AGENT_LOCKS}/{name}": LockKind.SERVICE for name in session.children(paths.AGENT_LOCKS) or ()},
+        **{f"{paths.ROLE_LOCKS}/{name}": LockKind.ROLE for name in session.children(paths.ROLE_LOCKS) or ()},
+        paths.HOSTS_LOCK: LockKind.SYNCER,
+    }
+    queues = {
+        read.path: [f"{read.path}/{name}" for name in _queued(directories[read.path], names or ())]
+        for read, names in session.pipeline(deque(Read(path, children=True) for path in directories))
+    }
+    nodes = _read(session, [path for queue in queues.values() for path in queue])
+    records = _read(session, [f"{paths.BUSY}/{name}" for name in session.children(paths.BUSY) or ()])
+    found = (
+        Lock(
+            kind=kind,
+            name=_name(kind, path),
+            path=path,
+            contenders=tuple(_contender(kind, one, nodes[one]) for one in queues[path] if one in nodes),
+            work=_work(records.get(_record(kind, path))),
+            record=_record(kind, path),
+        )
+        for path, kind in directories.items()
+    )
+    return tuple(lock for lock in found if lock.contenders or lock.work)
+
+
+def release_lock(session: Session, node: str, act: Act) -> None:
+    """Remove the node that keeps a lock taken and write down who did it.
+
+    Raises ``ConflictError`` when the node is gone.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            session.commit(Delete(node), recording(session, act))
+        except TransactionError as error:
+            if error.path == node:
+                raise ConflictError(
+                    "the lock changed hands just now; look again with 'zkdeployment locks'"
+                ) from error
+            continue  # somebody else wrote down an act
+        return
+    raise ConflictError(f"cannot write to {paths.AUDIT}: it changes all the time")
+
+
+def _read(session: Session, wanted: list[str]) -> dict[str, Node]:
+    nodes = session.get_many(wanted)
+    return {path: node for path, node in zip(wanted, nodes, strict=True) if node is not None}
+
+
+def _queued(kind: LockKind, names: list[str] | tuple[str, ...]) -> list[str]:
+    return role_locks.queued(names) if kind is LockKind.ROLE else locks.queued(names)
+
+
+def _name(kind: LockKind, path: str) -> str:
+    last = path.rpartition("/")[2]
+    match kind:
+        case LockKind.SERVICE:
+            return f"/{last.replace(',', '/')}"
+        case LockKind.ROLE:
+            return last
+        case LockKind.SYNCER:
+            return path
+
+
+def _record(kind: LockKind, path: str) -> str:
+    return f"{paths.BUSY}/{path.rpartition('/')[2]}" if kind is LockKind.SERVICE else ""
+
+
+def _contender(kind: LockKind, path: str, node: Node) -> Contender:
+    if kind is LockKind.ROLE:
+        request = Request.read(path, node)
+        return Contender(str(request), node.created, path, request.requestor)
+    return locks.contender(path, node)
+
+
+def _work(node: Node | None) -> Work | None:
+    return None if node is None else Work.from_properties(node.properties)

@@ -1,0 +1,43 @@
+"""What a killed agent leaves in ZooKeeper besides its host's node, which registering takes over."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.locks.service_locks import remove_work
+from zkdeployment.errors import ConflictError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+
+def remove_remains(session: Session, host_id: str, previous: int | None) -> None:
+    """Remove the contenders of the session ``previous``, and the host's records of work.
+
+    Nothing of the killed agent may run any more. Others need not wait for the end of its session then.
+    """
+    if previous is not None and previous != session.id:
+        for path in _contenders_of(session, previous):
+            with contextlib.suppress(ConflictError):  # its session has ended
+                session.commit(Delete(path))
+                get_logger().info("contender-of-killed-agent-removed", contender=path)
+    for name in session.children(paths.BUSY) or ():
+        if remove_work(session, name, lambda work: work.host_id == host_id):
+            get_logger().info("work-of-killed-agent-removed", lock=name)
+
+
+def _contenders_of(session: Session, owner: int) -> list[str]:
+    locks = [f"{paths.AGENT_LOCKS}/{name}" for name in session.children(paths.AGENT_LOCKS) or ()]
+    waiting = [
+        f"{read.path}/{name}"
+        for read, names in session.pipeline(deque(Read(path, children=True) for path in locks))
+        for name in names or ()
+    ]
+    nodes = session.get_many(waiting)
+    return [path for path, node in zip(waiting, nodes, strict=True) if node is not None and node.owner == owner]

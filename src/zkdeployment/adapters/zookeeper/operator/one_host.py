@@ -1,0 +1,27 @@
+"""One host, as its own check sees it: few reads, and few imports, for it runs every two minutes on every host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.model.cluster import Cluster, ClusterState
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.tree import Properties
+
+
+def read_host(session: Session, host_id: str) -> tuple[Snapshot, Properties | None]:
+    """Read the cluster, what stops it if anything does, and one host's node; ``None`` if it is not there."""
+    node, host = session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
+    cluster = None if node is None else Cluster.from_properties(node.properties)
+    halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)
+    snapshot = Snapshot(
+        cluster=cluster,
+        changed=None if node is None else node.modified,
+        stops=read_stops(session) if halted else (),
+    )
+    return snapshot, None if host is None else host.properties

@@ -1,0 +1,103 @@
+"""What stopped the fleet, as hosts and operators wrote it: the first stops, the last ones, and how many.
+
+Each of the first ``FIRST`` stops has a node of its own. Later ones share ``LAST`` nodes; in each of those a stop
+replaces the one before, and the node's version counts them. A new node also changes the node above: a transaction
+that forgets the stops fails if one was recorded that it does not know of. So does each stop of an operator.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+
+FIRST = 64
+LAST = 64
+
+#: How the names of shared nodes begin; no host id begins like that, and every operator's key has an ``@``.
+_SHARED = "~later-"
+
+#: How many stops are forgotten in one transaction, where agents of older versions recorded more than are kept.
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStops:
+    """The names of the nodes of all stops, and the version of the node above them, which was read before."""
+
+    names: tuple[str, ...]
+    version: int
+
+
+def read_stops(session: Session) -> tuple[Stop, ...]:
+    """Return the stops on record, in one pipelined round."""
+    names = session.children(paths.STOPS) or ()
+    nodes = session.get_many(f"{paths.STOPS}/{name}" for name in names)
+    return tuple(
+        replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )
+
+
+def recorded_stops(session: Session) -> RecordedStops:
+    """Return which stops are on record; makes the node above them if it is missing."""
+    session.ensure(paths.STOPS)
+    (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
+    if above is None:
+        raise ConflictError("somebody deletes the nodes that zkdeployment needs")
+    return RecordedStops(tuple(names or ()), above.version)
+
+
+def recording_stop(session: Session, stop: Stop) -> list[Operation]:
+    """Return the operations that record a stop, in the place of an earlier one of the same host or operator.
+
+    To be committed together with a check of ``/hosts``: a stop is recorded only while the fleet is stopped.
+    """
+    recorded = recorded_stops(session)
+    name = quote(stop.key, safe="~@")
+    if name not in recorded.names and len(recorded.names) >= FIRST:
+        name = f"{_SHARED}{zlib.crc32(name.encode()) % LAST}"
+    path, data = f"{paths.STOPS}/{name}", encode(stop.properties())
+    if name not in recorded.names:
+        return [Create(path, data), _touch(recorded)]
+    replaces_another = name.startswith(_SHARED) and stop.is_failure
+    return [Set(path, data)] if replaces_another else [Set(path, data), _touch(recorded)]
+
+
+def forgetting_stops(recorded: RecordedStops) -> list[Operation]:
+    """Return the operations that forget all stops; they fail if another one was recorded since."""
+    if not recorded.names:
+        return [Check(paths.STOPS, recorded.version)]
+    return [_touch(recorded), *(Delete(f"{paths.STOPS}/{name}") for name in recorded.names)]
+
+
+def few_stops(session: Session, hosts: int) -> RecordedStops:
+    """Return which stops are on record, after forgetting so many that the rest can be forgotten at once.
+
+    For a fleet that is about to be resumed. ``hosts`` is the version of ``/hosts``: if that changed, it raises
+    ``ConflictError``.
+    """
+    recorded = recorded_stops(session)
+    surplus: Sequence[str] = recorded.names[FIRST + LAST :]
+    for start in range(0, len(surplus), _BATCH):
+        batch = surplus[start : start + _BATCH]
+        session.commit(Check(paths.HOSTS, hosts), *(Delete(f"{paths.STOPS}/{name}") for name in batch))
+    return replace(recorded, names=recorded.names[: FIRST + LAST])
+
+
+def _touch(recorded: RecordedStops) -> Operation:
+    return Set(paths.STOPS, b"", recorded.version)

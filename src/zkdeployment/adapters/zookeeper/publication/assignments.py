@@ -1,0 +1,74 @@
+"""Reading what a host is to run: from the targets compiled with the publication, else from the whole tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import is_path
+from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
+from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.planning import targets as planning
+from zkdeployment.planning.services import deploy_node
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Wanted
+    from zkdeployment.model.host import Identity
+
+
+def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wanted:
+    """Return what ``identity`` is to run at ``revision``, in one request if that was published.
+
+    Raises ``ConflictError`` if somebody published on the way (then call again), or the cluster is at another
+    revision, ``TreeError`` if the tree contradicts itself for this host.
+    """
+    names = identity.target_names
+    seen, (*mine, targets) = session.get_many_seen([*map(paths.target_path, names), paths.TARGETS])
+    if targets is None or targets.properties.get("version") != revision:
+        return _from_tree(session, identity, revision)
+    # Every publication, of the same revision too, and every import writes the node above the targets: with its
+    # only transaction, or with the first and the last of many. All reads saw what is as new as ``seen`` or newer,
+    # that node's last. If it has not changed since ``seen``, then nor had any target when it was read. An agent
+    # has read the cluster version before, so ``seen`` is as new as the publication that it is to follow.
+    if targets.changed > seen:
+        raise ConflictError(f"the targets changed while those of {identity} were read")
+    return planning.wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
+
+
+def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
+    """Return those of these paths that are service nodes of the live tree; no request if there are none."""
+    asked = [path for path in services if is_path(path)]
+    nodes = session.get_many(map(deploy_node, asked)) if asked else ()
+    return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
+
+
+def _from_tree(session: Session, identity: Identity, revision: Revision) -> Wanted:
+    """Walk the tree, which a version set by hand stands for."""
+    before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
+    _check_cluster(before, revision)
+    tree = read_live_tree(session).tree
+    after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
+    _check_cluster(after, revision)
+    # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
+    if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
+        raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
+    return planning.wanted_from_tree(identity, tree)
+
+
+def _changed(node: Node | None) -> int | None:
+    return None if node is None else node.changed
+
+
+def _check_cluster(node: Node | None, revision: Revision) -> None:
+    found = None if node is None else Cluster.from_properties(node.properties)
+    if found is None or found.revision != revision:
+        state = "gone" if found is None else found.state.value
+        version = None if found is None else found.version
+        raise ConflictError(f"the cluster moved on from {revision} while it was read: it is {state} at {version}")

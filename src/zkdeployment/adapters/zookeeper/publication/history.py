@@ -1,0 +1,153 @@
+"""The record of publications: a node for each, below it a node for each host that was done or failed.
+
+The next publication folds the hosts' nodes into the publication's own, compressed, and drops the oldest records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.history import HostResult, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.cluster import Revision
+
+#: Publications that are kept.
+LIMIT = 500
+
+#: How many older publications are looked at for something to fold: hosts write to the last one, or a little late.
+_RECENT = 3
+
+#: How many publications are dropped at once.
+_DROPPED = 20
+
+_CHUNK = 1000
+
+
+def write_result(session: Session, revision: Revision, result: HostResult) -> None:
+    """Record how the publication of ``revision`` went on a host; a version that was set by hand has no record."""
+    targets = session.get(paths.TARGETS)
+    last = published(targets, None, ())
+    if last.revision != revision or not last.sequence:
+        return
+    path = paths.history_path(last.sequence)
+    above, node = session.get_many([path, f"{path}/{result.host_id}"])
+    if above is None:
+        return
+    data = encode(result.to_json())
+    mine = f"{path}/{result.host_id}"
+    session.commit(Create(mine, data) if node is None else Set(mine, data, node.version))
+
+
+def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> None:
+    """Fold the publications of these sequences, all but the last one, and drop what is too old.
+
+    Trouble is logged, and met again.
+    """
+    older = [paths.history_path(one) for one in sequences]
+    try:
+        surplus = max(0, len(older) + 1 - limit)
+        for path in older[:surplus][:_DROPPED]:
+            _drop(session, path)
+        recent = older[surplus:][-_RECENT:]
+        for path, names in zip(recent, session.look((), recent)[1], strict=True):
+            if names:
+                _fold(session, path, names)
+    except ZkdeploymentError as error:
+        get_logger().warning("history-not-tidied", reason=str(error))
+
+
+def read_history(session: Session, last: int | None = None) -> tuple[Record, ...]:
+    """Read the records of the ``last`` publications (``None``: all that are kept), the newest first."""
+    found = _sequences(session)
+    places = [paths.history_path(one) for one in (found if last is None else found[-last:])]
+    nodes = session.get_many(places)
+    return tuple(
+        _with_results(session, path, _record(node), node.children)
+        for path, node in reversed(list(zip(places, nodes, strict=True)))
+        if node is not None
+    )
+
+
+def _with_results(session: Session, path: str, record: Record, children: int) -> Record:
+    """Add what hosts wrote that is not folded in yet."""
+    if not children:
+        return record
+    results, _ = _results(session, path, session.children(path) or ())
+    return replace(record, results=merge(record.results, results))
+
+
+def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
+    """Return the results by host; of several of one host the latest counts."""
+    found: dict[str, HostResult] = {}
+    for host_id, result in (item for some in many for item in some.items()):
+        if host_id not in found or found[host_id].time <= result.time:
+            found[host_id] = result
+    return found
+
+
+def folded(record: Record, room: int = NODE_LIMIT) -> bytes:
+    """Return the data of a record with its results; if it is too large hosts that were done are only counted."""
+    data = pack(record.to_json())
+    if len(data) <= room:
+        return data
+    failed = {host_id: one for host_id, one in record.results.items() if one.error is not None}
+    counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
+    data = pack(counted.to_json())
+    if len(data) <= room:
+        return data
+    brief = {host_id: replace(one, error=(one.error or "")[:20]) for host_id, one in failed.items()}
+    return pack(replace(counted, results=brief).to_json())
+
+
+def _sequences(session: Session) -> list[int]:
+    return paths.sequences(session.children(paths.HISTORY) or ())
+
+
+def _fold(session: Session, path: str, names: Sequence[str]) -> None:
+    node = session.get(path)
+    if node is None:
+        return
+    results, nodes = _results(session, path, names)
+    record = _record(node)
+    whole = replace(record, results=merge(record.results, results))
+    gone = [Delete(place, found.version) for place, found in nodes.items()]
+    first: list[Operation] = [Set(path, folded(whole), node.version), *gone[:_CHUNK]]
+    session.commit(*first)
+    for start in range(_CHUNK, len(gone), _CHUNK):
+        session.commit(*gone[start : start + _CHUNK])
+
+
+def _drop(session: Session, path: str) -> None:
+    names = session.children(path) or ()
+    for start in range(0, len(names), _CHUNK):
+        session.commit(*(Delete(f"{path}/{name}") for name in names[start : start + _CHUNK]))
+    session.commit(Delete(path))
+
+
+def _results(session: Session, path: str, names: Sequence[str]) -> tuple[dict[str, HostResult], dict[str, Node]]:
+    nodes = session.get_many(f"{path}/{name}" for name in names)
+    found = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+    results = {name: HostResult.from_json(node.properties) for name, node in found.items()}
+    return results, {f"{path}/{name}": node for name, node in found.items()}
+
+
+def _record(node: Node) -> Record:
+    """Read a publication's node; one that makes no sense is a record of nothing known."""
+    try:
+        found = unpack(node.data)
+    except ValueError:
+        found = None
+    return Record.from_json(found if isinstance(found, dict) else {})

@@ -1,0 +1,76 @@
+"""Reading the tree as it stands in ZooKeeper, pipelined."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client.nodes import Node, check_path
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.model.names import RESERVED
+from zkdeployment.model.publication import LiveNode, LiveTree
+from zkdeployment.model.tree import Tree, parent_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.tree import Properties
+
+
+def read_live_tree(session: Session) -> LiveTree:
+    """Read the whole tree but for reserved top-level nodes and ephemeral nodes."""
+    nodes = _walk(session, [f"/{name}" for name in session.children("/") or () if name not in RESERVED])
+    kept = {path: node for path, node in nodes.items() if not node.owner}
+    pinned: set[str] = set()
+    for path in nodes.keys() - kept.keys():
+        above = parent_path(path)
+        while above and above not in pinned:
+            pinned.add(above)
+            above = parent_path(above)
+    return LiveTree(
+        tree=Tree({path: node.properties for path, node in kept.items()}),
+        versions={path: node.version for path, node in kept.items()},
+        pinned=frozenset(pinned),
+    )
+
+
+def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveNode]:
+    """Read these nodes; those that do not exist are left out."""
+    return {
+        path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
+        for path, node in zip(paths, session.get_many(paths), strict=True)
+        if node is not None
+    }
+
+
+def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
+    """Read a node, whichever it is, and all below it, ephemeral nodes included; ``None`` if there is none.
+
+    The empty path stands for the root: the whole tree without the reserved nodes.
+    """
+    start = (
+        [check_path(path)]
+        if path
+        else [f"/{name}" for name in session.children("/") or () if name not in RESERVED]
+    )
+    nodes = _walk(session, start)
+    if path and path not in nodes:
+        return None
+    return {found: node.properties for found, node in nodes.items()}
+
+
+def _walk(session: Session, paths: list[str]) -> dict[str, Node]:
+    """Read nodes and all below them, parents before children; what vanishes meanwhile is left out."""
+    found: dict[str, Node] = {}
+    waiting = deque(Read(path) for path in sorted(paths))
+    for read, answer in session.pipeline(waiting):
+        if answer is None:
+            continue
+        if read.children:
+            waiting.extend(Read(f"{read.path}/{name}") for name in sorted(answer))
+            continue
+        node = found[read.path] = Node.read(answer)
+        if node.children:
+            waiting.append(Read(read.path, children=True))
+    return found

@@ -1,0 +1,54 @@
+"""A following syncer's sign of life: one node, written at each look."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.publication import SyncerReport
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+#: Characters of what was said.
+_LONGEST = 1000
+
+
+def write_report(session: Session, by: str, said: str, interval: float, fetched: float | None) -> None:
+    """Write it; of several syncers the last one is seen.
+
+    Where it was not ``fetched`` yet by this one, the last time that it was stays.
+    """
+    session.ensure(paths.OURS)
+    node = session.get(paths.SYNCER)
+    if fetched is None and node is not None:
+        fetched = _seconds(node)
+    data = encode({"by": by, "said": said[:_LONGEST], "interval": interval, "fetched": fetched})
+    with contextlib.suppress(ConflictError):  # another syncer was faster
+        session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
+
+
+def read_report(session: Session) -> SyncerReport | None:
+    """Read the last one; ``None`` where no syncer ever followed a branch."""
+    node = session.get(paths.SYNCER)
+    if node is None:
+        return None
+    found = node.properties
+    interval = found.get("interval")
+    return SyncerReport(
+        by=str(found.get("by", "?")),
+        said=str(found.get("said", "")),
+        interval=float(interval) if isinstance(interval, int | float) else 0.0,
+        time=node.modified,
+        fetched=_seconds(node),
+    )
+
+
+def _seconds(node: Node) -> float | None:
+    fetched = node.properties.get("fetched")
+    return float(fetched) if isinstance(fetched, int | float) else None

@@ -1,0 +1,199 @@
+"""What the syncer reads from ZooKeeper and writes to it (a ``PublicationStore``)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Check
+from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.publication.builder import (
+    published,
+    read_situation,
+    transactions_for,
+)
+from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
+from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
+from zkdeployment.adapters.zookeeper.publication.reports import write_report
+from zkdeployment.adapters.zookeeper.publication.requests import (
+    answer_request,
+    carrying_out,
+    read_request,
+    server_time,
+)
+from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
+from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
+from zkdeployment.adapters.zookeeper.unused_locks import remove_unused_locks
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.model.host import Host
+from zkdeployment.model.inventory import absent_hosts
+from zkdeployment.planning.publishing import PublishedState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import (
+        LiveNode,
+        LiveTree,
+        Publication,
+        PublicationRequest,
+    )
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.state import RolloutState
+
+
+#: Chunks of a publication that are under way at once.
+_FLYING = 2
+
+
+class ZooKeeperPublications:
+    """Publication through one session; ``identity`` is how the lock names its holder (default: host, process).
+
+    ``history`` is how many publications are kept in the history. ``reach`` is called before and after each
+    transaction of a publication, with a name for that place.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        identity: str | None = None,
+        history: int = LIMIT,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._session = session
+        self._history = history
+        self._reach = reach
+        self._lock: ContenderLock | None = None
+        self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
+
+    def published_state(self) -> PublishedState:
+        """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
+        (stops, hosts, targets, managed), (tops,) = self._session.look(
+            [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"]
+        )
+        return PublishedState(
+            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            published=published(targets, managed, tops or ()),
+            stops=0 if stops is None else stops.version,
+        )
+
+    def hosts(self) -> Sequence[Host]:
+        """Read every host's node."""
+        return read_hosts(self._session)
+
+    def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
+        """Read what is known of the hosts that are not among these, the registered ones."""
+        ids = known_ids(self._session) - {host.identity.id for host in hosts}
+        return absent_hosts(read_inventories(self._session, ids), hosts)
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
+        return read_strategy(self._session)
+
+    def rollout(self, sequence: int) -> RolloutState | None:
+        """Read the newest rollout of the publication with this sequence, if it was begun and makes sense."""
+        return read_rollout(self._session, sequence)
+
+    def is_held_by_operator(self) -> bool:
+        """Whether an operator's hold is on record."""
+        return any(stop.is_hold for stop in read_stops(self._session))
+
+    def live_tree(self) -> LiveTree:
+        """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
+        return read_live_tree(self._session)
+
+    def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
+        """Read these nodes, pipelined; those that do not exist are left out."""
+        return read_live_nodes(self._session, paths)
+
+    def lock(self) -> ContenderLock:
+        """Return a fresh ``/hosts-lock``; while it is held, ``publish`` writes nothing without it."""
+        self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+        return self._lock
+
+    def publish(self, publication: Publication) -> None:
+        """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
+
+        Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
+        mark stands and the next publication finishes the work; so, too, when the lock is lost meanwhile.
+        ``TreeError`` if a node is too large for ZooKeeper.
+        """
+        expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
+        request = None if publication.request is None else carrying_out(self._session, publication.request)
+        snapshot = replace(read_situation(self._session, publication.touched), request=request)
+        found = Cluster.from_properties(snapshot.hosts.properties)
+        if found != expected:
+            raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
+        if publication.published is not None and publication.published.stamp != snapshot.targets.version:
+            raise ConflictError("somebody else published, or imported by hand, in the meantime")
+        if publication.stops not in {None, snapshot.stops.version}:
+            raise ConflictError("the fleet was stopped, or resumed, in the meantime")
+        first, *others = transactions_for(publication, snapshot, self._session.acl_size)
+        self._commit([first])
+        if others:
+            self._commit(others[:-1])
+            self._commit(others[-1:])
+        tidy(self._session, snapshot.recorded, limit=self._history)
+        deployed = {one.path for assignments in publication.targets.values() for one in assignments}
+        remove_unused_locks(self._session, deployed)
+
+    def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
+        """Commit one after the other, each under our lock, sent while ZooKeeper works on the one before."""
+        seat = None if self._lock is None else self._lock.path
+        held = [] if seat is None else [Check(seat, 0)]
+        flying: deque[Callable[[], None]] = deque()
+        for operations in transactions:
+            if len(flying) == _FLYING:
+                self._land(flying)
+            self._reach("before:commit")
+            flying.append(self._session.begin(*held, *operations))
+        while flying:
+            self._land(flying)
+
+    def _land(self, flying: deque[Callable[[], None]]) -> None:
+        flying.popleft()()
+        self._reach("after:commit")
+
+    def watch_requests(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""
+        self._session.watch(paths.REQUEST, changed)
+        self._session.watch(paths.NOTICE, changed)
+
+    def request(self) -> PublicationRequest | None:
+        """Read the operator's request for a publication, if there is one that was not answered yet."""
+        found = read_request(self._session)
+        return None if found is None or found.error is not None else found
+
+    def answer(self, request: PublicationRequest, error: str) -> None:
+        """Say why a request was not carried out; ``publish`` removes one that was."""
+        answer_request(self._session, request, error)
+
+    def server_time(self) -> float:
+        """Return ZooKeeper's time, in seconds since the epoch."""
+        return server_time(self._session)
+
+    def report(self, said: str, interval: float, fetched: float | None) -> None:
+        """Give a sign of life: what was done last, and in how many seconds the next look is due."""
+        write_report(self._session, self._identity, said, interval, fetched)
+
+
+def read_hosts(session: Session) -> tuple[Host, ...]:
+    """Read every host's node in one pipelined round."""
+    names = session.children(paths.HOSTS) or ()
+    nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+    return tuple(
+        Host.from_properties(name, node.properties)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )

@@ -1,0 +1,100 @@
+"""What operators ask of a rollout: a node for each act. The coordinator takes them in order."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Set
+from zkdeployment.adapters.zookeeper.operator.audit import recording
+from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_running
+from zkdeployment.errors import ConflictError, RefusedError
+from zkdeployment.fleet.rollouts import objection
+from zkdeployment.rollout.progress import take_acts
+from zkdeployment.rollout.state import RolloutAct
+from zkdeployment.rollout.state_json import act_from_json, act_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.act import Act
+    from zkdeployment.rollout.state import Directive, RolloutState
+
+#: How often a write is tried again when others write to the same nodes at the same time.
+_ATTEMPTS = 20
+
+_PREFIX = "act-"
+_DIGITS = 10
+
+
+def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
+    """Ask the coordinator for something, of the rollout of what is published, and return that.
+
+    It is judged as if everything that was asked before had been taken; what is accepted will be, unless something
+    is published first. Raises ``RefusedError`` where it makes no sense.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ConflictError):
+            return _direct(session, directive, act, group)
+    raise ConflictError("the rollout changes all the time; look at it with 'zkdeployment rollout show'")
+
+
+def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> RolloutState:
+    targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
+    rollout_id, sequence = current_id(above), published(targets, None, ()).sequence
+    if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+        raise RefusedError(
+            "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"
+        )
+    directory = paths.acts_path(rollout_id)
+    state, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])
+    if state is None:
+        raise ConflictError(f"the rollout {rollout_id} is gone")
+    running, names = decode_running(state.data), session.children(directory) or ()
+    words = objection(take_acts(running, _read(session, directory, names), act.time), directive, group)
+    if words is not None:
+        raise RefusedError(words)
+    number = max([running.taken, *map(_number, names)]) + 1
+    session.commit(
+        Check(paths.TARGETS, targets.version),
+        Check(paths.rollout_path(rollout_id), state.version),
+        # A coordinator that does not know of this act cannot write any more.
+        Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
+        Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
+        recording(session, act),
+    )
+    return running
+
+
+def read_rollout_acts(
+    session: Session, rollout_id: str, after: int = -1, watch: Callable[[object], None] | None = None
+) -> tuple[RolloutAct, ...]:
+    """Read what operators asked after the act of that number, in order; what makes no sense is left out.
+
+    Calls ``watch`` (which must not block) once when there is more.
+    """
+    directory = paths.acts_path(rollout_id)
+    names = session.children(directory, watch) or ()
+    return _read(session, directory, [name for name in names if _number(name) > after])
+
+
+def _read(session: Session, directory: str, names: Sequence[str]) -> tuple[RolloutAct, ...]:
+    nodes = session.get_many(f"{directory}/{name}" for name in names)
+    found = []
+    for name, node in zip(names, nodes, strict=True):
+        with contextlib.suppress(ValueError):
+            found += [] if node is None else [act_from_json(node.properties, _number(name))]
+    return tuple(found)
+
+
+def _act_path(directory: str, number: int) -> str:
+    return f"{directory}/{_PREFIX}{number:0{_DIGITS}}"
+
+
+def _number(name: str) -> int:
+    digits = name.removeprefix(_PREFIX)
+    return int(digits) if name.startswith(_PREFIX) and digits.isascii() and digits.isdecimal() else -1

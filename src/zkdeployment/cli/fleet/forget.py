@@ -1,0 +1,33 @@
+"""``zkdeployment forget``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.cli.shared.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
+
+
+@click.command(name="forget")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+@zookeeper_options
+def command(connection: Servers, hosts: tuple[str, ...]) -> None:
+    """Forget hosts that are gone for good, so that 'status' no longer shows them as absent.
+
+    HOST is a host's id or name. A host that is registered is refused (exit code 3). One that comes back registers
+    as any new host does.
+
+    \b
+    Example:
+      zkdeployment forget app7.example.com
+    """
+    with Session(connection, session_timeout=10.0) as session:
+        for host in hosts:
+            echo(f"forgot {Operations(session).forget(host).identity}")

@@ -1,0 +1,161 @@
+"""``zkdeployment history``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
+from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.verb_group import VerbGroup
+from zkdeployment.cli.terminal import echo
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.fleet.rollout_views import rollout_status
+from zkdeployment.fleet.rollouts import report
+from zkdeployment.model.cluster import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.history import HostResult, Record
+    from zkdeployment.model.servers import Servers
+
+_SESSION = 10.0
+_LAST = 20
+#: Characters of a subject in the list.
+_SUBJECT = 50
+
+
+@click.group(name="history", cls=VerbGroup, invoke_without_command=True)
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=_LAST,
+    show_default=True,
+    help="How many publications.",
+)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: Servers, last: int, output: str) -> None:
+    """Show the last publications, the newest first: what, by whom, when, how it went.
+
+    \b
+    Example:
+      zkdeployment history
+      zkdeployment history show 4f2a9c
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with Session(connection, session_timeout=_SESSION) as session:
+        records = Operations(session).history(last)
+    if output != "table":
+        emit({"publications": [record.summary() for record in records]}, output, schema="history")
+    elif records:
+        console_for(stderr=False).print(render(records), soft_wrap=True)
+    else:
+        echo("nothing was published yet", err=True)
+
+
+@command.command()
+@click.argument("what", metavar="REV|SEQUENCE")
+@output_option
+@zookeeper_options
+def show(connection: Servers, what: str, output: str) -> None:
+    """Show one publication: where it came from, how it went on each host, what operators did meanwhile.
+
+    REV may be the beginning of a commit id; the newest publication of it is shown. The exit code is 3 if it is not
+    in the history.
+
+    \b
+    Example:
+      zkdeployment history show 4f2a9c -o json
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        records = Operations(session).history()
+        acts = read_acts(session)
+        record = find_record(records, what)
+        rollouts = read_attempts(session, record.sequence)
+    acts_then = acts_during(records, record, acts)
+    if output != "table":
+        shown = [rollout_status(one, led=True, now=time.time()).to_json() for one in rollouts]
+        emit(to_json(record, acts_then) | {"rollouts": shown}, output, schema="publication")
+        return
+    told = [styled(report(one)) for one in rollouts]
+    console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
+
+
+def render(records: Sequence[Record]) -> RenderableType:
+    """Return a table of publications."""
+    whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
+    return Fitting(
+        (*whole, *numbers, "AUTHOR", "SUBJECT", "FORCED BY"),
+        map(_cells, records),
+        whole=whole,
+        numbers=numbers,
+        dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"),
+    )
+
+
+def _cells(record: Record) -> tuple[Text | str, ...]:
+    author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
+    return (
+        short(record.revision),
+        _when(record.time, "%Y-%m-%d %H:%M"),
+        _took(record),
+        str(record.done),
+        styled(str(record.failed), style="red" if record.failed else ""),
+        str(record.expected),
+        author.partition(" <")[0],
+        subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
+        "" if record.forced is None else record.forced.by,
+    )
+
+
+def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
+    facts = [("revision", str(record.revision)), ("sequence", str(record.sequence))]
+    if record.origin is not None:
+        facts += [("subject", record.origin.subject), ("author", record.origin.author)]
+        facts += [("committed", _when(record.origin.time)), ("signer", record.origin.signer or "not asked for")]
+    facts.append(("published", _when(record.time)))
+    if record.forced is not None:
+        facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
+    facts.append(("took", _took(record) or "-"))
+    apart = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
+    counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
+    facts.append(("hosts", counts + apart))
+    yield from (styled(f"{name:10} {value}") for name, value in facts)
+    yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
+    if record.results:
+        headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
+        yield Fitting(headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT"))
+    if record.left_out:
+        yield styled(f"{record.left_out} more hosts were done; there was no room for each of them")
+
+
+def _result(one: HostResult) -> tuple[Text | str, ...]:
+    result = styled("done", style="green") if one.error is None else styled("failed", style="red")
+    return one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or ""
+
+
+def _when(when: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return time.strftime(form, time.localtime(when)) if when else "-"
+
+
+def _took(record: Record) -> str:
+    return "" if record.ended is None else age(record.ended - record.time)

@@ -1,0 +1,135 @@
+"""``zkdeployment locks``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contention import read_locks, release_lock
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.operator_options import act, reason_option
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.verb_group import VerbGroup
+from zkdeployment.cli.terminal import echo
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
+from zkdeployment.model.lock import LockKind
+from zkdeployment.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.text import Text
+
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.servers import Servers
+
+_SESSION = 10.0
+
+#: How many of those who wait are named.
+_NAMED = 3
+
+
+@click.group(name="locks", cls=VerbGroup, invoke_without_command=True)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: Servers, output: str) -> None:
+    """Show the locks that somebody has: of services, of roles with a controller, and the syncer's.
+
+    Those that nobody will give back soon come first, then the oldest.
+
+    \b
+    Example:
+      zkdeployment locks
+      zkdeployment locks release web-server --reason 'app7 burnt down'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with Session(connection, session_timeout=_SESSION) as session:
+        hosts = Operations(session).snapshot().hosts
+        locks = by_urgency(read_locks(session), hosts)
+    if output != "table":
+        emit({"locks": to_json(locks, hosts)}, output, schema="locks")
+    elif locks:
+        console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
+    else:
+        echo("nobody has a lock")
+
+
+@command.command()
+@click.argument("name", metavar="PATH|ROLE")
+@reason_option(required=True)
+@click.option("--yes", is_flag=True, help="Do not ask, at a terminal; nobody is asked elsewhere.")
+@click.option("--force", is_flag=True, help="Also when the holder is at work under it.")
+@zookeeper_options
+def release(connection: Servers, name: str, reason: str, yes: bool, force: bool) -> None:
+    """Free the lock of a service (its path) or of a role, so that the next host in the queue gets it.
+
+    Mostly for the lock of a role whose host never comes back: first make sure that it does nothing any more.
+    Whoever has a service's lock notices before its next step that it lost it. Refused (3) while the holder is at
+    work under the lock, unless --force is given: its script goes on, and the next host leaves it the lock delay.
+
+    \b
+    Example:
+      zkdeployment locks release web-server --reason 'app7 burnt down'
+      zkdeployment locks release /shop/web --reason 'the script ended, the agent hangs' --yes
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        lock = find_lock(read_locks(session), name)
+        planned = plan_release(lock, Operations(session).snapshot().hosts, now=time.time())
+        if planned.objection is not None and not force:
+            raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
+        if not yes and sys.stdin is not None and sys.stdin.isatty():
+            _confirm(planned)
+        release_lock(session, planned.node, act(f"release {lock}, from {planned.whose}", reason))
+    echo(f"released {lock}, from {planned.whose}")
+
+
+def _confirm(planned: Release) -> None:
+    echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
+    if planned.objection is not None:
+        echo(f"Mind: {planned.objection}.", err=True)
+    name = printable(planned.lock.name)
+    typed = click.prompt(f"Type {name} to go ahead", err=True, default="", show_default=False)
+    if typed.strip() != name:
+        raise click.Abort
+
+
+def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Fitting:
+    registered = {host.identity.id for host in hosts}
+    rows = (_cells(lock, registered, now) for lock in locks)
+    return Fitting(("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING"), rows, whole=("LOCK",))
+
+
+def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ...]:
+    holder = lock.holder
+    who = styled("-" if holder is None else holder.identity)
+    if is_orphaned(lock, registered):
+        who.append(" not registered", style="red")
+    work = styled("" if lock.work is None else lock.work.step)
+    if lock.left is not None:
+        work = styled(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
+    return (
+        f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name,
+        who,
+        "" if holder is None else age(now - lock.since),
+        work,
+        _waiting(lock, now),
+    )
+
+
+def _waiting(lock: Lock, now: float) -> str:
+    waiting = lock.contenders[1:]
+    named = [f"{one.identity} {age(now - one.since)}" for one in waiting[:_NAMED]]
+    if len(waiting) > _NAMED:
+        named.append(f"and {len(waiting) - _NAMED} more")
+    return ", ".join(named)

@@ -1,0 +1,210 @@
+"""``zkdeployment monitor`` and ``check_zkdeployment``: the Nagios check of this host, or of the fleet."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import nagiosplugin
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.one_host import read_host
+from zkdeployment.cli.shared.options import checked_connection, find_connection, named_configuration
+from zkdeployment.cli.terminal import echo
+from zkdeployment.config.load import load
+from zkdeployment.errors import UnreachableError, ZkdeploymentError
+from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.model.servers import Servers
+
+_UNKNOWN = 3
+_STATES = {
+    Health.OK: nagiosplugin.Ok,
+    Health.WARNING: nagiosplugin.Warn,
+    Health.CRITICAL: nagiosplugin.Critical,
+    Health.UNKNOWN: nagiosplugin.Unknown,
+}
+#: A status file is one short line; what is larger is none.
+_LARGEST_STATUS = 65536
+
+#: Seconds of a step on a host, and minutes in the fleet.
+_HOST_LIMITS = ("200", "600")
+_FLEET_LIMITS = ("15", "30")
+
+
+class _NagiosCommand(click.Command):
+    """A verb whose wrong usage is unknown (3), not critical (2), to Nagios."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the arguments; wrong ones end with 3."""
+        try:
+            return super().make_context(*arguments, **options)
+        except click.UsageError as error:
+            echo(f"ZKDEPLOYMENT UNKNOWN: {error.format_message()}")
+            raise click.exceptions.Exit(_UNKNOWN) from error
+
+
+def _range(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
+    """Read a range as Nagios writes it."""
+    try:
+        return None if given is None else nagiosplugin.Range(given)
+    except ValueError as error:
+        raise click.BadParameter(f"{given!r} is not a range: expected 200, 10:20, ~:20, 10: or @10:20") from error
+
+
+class _Verdict(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
+    """The verdict is the metric's value."""
+
+    def evaluate(self, metric: Any, _resource: Any) -> Any:
+        """Give the verdict in the words of the library."""
+        verdict: HealthVerdict = metric.value
+        return nagiosplugin.Result(_STATES[verdict.health], verdict.line, metric)
+
+
+class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
+    """What was measured goes to the performance data; the verdict has judged it."""
+
+    def performance(self, metric: Any, _resource: Any) -> Any:
+        """Give a measure in the words of the library."""
+        measure: Measure = metric.value
+        warn, critical = ("", "") if measure.limits is None else (measure.limits.warn, measure.limits.critical)
+        return nagiosplugin.Performance(
+            measure.name, measure.value, measure.unit, warn, critical, min=0, max=measure.most
+        )
+
+
+class _Summary(nagiosplugin.Summary):  # type: ignore[misc]  # the library has no types
+    """The one line of all results."""
+
+    def ok(self, results: Any) -> str:
+        """Return the line of a healthy host or fleet."""
+        return str(results[0].hint)
+
+    def problem(self, results: Any) -> str:
+        """Return the line that says what is wrong."""
+        return str(results.first_significant.hint)
+
+
+class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
+    """What is to be judged: a host or the fleet."""
+
+    name = "ZKDEPLOYMENT"
+
+    def __init__(self, judge: Callable[[], HealthVerdict]) -> None:
+        self._judge = judge
+
+    def probe(self) -> Iterator[Any]:
+        """Judge, and give the verdict and what was measured."""
+        verdict = self._judge()
+        yield nagiosplugin.Metric("health", verdict, context="health")
+        for measure in verdict.measures:
+            yield nagiosplugin.Metric(measure.name, measure, context="measured")
+
+
+@click.command(name="monitor", cls=_NagiosCommand)
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--cluster", is_flag=True, help="Check the whole fleet instead of this host.")
+@click.option(
+    "-w",
+    "--warn",
+    metavar="RANGE",
+    callback=_range,
+    help="A step of this host that takes other than RANGE seconds is a warning [default: 200]; with --cluster,"
+    " minutes for the fleet to converge, a lock, or the syncer's silence [default: 15].",
+)
+@click.option(
+    "-c",
+    "-e",
+    "--error",
+    metavar="RANGE",
+    callback=_range,
+    help="The same for critical [default: 600 seconds, 30 minutes].",
+)
+@click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, if not as the configuration says.")
+@click.option(
+    "-t",
+    "--timeout",
+    metavar="SECONDS",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Not to know within this time is UNKNOWN.",
+)
+def command(
+    config: Path | None, cluster: bool, warn: Any, error: Any, zookeeper: str | None, timeout: int
+) -> None:
+    """Check for Nagios that this host is registered, at the cluster version, without error and not stuck.
+
+    With --cluster: that the whole fleet has converged, or how long the slowest host takes; stops, errors, locks
+    that are held for long, hosts that are absent, a silent syncer. Prints one line and performance data, and exits
+    with Nagios' 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
+
+    \b
+    Example:
+      check_zkdeployment /etc/zkdeployment/zkdeployment.cfg -w 200 -c 600
+      check_zkdeployment --cluster -z zk1:2181,zk2:2181 -w 15 -c 30
+    """
+    defaults = _FLEET_LIMITS if cluster else _HOST_LIMITS
+    limits = HealthLimits(
+        *(
+            nagiosplugin.Range(text) if given is None else given
+            for given, text in zip((warn, error), defaults, strict=True)
+        )
+    )
+
+    def judge() -> HealthVerdict:
+        """Return a verdict also where nothing could be read."""
+        try:
+            if cluster:
+                return _judge_fleet(find_connection(zookeeper, config or named_configuration()), limits, timeout)
+            return _judge_host(config, zookeeper, limits, timeout)
+        except UnreachableError as unreachable:
+            return HealthVerdict(Health.CRITICAL, one_line(unreachable))
+        except ZkdeploymentError as problem:
+            return HealthVerdict(Health.UNKNOWN, one_line(problem))
+
+    if config is None and not cluster:
+        echo("ZKDEPLOYMENT UNKNOWN: expected CONFIG, this host's configuration, or --cluster")
+        raise click.exceptions.Exit(_UNKNOWN)
+    check = nagiosplugin.Check(_Fleet(judge), _Verdict("health"), _Measured("measured"), _Summary())
+    try:
+        check.main(verbose=0, timeout=timeout)
+    except nagiosplugin.Timeout as late:
+        echo(f"ZKDEPLOYMENT UNKNOWN: this check did not end within {timeout} s")
+        raise click.exceptions.Exit(_UNKNOWN) from late
+
+
+def _judge_host(config: Path | None, zookeeper: str | None, limits: HealthLimits, timeout: float) -> HealthVerdict:
+    settings = load(Path() if config is None else config)
+    identity = settings.require_identity()
+    status = _read_status(settings.require_run_directory() / "status")
+    connection = checked_connection(zookeeper, "--zookeeper") or settings.zookeeper
+    with _session(replace(settings.servers, connection=connection), timeout) as session:
+        snapshot, host = read_host(session, identity.id)
+    return host_health(status, host, snapshot, now=time.time(), limits=limits)
+
+
+def _judge_fleet(connection: Servers, limits: HealthLimits, timeout: float) -> HealthVerdict:
+    from zkdeployment.cli.fleet.monitor_fleet import judge  # noqa: PLC0415  a host's check starts faster without it
+
+    with _session(connection, timeout) as session:
+        return judge(session, limits)
+
+
+def _session(connection: Servers, timeout: float) -> Session:
+    """Return a session that tells of ZooKeeper's silence before the time of the whole check is up."""
+    return Session(connection, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)
+
+
+def _read_status(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_LARGEST_STATUS).decode("utf-8", errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,155 @@
+"""``zkdeployment status``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.live import Live
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.cli.console import console_for
+from zkdeployment.cli.fleet.table import render
+from zkdeployment.cli.fleet.watch import watch as watch_fleet
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
+from zkdeployment.fleet.status import FleetStatus, WaitVerdict, fleet_status, wait_verdict
+from zkdeployment.model.cluster import short
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.servers import Servers
+
+#: The revision of ``--wait`` without a revision: the one that is wanted.
+_WANTED = ""
+_INTERVAL = 0.5
+_NOT_CONVERGED = 4
+_EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.WAITING: 5}
+
+
+@click.command(name="status")
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@click.option("--watch", is_flag=True, help="Show what goes on until interrupted.")
+@click.option(
+    "--wait",
+    metavar="[REV]",
+    is_flag=False,
+    flag_value=_WANTED,
+    help="Return when the fleet, or these hosts, reached REV (default: the version wanted).",
+)
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Give up waiting after S seconds.")
+@output_option
+@zookeeper_options
+def command(
+    connection: Servers, hosts: tuple[str, ...], watch: bool, wait: str | None, timeout: float | None, output: str
+) -> None:
+    """Show the fleet: version wanted, version had, state, step, error, since when.
+
+    HOST is a host's id or name; without one, all hosts are shown. Exits with 0 when they are converged, else 4.
+    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout. Right after a
+    push the version wanted is still the one before: name the revision then. With --watch: what goes on, live,
+    until Ctrl-C; where the output is no terminal, a line for each change.
+
+    \b
+    Example:
+      zkdeployment status
+      zkdeployment status --watch
+      zkdeployment status --wait $(git rev-parse HEAD) --timeout 600
+      zkdeployment status app1.example.com -o json
+    """
+    _check_together(watch=watch, wait=wait, timeout=timeout, output=output)
+    with Session(connection, session_timeout=10) as session:
+        operations, changed = Operations(session), threading.Event()
+
+        def look() -> FleetStatus:
+            return fleet_status(operations.snapshot(), asked=hosts)
+
+        if watch:
+            operations.watch(changed.set)
+            watch_fleet(look, changed, timeout)
+            return
+        if wait is None:
+            status = look()
+            code = 0 if status.converged else _NOT_CONVERGED
+        else:
+            revision = wait if wait != _WANTED else None
+            if revision is not None and not revision.isdigit():
+                _check_revision(revision, look())
+            announce = _announcing(look) if revision is None else look
+            status = _follow(announce, lambda status: _is_over(status, revision, hosts), timeout)
+            verdict = wait_verdict(status, revision, hosts)
+            code = _EXIT[verdict]
+            if verdict is WaitVerdict.WAITING:
+                wanted = short(status.wanted) if revision is None and status.wanted is not None else revision
+                wanted = wanted or "a published revision"
+                echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
+    _show(status, output)
+    raise click.exceptions.Exit(code)
+
+
+def _check_together(*, watch: bool, wait: str | None, timeout: float | None, output: str) -> None:
+    """Raise ``UsageError`` for options that make no sense together."""
+    if watch and wait is not None:
+        raise click.UsageError("expected --watch or --wait, not both")
+    if watch and output != "table":
+        raise click.UsageError("--watch is for people: -o json and -o yaml go without it, or with --wait")
+    if timeout is not None and not watch and wait is None:
+        raise click.UsageError("--timeout is for --wait and --watch")
+
+
+def _check_revision(revision: str, status: FleetStatus) -> None:
+    """Raise ``UsageError`` for the name of a host: it would be waited for in vain."""
+    if any(revision in {host.id, host.name} for host in status.hosts):
+        raise click.UsageError(
+            f"expected a revision behind --wait, found the host {revision};"
+            f" hosts go first: status {revision} --wait"
+        )
+
+
+def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:
+    return wait_verdict(status, revision, hosts) is not WaitVerdict.WAITING
+
+
+def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
+    """Return a look that prints which revision is wanted, the first time and whenever it is another one."""
+    announced: list[Revision | None] = []
+
+    def look_and_announce() -> FleetStatus:
+        status = look()
+        if announced[-1:] != [status.wanted]:
+            announced.append(status.wanted)
+            wanted = "the first publication" if status.wanted is None else f"{short(status.wanted)}, as published"
+            echo(
+                f"waiting for {wanted}; to wait for a push that is not published yet, name its revision", err=True
+            )
+        return status
+
+    return look_and_announce
+
+
+def _follow(
+    look: Callable[[], FleetStatus], is_over: Callable[[FleetStatus], bool], timeout: float | None
+) -> FleetStatus:
+    """Look until it is over or ``timeout`` seconds are; on a terminal show what is going on meanwhile."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    console = console_for(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            status = look()
+            if is_over(status) or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            if console.is_terminal:
+                live.update(render(status), refresh=True)
+            time.sleep(_INTERVAL)
+
+
+def _show(status: FleetStatus, output: str) -> None:
+    if output != "table":
+        emit(status.to_json(), output, schema="status")
+        return
+    console_for(stderr=False).print(render(status), soft_wrap=True)

@@ -1,0 +1,104 @@
+"""The fleet live: on a terminal the hosts that matter, with bars; elsewhere a line for each change."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.fleet.table import COLOURS
+from zkdeployment.cli.shared.live_display import shown
+from zkdeployment.errors import UnreachableError
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.requests import describe_request
+from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.watching import changes, foremost
+from zkdeployment.model.cluster import short
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.fleet.status import FleetStatus
+
+#: Seconds between two looks while hosts work, and when nothing goes on.
+_BUSY = 1.0
+_IDLE = 5.0
+
+#: Lines that are always there: the summary, what is left out, the cursor's.
+_FRAME = 3
+_MOST_STOPS = 5
+
+#: Columns of a row on a wide terminal; a narrow one has no bars and no ages.
+_WIDE = 70
+_STATE, _BAR, _AGE = 9, 12, 8
+
+
+def watch(look: Callable[[], FleetStatus], changed: threading.Event, timeout: float | None) -> None:
+    """Show the fleet until interrupted, or for ``timeout`` seconds.
+
+    ``changed`` is set when the cluster version may have changed. While ZooKeeper is away that is shown.
+    """
+    console = console_for(stderr=False)
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+
+    def draw(status: FleetStatus, trouble: str) -> RenderableType:
+        return picture(status, console.height, console.width, time.time(), trouble)
+
+    with contextlib.suppress(KeyboardInterrupt), shown(console, changes, draw) as show:
+        status = look()
+        while True:
+            show(status, "")
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(min(_BUSY, max(0.0, deadline - time.monotonic())))
+            if status.converged and deadline == math.inf:
+                changed.wait(_IDLE - _BUSY)
+            changed.clear()
+            began = time.monotonic()
+            try:
+                status = look()
+            except UnreachableError as error:
+                show(status, str(error))
+            # Reading a large fleet takes its time: leave the server and this machine as much.
+            time.sleep(time.monotonic() - began)
+
+
+def picture(status: FleetStatus, height: int, width: int, now: float, trouble: str = "") -> RenderableType:
+    """Draw a fleet within ``height`` lines of ``width``: what stops it, the hosts that matter, the summary."""
+    stops = [_line(told, "red") for told in tell(status.stops, now)[:_MOST_STOPS]]
+    if trouble:
+        stops.insert(0, _line(trouble, "red"))
+    if status.request is not None:
+        stops.append(_line(describe_request(status.request, now), "red"))
+    if status.rollout is not None:
+        stops.append(_line(status.rollout, "bold"))
+    rows, rest = foremost(status, max(1, height - _FRAME - len(stops)))
+    names = min(max((len(host.name) for host in rows), default=0), width // 3)
+    bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)
+    table = Table.grid(padding=(0, 2))
+    for fixed in (names, _STATE, bars, ages, max(1, width - names - _STATE - bars - ages - 8)):
+        table.add_column(no_wrap=True, overflow="ellipsis", width=fixed)
+    for host in rows:
+        done, total = host.steps or (0, 0)
+        table.add_row(
+            styled(host.name),
+            styled(host.state.value, COLOURS[host.state]),
+            ProgressBar(total=total, completed=done) if total and bars else styled(""),
+            styled("" if host.since is None or not ages else age(now - host.since), "dim"),
+            styled(host.error or host.step or ("" if host.version is None else short(host.version))),
+        )
+    return Group(*stops, table, _line(rest, "dim"), _line(status.summary, "bold"))
+
+
+def _line(text: str, style: str) -> Text:
+    return styled(text, style, cut=True)

@@ -1,0 +1,56 @@
+"""``zkdeployment why``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contention import read_locks
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.terminal import echo
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.explanation import Cause
+from zkdeployment.fleet.why import why
+
+if TYPE_CHECKING:
+    from zkdeployment.fleet.explanation import Explanation
+    from zkdeployment.model.servers import Servers
+
+#: As of whatever else is asked for by a name that nobody has.
+_UNKNOWN = RefusedError.exit_code
+
+
+@click.command(name="why")
+@click.argument("host")
+@output_option
+@zookeeper_options
+def command(connection: Servers, host: str, output: str) -> None:
+    """Say why HOST (id or name) is not, or not yet, at the cluster version.
+
+    The first line is the answer; what supports it and what to do follow. The exit code is 3 if nobody knows HOST.
+
+    \b
+    Example:
+      zkdeployment why app1.example.com
+    """
+    with Session(connection, session_timeout=10) as session:
+        locks = read_locks(session)
+        answer = why(Operations(session).snapshot(), locks, host, now=time.time())
+    if output != "table":
+        emit(answer.to_json(), output, schema="why")
+    else:
+        _print(answer)
+    if answer.cause is Cause.UNKNOWN:
+        raise click.exceptions.Exit(_UNKNOWN)
+
+
+def _print(answer: Explanation) -> None:
+    echo(answer.sentence)
+    for fact in answer.facts:
+        echo(f"  {fact}")
+    for number, advice in enumerate(answer.advice):
+        echo(("To do: " if number == 0 else "       ") + advice)

@@ -1,0 +1,174 @@
+"""``zkdeployment rollout show``: the groups of a rollout, with their states and bars."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich import box
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.rollout.records import read_running
+from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.live_display import shown
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.errors import RefusedError, UnreachableError
+from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
+from zkdeployment.fleet.rollouts import UNSUCCESSFUL, GroupState, RolloutProgressState, host_counts
+from zkdeployment.model.cluster import short
+from zkdeployment.rollout.engine import HostProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.fleet.rollout_views import GroupStatus
+    from zkdeployment.model.servers import Servers
+
+_SESSION = 10.0
+_INTERVAL = 1.0
+_BAR = 16
+_NOT_CONVERGED = 4
+
+_COLOURS = {
+    GroupState.WAITING: "",
+    GroupState.PREPARING: "cyan",
+    GroupState.DEPLOYING: "cyan",
+    GroupState.BAKING: "cyan",
+    GroupState.SUCCESS: "green",
+    GroupState.FAILED: "red",
+}
+
+
+@click.command(name="show")
+@click.argument("rollout_id", metavar="[ID]", required=False)
+@click.option("--watch", is_flag=True, help="Show what goes on until the rollout is over, or interrupted.")
+@output_option
+@zookeeper_options
+def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
+    """Show a rollout: its groups in order, what each does or waits for, hosts that failed.
+
+    Without ID it is the one of what is published. Exits with 0 if it is over and all succeeded, with 4 if it is
+    under way or not all did, with 3 if there is none. With --watch: live, until it is over; where the output is no
+    terminal, a line for each change.
+
+    \b
+    Example:
+      zkdeployment rollout show
+      zkdeployment rollout show --watch
+      zkdeployment rollout show 1763731234-1 -o json
+    """
+    with Session(connection, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        names: dict[str, str] = {}
+
+        def look() -> RolloutStatus:
+            snapshot = operations.snapshot()
+            identities = [one.identity for one in snapshot.hosts] + [one.identity for one in snapshot.absent]
+            names.update({one.id: one.name for one in identities})
+            led = snapshot.coordinator is not None
+            if rollout_id is None and snapshot.rollout is not None:
+                return rollout_status(
+                    snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed, known=snapshot.facts
+                )
+            running = read_running(session, rollout_id)  # without an id: if it cannot be read, that is said
+            if running is None or rollout_id is None:
+                raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
+            return rollout_status(running, led=led, now=time.time())
+
+        status = _watch(look, names) if watch else look()
+    if not watch:
+        if output != "table":
+            emit(status.to_json(), output, schema="rollout")
+        else:
+            console_for(stderr=False).print(render(status, names, time.time()), soft_wrap=True)
+    raise click.exceptions.Exit(0 if status.state is RolloutProgressState.SUCCESS else _NOT_CONVERGED)
+
+
+def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | None) -> str:
+    if rollout_id is not None:
+        return f"there is no rollout {rollout_id}; 'zkdeployment history show REV' names those that are kept"
+    if strategy is None:
+        return "there is no rollout: no strategy is published, so all hosts take up a revision at once"
+    if coordinator is None:
+        return f"the rollout by {strategy} has not begun: no coordinator runs; start zkdeployment-coordinator"
+    return f"the rollout by {strategy} has not begun yet; {coordinator} coordinates"
+
+
+def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
+    """Show a rollout until it is over; return what was seen last."""
+
+    def draw(status: RolloutStatus, trouble: str) -> RenderableType:
+        drawn = render(status, names, time.time())
+        return Group(styled(trouble, "red"), drawn) if trouble else drawn
+
+    with shown(console_for(stderr=False), rollout_changes, draw) as show_status:
+        status, trouble = look(), ""
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                show_status(status, trouble)
+                if status.is_over:
+                    break
+                time.sleep(_INTERVAL)
+                try:
+                    status, trouble = look(), ""
+                except UnreachableError as error:
+                    trouble = str(error)
+    return status
+
+
+def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:
+    """Draw a rollout: its groups as a tree, those of its hosts that failed, and what operators did."""
+    table = Table("GROUP", "STATE", "DONE", "", "FAILED", "WHY", box=box.SIMPLE_HEAD)
+    for group in status.groups:
+        done = group.count(HostProgress.SUCCESS)
+        total = len(group.hosts)
+        failed = group.count(HostProgress.FAILURE)
+        table.add_row(
+            styled(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
+            styled(group.state.value, _COLOURS[group.state]),
+            f"{done}/{total}",
+            ProgressBar(total=max(1, total), completed=done, width=_BAR),
+            styled(str(failed) if failed else "", "red"),
+            styled(_why(group, names)),
+        )
+    acts = [styled(words, "yellow") for words in status.acts]
+    warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
+    head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
+    if status.ended is not None:
+        head += f", took {age(status.ended - status.begun)}"
+    return Group(styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.words, "bold"))
+
+
+def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
+    """Yield the counts of hosts, each failed host with its error and, after the end, other unfinished hosts."""
+    yield styled(host_counts(status.hosts.values()))
+    failed = [host for host, state in status.hosts.items() if state is HostProgress.FAILURE]
+    for host in sorted({*failed, *status.errors}):
+        yield styled(f"{_name(host, names)}: {status.errors.get(host, 'failed')}", "red")
+    for state in (HostProgress.PREPARED, HostProgress.NOT_STARTED) if status.ended is not None else ():
+        hosts = sorted(host for host, found in status.hosts.items() if found is state)
+        if hosts:
+            yield styled(f"{UNSUCCESSFUL[state]}: {', '.join(_name(host, names) for host in hosts)}", "yellow")
+
+
+def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
+    working = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
+    at_work = [_name(host, names) for host, word in group.hosts.items() if word in working]
+    return "; ".join(
+        part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
+    )
+
+
+def _name(host_id: str, names: Mapping[str, str]) -> str:
+    name = names.get(host_id, host_id)
+    return name if name == host_id else f"{name} ({host_id})"

@@ -1,0 +1,1 @@
+"""What daemons remember for their metrics, and when they write them."""

@@ -1,0 +1,75 @@
+"""The metrics of an agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.metrics import (
+    AgentFacts,
+    DeploymentResult,
+    Ended,
+    agent_metrics,
+    is_current,
+)
+
+if TYPE_CHECKING:
+    from zkdeployment.model.cluster import Cluster
+    from zkdeployment.model.host import Host
+
+from zkdeployment.daemons.telemetry.probe import _PACE, Probe
+
+
+class AgentTelemetry:
+    """What an agent's metrics are about."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._clock = probe.clock
+        self._cluster: Cluster | None = None
+        self._looked: float | None = None
+        self._current: bool | None = None
+        self._since: float | None = None
+        self._begun: tuple[float, float] | None = None  # by the wall's clock and by the one that measures
+        self._last: Ended | None = None
+        self._ended = dict.fromkeys(DeploymentResult, 0)
+        self._due = 0.0
+
+    def look(self, cluster: Cluster | None) -> None:
+        """Note the cluster version as it was read just now."""
+        self._cluster, self._looked = cluster, self._clock.now()
+
+    def begin(self) -> None:
+        """Note that a deployment begins."""
+        self._begun = self._clock.now(), self._clock.monotonic()
+
+    def end(self, result: DeploymentResult) -> None:
+        """Note how the deployment under way ended, if there is one."""
+        if self._begun is None:
+            return
+        self._last = Ended(result, self._clock.now(), self._clock.monotonic() - self._begun[1])
+        self._ended[result] += 1
+        self._begun = None
+
+    def beat(self, host: Host) -> None:
+        """Write, unless that was done a moment ago."""
+        if self._clock.monotonic() >= self._due:
+            self.write(host)
+
+    def write(self, host: Host, *, up: bool = True) -> None:
+        """Write all metrics; ``up`` says whether the agent goes on."""
+        self._due = self._clock.monotonic() + _PACE
+        process = self._probe.process(up=up)
+        current = is_current(host, self._cluster)
+        if current is not self._current:
+            self._current, self._since = current, process.now
+        facts = AgentFacts(
+            process=process,
+            host=host,
+            cluster=self._cluster,
+            looked=self._looked,
+            since=None if current is None else self._since,
+            begun=None if self._begun is None else self._begun[0],
+            last=self._last,
+            ended=self._ended,
+        )
+        self._probe.file.write(agent_metrics(facts))

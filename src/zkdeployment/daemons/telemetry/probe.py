@@ -1,0 +1,39 @@
+"""What the metrics of all daemons share: facts of the process, and where metrics are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.metrics import (
+    Process,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.metrics_file import MetricsFile
+    from zkdeployment.model.link import ConnectionStatus
+    from zkdeployment.ports.process import Clock
+
+
+_PACE = 10.0  # seconds between two signs of life while something goes on
+
+
+class Probe:
+    """What a daemon of any kind tells of its process, and where it tells it.
+
+    ``version`` is that of the program, ``link`` tells of the connection to ZooKeeper.
+    """
+
+    def __init__(
+        self, file: MetricsFile, clock: Clock, link: Callable[[], ConnectionStatus], version: str
+    ) -> None:
+        self._link = link
+        self._version = version
+        self._started = clock.now()
+        self.file = file
+        self.clock = clock
+
+    def process(self, *, up: bool) -> Process:
+        """Return what is true of the process now."""
+        return Process(self._version, self._started, self.clock.now(), up, self._link())

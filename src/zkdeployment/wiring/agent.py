@@ -1,0 +1,270 @@
+"""Builds the agent of a host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import zkdeployment
+from zkdeployment.adapters.checkouts.places import CheckoutPlaces
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.filesystem import Filesystem
+from zkdeployment.adapters.identity_file import IdentityFile
+from zkdeployment.adapters.mail import Mailer
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.adapters.packages.none import NoPackages
+from zkdeployment.adapters.program import Program
+from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.scripts.runner import ScriptRunner
+from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.client.access import encryption
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.config.load import load, machine_name
+from zkdeployment.daemons.agent.agent import Agent, preview
+from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+from zkdeployment.daemons.agent.host_reporter import HostReporter
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.log import bind_process, get_logger
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.plan import Plan
+    from zkdeployment.ports.host import PackageManager
+
+from zkdeployment.wiring.process import arm_failpoints, build_probe
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_AGENT_SESSION = 30.0
+_NAME_AGAIN = 10.0  # seconds between two questions for the machine's full name
+
+
+@contextlib.contextmanager
+def build_agent(
+    settings: Settings,
+    *,
+    verbose: bool = False,
+    packages: PackageManager | None = None,
+    session_timeout: float = _AGENT_SESSION,
+    control: Control | None = None,
+) -> Iterator[tuple[Agent, Control]]:
+    """Lock the run directory and give the agent, and what ends it; ``packages`` stands in for the settings' one.
+
+    Nothing is contacted before the agent runs. Raises ``RefusedError`` if another agent has the run directory.
+    """
+    settings = _with_full_name(settings)
+    identity = settings.require_identity()
+    run = RunDirectory(settings.require_run_directory())
+    arm_failpoints(settings)
+    run.acquire()
+    session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
+    try:
+        run.become(identity)
+        if not settings.named:
+            _remember(settings)
+        control = Control(SystemClock()) if control is None else control
+        control.grace = settings.stop_timeout
+
+        def tick() -> None:
+            reporter.tick()  # it is made of these doors, below
+
+        scripts = _scripts(settings, run, verbose=verbose, tick=tick)
+        adapters = _adapters(settings, session, run, scripts, packages or _package_manager(settings, tick))
+        host = Host(
+            identity,
+            version=run.read_version(identity),
+            former=run.read_former_version(),
+            pid=os.getpid(),
+            tags=settings.tags,
+            labels=settings.labels,
+            rack=settings.rack,
+        )
+        reporter = HostReporter(host, adapters, control, AgentTelemetry(build_probe(settings.metrics, session)))
+        yield Agent(adapters, reporter, control, after=settings.after), control
+    finally:
+        session.close()
+        run.release()
+
+
+def run_agent(
+    settings: Settings,
+    control: Control,
+    *,
+    verbose: bool = False,
+    accept: Callable[[Settings], None] = lambda _: None,
+) -> None:
+    """Run the agent until asked to end; whenever a changed configuration was read, a new one in its place.
+
+    A configuration that is wrong, or for which ``accept`` raises ``RefusedError``, changes nothing.
+    """
+    current: Settings | None = settings
+    while current is not None:
+        current = _wait_for_full_name(current, control)
+        if current is None:
+            return
+        bind_process(host=str(current.require_identity()))
+        reread = partial(_reread, current, accept)
+        with build_agent(current, verbose=verbose, control=control) as (agent, _):
+            current = agent.run(reread)
+
+
+def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
+    """Return the settings with the host's full name, once it is known; ``None`` when asked to end before."""
+    notifier = Notifier()
+    waiting = False
+    while not control.stopping:
+        try:
+            return _with_full_name(settings)
+        except RefusedError as error:
+            if not waiting:
+                get_logger().error("waiting-for-host-name", reason=str(error))
+                notifier.ready()  # an agent without a name is up: it must not hold up the boot
+                notifier.status(str(error))
+            waiting = True
+        notifier.watchdog()
+        control.wait(_NAME_AGAIN)
+        settings = replace(settings, identity=replace(settings.require_identity(), name=machine_name()))
+    return None
+
+
+def _with_full_name(settings: Settings) -> Settings:
+    """Return the settings with the host's full name.
+
+    Raises ``RefusedError`` when the machine's name has no domain, and no remembered name says which.
+    """
+    identity = settings.require_identity()
+    if settings.named:
+        return settings
+    remembered = (
+        RunDirectory(settings.require_run_directory()).read_identity() or _lasting_identity(settings).read()
+    )
+    full = identity.completed(remembered)
+    if full is None:
+        raise RefusedError(
+            f"the full name of this host is not known: expected a name with a domain, like {remembered} before,"
+            f" found {identity.name!r}; nothing is done before DNS answers or host-name is configured"
+        )
+    if full != identity:
+        get_logger().warning("host-name-remembered", found=identity.name, name=full.name)
+    return replace(settings, identity=full)
+
+
+def _remember(settings: Settings) -> None:
+    try:
+        _lasting_identity(settings).write(settings.require_identity())
+    except HostFilesError as error:
+        get_logger().warning("identity-not-remembered", reason=str(error))
+
+
+def _lasting_identity(settings: Settings) -> IdentityFile:
+    """Return the host's memory of its name that outlives a boot, as the run directory may not."""
+    return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
+
+
+def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
+    """Return a changed configuration; ``None``, and a line in the log, if it is as it was or makes no sense."""
+    try:
+        accept(load(settings.source, host=False))
+        found = _with_full_name(load(settings.source))
+        encryption(found.access)
+        if found.require_run_directory() != settings.run_directory:
+            run = RunDirectory(found.require_run_directory())
+            run.acquire()
+            run.release()
+    except (ConfigurationError, RefusedError) as error:
+        get_logger().error("configuration-not-reloaded", reason=str(error))
+        return None
+    changed = found != settings
+    get_logger().info(
+        "configuration-reloaded" if changed else "configuration-unchanged", file=str(settings.source)
+    )
+    return found if changed else None
+
+
+def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
+    """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
+    settings = _with_full_name(settings)
+    run = RunDirectory(settings.require_run_directory())
+    with Session(settings.servers) as session:
+        adapters = _adapters(
+            settings, session, run, _scripts(settings, run), packages or _package_manager(settings)
+        )
+        return preview(adapters, settings.require_identity())
+
+
+def _adapters(
+    settings: Settings, session: Session, run: RunDirectory, scripts: ScriptRunner, packages: PackageManager
+) -> AgentAdapters:
+    fleet = ZooKeeperFleet(
+        session,
+        previous_session=run.read_session(),
+        save_session=run.write_session,
+        lock_delay=settings.lock_delay,
+    )
+    return AgentAdapters(
+        connect=session.open,
+        outdated=Program(zkdeployment.__file__).outdated,
+        session=lambda: session.id,
+        fleet=fleet,
+        files=Filesystem(settings.root, run),
+        packages=packages,
+        checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
+        scripts=scripts,
+        clock=SystemClock(),
+        notifier=Notifier(),
+        mailer=Mailer(settings.mailto, server=settings.smtp),
+    )
+
+
+def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None) -> PackageManager:
+    if settings.packages == "none":
+        return NoPackages(settings.root)
+    return Dnf(settings.root, settings.repositories, tick=tick)
+
+
+def _scripts(
+    settings: Settings, run: RunDirectory, *, verbose: bool = False, tick: Callable[[], None] = lambda: None
+) -> ScriptRunner:
+    identity = settings.require_identity()
+    return ScriptRunner(
+        environment={
+            "HOME": _home(),
+            "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+            "LANG": os.environ.get("LANG") or "C.UTF-8",
+            "ZC_ZK_CONNECTION_STRING": settings.zookeeper,
+            "ZKDEPLOYMENT_ROOT": str(settings.root),
+            "ZKDEPLOYMENT_HOST_ID": identity.id,
+            "ZKDEPLOYMENT_HOST_NAME": identity.name,
+            "ZKDEPLOYMENT_ROLE": identity.role or "",
+            "ZKDEPLOYMENT_CONFIG": str(settings.source.absolute()),
+        },
+        logs=settings.root / "var" / "log" / "zkdeployment",
+        record=run.path / "script",
+        timeout=settings.script_timeout,
+        verbose=verbose,
+        tick=tick,
+    )
+
+
+def _home() -> str:
+    """Return the home of the user we run as; programs that we start need it, so it is put right here, too."""
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a container may run us as a user without a name
+        home = os.environ.get("HOME", "/")
+    if os.environ.get("HOME") != home:
+        get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
+        os.environ["HOME"] = home
+    return home

@@ -1,0 +1,38 @@
+"""Builds the coordinator."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
+from zkdeployment.daemons import failpoints
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.coordinator.coordinator import Coordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.config.settings import Settings
+
+from zkdeployment.wiring.process import arm_failpoints, build_probe
+
+_COORDINATOR_SESSION = 10.0
+
+
+@contextlib.contextmanager
+def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
+    """Give the coordinator, and what wakes and ends it; nothing is contacted before it runs."""
+    arm_failpoints(settings)
+    session = Session(settings.servers, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
+    try:
+        control = Control(SystemClock())
+        store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
+        probe = build_probe(settings.coordinate.metrics, session)
+        clock, notifier = SystemClock(), Notifier()
+        yield Coordinator(store, clock, control, connect=session.open, notifier=notifier, probe=probe), control
+    finally:
+        session.close()

@@ -1,0 +1,31 @@
+"""What all daemons are built with: metrics, and the failpoints of tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.metrics_file import MetricsFile
+from zkdeployment.daemons import failpoints
+from zkdeployment.daemons.telemetry.probe import Probe
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.config.settings import Settings
+
+
+def arm_failpoints(settings: Settings) -> None:
+    """Only where the root is a scratch directory: a variable left behind must harm no real host."""
+    if settings.root != Path("/"):
+        failpoints.arm(os.environ)
+
+
+def build_probe(metrics: Path | None, session: Session) -> Probe:
+    """Return the probe that writes a daemon's metrics to a file; without one it writes nothing."""
+    if metrics is None:
+        return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")
+    from importlib.metadata import version  # noqa: PLC0415  the others start faster without it
+
+    return Probe(MetricsFile(metrics), SystemClock(), lambda: session.link, version("zkdeployment"))

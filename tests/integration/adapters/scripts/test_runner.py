@@ -1,0 +1,368 @@
+"""Scripts: real processes, real files."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.waiting import wait_until
+from zkdeployment.adapters.scripts import output as script_output
+from zkdeployment.adapters.scripts import runner as scripts
+from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.adapters.scripts.runner import ScriptRunner
+from zkdeployment.adapters.scripts.scopes import Scope
+from zkdeployment.errors import ScriptError, ShutdownError
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    def runner(**options) -> ScriptRunner:
+        values = {
+            "environment": {"PATH": os.environ["PATH"], "HERE": str(tmp_path)},
+            "logs": tmp_path / "log",
+            "record": tmp_path / "script",
+        }
+        return ScriptRunner(**(values | options))
+
+    return runner
+
+
+def script(directory: Path, text: str, mode: int = 0o755) -> str:
+    file = directory / "a-script"
+    file.write_text(text)
+    file.chmod(mode)
+    return str(file)
+
+
+def the_log(directory: Path) -> Path:
+    (found,) = (directory / "log").glob("*.log")
+    return found
+
+
+def test_a_script_gets_its_environment_and_nothing_else(tmp_path, make):
+    make().run([script(tmp_path, "#!/bin/sh\ncat /proc/$$/environ\n")], name="a b/c 0", revision=17)
+    printed = dict(entry.split("=", 1) for entry in the_log(tmp_path).read_text().rstrip("\0").split("\0"))
+    assert printed == {"PATH": os.environ["PATH"], "HERE": str(tmp_path), "ZKDEPLOYMENT_VERSION": "17"}
+    assert the_log(tmp_path).name.endswith("Z-a-b-c-0.log")
+
+
+def test_what_a_script_prints_is_not_for_everybody(tmp_path, make):
+    make().run([script(tmp_path, "#!/bin/sh\necho x\n")], name="x", revision="r")
+    assert [path.stat().st_mode & 0o007 for path in (the_log(tmp_path), tmp_path / "log")] == [0, 0]
+
+
+def test_a_script_may_be_given_a_working_directory(tmp_path, make):
+    (tmp_path / "there").mkdir()
+    make().run([script(tmp_path, "#!/bin/sh\npwd\n")], name="x", revision="r", directory=str(tmp_path / "there"))
+    assert the_log(tmp_path).read_text() == f"{tmp_path}/there\n"
+
+
+def test_a_script_leads_its_own_session_and_has_no_standard_input(tmp_path, make):
+    text = "#!/bin/sh\nps -o sid= -p $$ > $HERE/sid; echo $$ > $HERE/pid; readlink /proc/$$/fd/0 > $HERE/stdin\n"
+    make().run([script(tmp_path, text)], name="x", revision="r")
+    assert int((tmp_path / "sid").read_text()) == int((tmp_path / "pid").read_text())
+    assert (tmp_path / "stdin").read_text() == "/dev/null\n"
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_failure_is_one_sentence_and_the_end_of_the_output(tmp_path, make):
+    text = "#!/bin/sh\nseq 5000\nprintf '\\033[31mred\\007\\n' >&2\nexit 42\n"
+    with pytest.raises(ScriptError) as caught:
+        make().run([script(tmp_path, text), "-u", "/a", "0"], name="x", revision="r")
+    assert str(caught.value) == f"{tmp_path}/a-script -u /a 0 failed with exit status 42"
+    assert caught.value.tail.endswith("5000\n\\x1b[31mred\\x07\n")
+    assert len(caught.value.tail) < 5000
+
+
+def test_a_script_ended_by_a_signal_is_a_failure(tmp_path, make):
+    with pytest.raises(ScriptError, match="was ended by SIGKILL"):
+        make().run([script(tmp_path, "#!/bin/sh\nkill -9 $$\n")], name="x", revision="r")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "problem"),
+    [
+        ("#!/no/such/interpreter -x\n", 0o755, "the interpreter of its first line ('#!/no/such/interpreter -x')"),
+        ("", 0o755, "neither a program nor a script"),
+        ("#!", 0o755, "the interpreter of its first line ('#!') does not exist"),
+        ("#!/bin/sh\n", 0o644, "it is not executable"),
+    ],
+)
+def test_a_script_that_cannot_be_started_says_why(tmp_path, make, text, mode, problem):
+    with pytest.raises(ScriptError) as caught:
+        make().run([script(tmp_path, text, mode)], name="x", revision="r")
+    assert problem in str(caught.value)
+
+
+def test_a_missing_script_and_an_unwritable_log_directory_say_so(tmp_path, make):
+    for program in (str(tmp_path / "nothing"), "no-such-program"):
+        with pytest.raises(ScriptError, match=f"cannot run {program}: there is no such file"):
+            make().run([program], name="x", revision="r")
+    (tmp_path / "file").touch()
+    with pytest.raises(ScriptError, match="cannot write the output of scripts"):
+        make(logs=tmp_path / "file" / "log").run(["/bin/true"], name="x", revision="r")
+
+
+class TestTheOutputOfAProgramThatAScriptLeftRunning:
+    """The test itself stands for that program: it has the script's output open."""
+
+    LIMIT = script_output.HEAD + 2 * script_output.TAIL + 200
+
+    @pytest.fixture
+    def left(self, tmp_path, make):
+        make().run([script(tmp_path, "#!/bin/sh\necho begins\n")], name="left", revision="r1")
+        (log,) = (tmp_path / "log").glob("*.log")
+        with log.open("ab", buffering=0) as output:
+            yield log, output
+
+    def test_is_capped_after_the_script_ended(self, make, left):
+        log, output = left
+        for _ in range(3):
+            output.write(b"x" * self.LIMIT)
+            make().cap_outputs()
+            assert log.stat().st_size <= self.LIMIT
+        output.write(b"still heard\n")
+        assert log.read_bytes().startswith(b"begins\n")
+        assert log.read_bytes().endswith(b"still heard\n")
+
+    def test_is_capped_while_another_script_runs(self, tmp_path, make, left, monkeypatch):
+        monkeypatch.setattr(scripts, "_CAP", 0)
+        log, output = left
+        output.write(b"x" * 2 * self.LIMIT)
+        text = "#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+
+        def tick():
+            if log.stat().st_size <= self.LIMIT:
+                (tmp_path / "go").touch()
+
+        make(tick=tick, timeout=30).run([script(tmp_path, text)], name="other", revision="r1")
+        assert log.stat().st_size <= self.LIMIT
+
+    def test_stays_visible_as_long_as_the_program_runs(self, tmp_path, make, left, monkeypatch):
+        monkeypatch.setattr(scripts, "_KEPT_LOGS", 2)
+        log, output = left
+        for _ in range(3):
+            make().run([script(tmp_path, "#!/bin/sh\n")], name="later", revision="r1")
+        assert log.exists()
+        output.close()
+        make().run([script(tmp_path, "#!/bin/sh\n")], name="later", revision="r1")
+        assert not log.exists()
+
+
+def test_a_daemon_that_keeps_the_output_open_delays_nothing(tmp_path, make):
+    text = "#!/bin/sh\nsleep 60 &\necho $! > $HERE/daemon\n"
+    started = time.monotonic()
+    make().run([script(tmp_path, text)], name="x", revision="r")
+    daemon = psutil.Process(int((tmp_path / "daemon").read_text()))
+    assert time.monotonic() - started < 30
+    assert daemon.is_running()
+    daemon.kill()
+
+
+def test_a_script_that_runs_over_its_time_is_killed_with_its_group(tmp_path, make):
+    text = "#!/bin/sh\ntrap 'echo asked' TERM\nsleep 60 &\necho $! > $HERE/child\nwait; sleep 1\n"
+    with pytest.raises(ScriptError, match=r"x did not end within 0.5 s and was killed") as caught:
+        make(timeout=0.5).run([script(tmp_path, text)], name="x", revision="r")
+    assert caught.value.tail.startswith("asked")
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie", "child is gone")
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_is_ended_when_the_agent_has_to_end(tmp_path, make):
+    def tick() -> None:
+        if (tmp_path / "started").exists():
+            raise ShutdownError("enough")
+
+    with pytest.raises(ShutdownError):
+        make(tick=tick).run(
+            [script(tmp_path, "#!/bin/sh\ntouch $HERE/started\nexec sleep 60\n")], name="x", revision=1
+        )
+    assert not (tmp_path / "script").exists()
+
+
+def test_the_running_script_is_recorded_and_a_successor_waits_for_it(tmp_path, make):
+    text = "#!/bin/sh\ntouch $HERE/started\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+    path = script(tmp_path, text)
+    seen = []
+
+    def tick() -> None:
+        if (tmp_path / "script").exists():
+            seen.append(json.loads((tmp_path / "script").read_text()))
+            raise RuntimeError("the agent dies")
+
+    with pytest.raises(RuntimeError):
+        make(tick=tick).run([path], name="x", revision="r")
+    assert seen[0]["argv"] == [path]
+    ticks = []
+
+    def release() -> None:
+        ticks.append(psutil.pid_exists(seen[0]["pid"]))
+        (tmp_path / "go").touch()
+
+    make(tick=release).wait_for_predecessor()
+    assert ticks[0]
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_left_by_a_killed_agent_has_its_time_limit_too(tmp_path, make):
+    left = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), left.pid)
+    make(timeout=0.1).wait_for_predecessor()
+    assert not (tmp_path / "script").exists()
+    assert left.wait(60) == -signal.SIGTERM
+
+
+#: An agent that is killed right after it has started its script: DIRECTORY ARGV….
+_KILLED_AGENT = """\
+import os, pathlib, signal, sys
+from zkdeployment.adapters.scripts import record as script_record
+from zkdeployment.adapters.scripts import runner as scripts
+script_record.ScriptRecord.started = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+here = pathlib.Path(sys.argv[1])
+environment = {"PATH": os.environ["PATH"], "HERE": sys.argv[1]}
+runner = scripts.ScriptRunner(environment=environment, logs=here / "log", record=here / "script")
+runner.run(sys.argv[2:], name="x", revision="r")
+"""
+
+
+def test_a_script_whose_agent_was_killed_before_it_knew_the_process_is_waited_for_too(tmp_path, make):
+    text = "#!/bin/sh\n(sleep 60) &\necho $! > $HERE/left\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+    path = script(tmp_path, text)
+    agent = subprocess.run([sys.executable, "-c", _KILLED_AGENT, str(tmp_path), path, "/a", "0"], check=False)
+    assert agent.returncode == -signal.SIGKILL
+    assert "pid" not in json.loads((tmp_path / "script").read_text())
+    wait_until((tmp_path / "left").exists, "the script runs")
+    seen = []
+
+    def release() -> None:
+        seen.append(the_log(tmp_path))
+        (tmp_path / "go").touch()
+
+    make(tick=release).wait_for_predecessor()
+    assert seen, "the successor waited"
+    assert not (tmp_path / "script").exists()
+    left = psutil.Process(int((tmp_path / "left").read_text()))
+    assert left.is_running(), "what the script left running on purpose is not waited for"
+    left.kill()
+
+
+def test_a_script_that_was_never_started_is_not_waited_for(tmp_path, make):
+    argv = ["/bin/sleep", "60"]
+    older = subprocess.Popen(argv, start_new_session=True)
+    other = ScriptRecord(tmp_path / "other")
+    other.started(argv, Scope(), older.pid)
+    wait_until(lambda: other.left().age > 0.1, "it is older than the record")
+    ScriptRecord(tmp_path / "script").begin(argv, Scope())
+    try:
+        make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
+    finally:
+        older.kill()
+        older.wait()
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_is_not_started_unless_that_can_be_recorded(tmp_path, make):
+    text = "#!/bin/sh\ntouch $HERE/ran\n"
+    with pytest.raises(ScriptError, match=r"cannot write .*/nowhere/script, which says what runs: No such file"):
+        make(record=tmp_path / "nowhere/script").run([script(tmp_path, text)], name="x", revision="r")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_script_that_had_ended_before_its_process_was_recorded_is_not_waited_for(tmp_path, make):
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    ScriptRecord(tmp_path / "script").started(["/bin/true"], Scope(), ended.pid)
+    make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
+    assert not (tmp_path / "script").exists()
+
+
+@pytest.mark.parametrize(
+    "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
+)
+def test_a_record_of_somebody_elses_process_or_a_damaged_one_is_not_waited_for(tmp_path, make, record):
+    (tmp_path / "script").write_text(record)
+    make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_that_was_lost_sight_of_is_waited_for_by_the_next(tmp_path, make, monkeypatch):
+    def lose_sight(_output) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\necho slow >> $HERE/journal\n")
+    slow.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(script_output.ScriptOutput, "follow", lose_sight)
+        with pytest.raises(OSError, match="the disk is broken"):
+            make().run([str(slow)], name="slow", revision="r")
+    make(tick=(tmp_path / "go").touch).run(
+        [script(tmp_path, "#!/bin/sh\necho next >> $HERE/journal\n")], name="x", revision="r"
+    )
+    assert (tmp_path / "journal").read_text() == "slow\nnext\n"
+
+
+def test_verbose_output_is_shown_line_by_line_while_the_script_runs(tmp_path, make, monkeypatch):
+    lines: list[str] = []
+    runner = make(verbose=True, tick=lambda: (tmp_path / "go").touch() if "one" in lines else None)
+    text = "#!/bin/sh\necho one\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\nprintf 'two\\r\\nthree'\n"
+    monkeypatch.setattr(
+        script_output.ScriptOutput,
+        "__init__",
+        _showing(script_output.ScriptOutput.__init__, lines),
+    )
+    runner.run([script(tmp_path, text)], name="x", revision="r")
+    assert lines == ["one", "two", "three"]
+
+
+def _showing(original, lines):
+    def init(self, file, show=None):
+        assert show is not None
+        original(self, file, lines.append)
+
+    return init
+
+
+def test_a_writer_without_end_leaves_a_capped_log_and_takes_no_memory(tmp_path, make):
+    write = "for _ in range(400): os.write(1, b'x' * (1 << 20))"
+    text = f"#!{sys.executable}\nimport os\n{write}\nos.write(1, b'the end')\n"
+    before = psutil.Process().memory_info().rss
+    make(verbose=True).run([script(tmp_path, text)], name="x", revision="r")
+    log = the_log(tmp_path)
+    assert log.stat().st_size <= script_output.HEAD + script_output.TAIL + 200
+    assert log.read_bytes().endswith(b"the end")
+    assert b"cut: the output was too long" in log.read_bytes()
+    assert psutil.Process().memory_info().rss - before < 40 << 20
+
+
+def test_an_endless_line_is_shown_in_pieces(tmp_path):
+    shown: list[str] = []
+    with script_output.ScriptOutput(tmp_path / "log", shown.append) as output:
+        (tmp_path / "log").write_bytes(b"a" * 10_000 + b"\nend")
+        output.finish()
+    assert [len(piece) for piece in shown] == [4096, 4096, 1808, 3]
+
+
+def test_old_logs_are_pruned(tmp_path, make):
+    logs = tmp_path / "log"
+    logs.mkdir()
+    for number in range(250):
+        (logs / f"20200101T000000.{number:06}Z-x.log").touch()
+    make().run(["/bin/true"], name="x", revision="r")
+    left = sorted(path.name for path in logs.iterdir())
+    assert len(left) == 200
+    assert "20200101T000000.000050Z-x.log" not in left
+    assert not left[-1].startswith("2020")
+
+
+def test_what_the_script_does_to_signals_of_its_group_does_not_reach_us(tmp_path, make):
+    make().run([script(tmp_path, "#!/bin/sh\ntrap '' TERM\nkill -TERM 0\n")], name="x", revision="r")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -1,0 +1,147 @@
+"""Scopes: where systemd runs the machine, scripts and package transactions are in units of their own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.rpm_hosts import RpmHost, change
+from support.systemd import BootedMachine, boot
+from support.waiting import wait_until
+from zkdeployment.adapters.scripts import scopes
+from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.adapters.scripts.runner import ScriptRunner
+from zkdeployment.adapters.scripts.scopes import Scope, new_scope
+from zkdeployment.errors import ScriptError
+
+NEEDED = {
+    "systemd-run": ("--scope", "--quiet", "--collect", "--unit", "--slice"),
+    "systemctl": ("--signal", "kill"),
+}
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch) -> BootedMachine:
+    return boot(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def make(tmp_path):
+    def runner(**options) -> ScriptRunner:
+        environment = {"PATH": os.environ["PATH"], "HERE": str(tmp_path)}
+        return ScriptRunner(environment=environment, logs=tmp_path / "log", record=tmp_path / "script", **options)
+
+    return runner
+
+
+def script(directory: Path, text: str) -> str:
+    file = directory / "a-script"
+    file.write_text(text)
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.mark.parametrize("program", NEEDED)
+def test_the_real_programs_have_the_options_that_are_used(program):
+    shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    assert [option for option in NEEDED[program] if not re.search(rf"{option}\b", shown)] == []
+
+
+def test_a_script_runs_in_a_scope_and_is_itself_all_the_same(tmp_path, make, machine):
+    text = '#!/bin/sh\necho $$ $PPID $(ps -o sid= -p $$) $PWD "$@"\nexit 7\n'
+    path = script(tmp_path, text)
+    with pytest.raises(ScriptError, match="failed with exit status 7") as caught:
+        make().run([path, "/a b", "0"], name="deploy /a b 0", revision="r", directory=str(tmp_path))
+    pid, parent, session, *rest = caught.value.tail.split()
+    assert (pid, parent, rest) == (session, str(os.getpid()), [str(tmp_path), "/a", "b", "0"])
+    (command,) = machine.calls
+    *options, unit, place = command[: command.index("--")]
+    assert options == ["systemd-run", "--scope", "--quiet", "--collect"]
+    assert command[command.index("--") + 1 :] == [path, "/a b", "0"]
+    assert re.fullmatch(r"--unit=zkdeployment-deploy-a-b-0-[0-9a-f]{32}\.scope", unit)
+    assert place == "--slice=system-zkdeployment.slice"
+
+
+@pytest.mark.usefixtures("machine")
+def test_no_two_scopes_are_called_the_same():
+    units = {new_scope("deploy /a 0").unit for _ in range(100)}
+    assert len(units) == 100
+    assert all(len(unit) < 256 for unit in [*units, new_scope("x" * 1000).unit])
+
+
+def test_over_its_time_all_that_a_script_started_goes_with_it(tmp_path, make, machine):
+    text = "#!/bin/sh\nsetsid sleep 300 &\necho $! > $HERE/daemon\nwait\n"
+    with pytest.raises(ScriptError, match=r"x did not end within 2 s and was killed"):
+        make(timeout=2).run([script(tmp_path, text)], name="x", revision="r")
+    daemon = int((tmp_path / "daemon").read_text())
+    wait_until(lambda: not psutil.pid_exists(daemon), "what was started in a session of its own is gone")
+    assert [call[:3] for call in machine.calls[1:2]] == [["systemctl", "kill", "--signal=SIGTERM"]]
+
+
+def test_what_a_script_leaves_running_is_left_alone(tmp_path, make, machine):
+    make().run([script(tmp_path, "#!/bin/sh\nsleep 300 &\necho $! > $HERE/daemon\n")], name="x", revision="r")
+    daemon = psutil.Process(int((tmp_path / "daemon").read_text()))
+    assert daemon.is_running()
+    daemon.kill()
+    assert len(machine.calls) == 1
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_script_left_by_a_killed_agent_is_ended_with_its_scope(tmp_path, make):
+    path = script(tmp_path, "#!/bin/sh\nsetsid sleep 300 &\necho $! > $HERE/daemon\nwait\n")
+    scope = new_scope("x")
+    environment = {**os.environ, "HERE": str(tmp_path)}
+    left = subprocess.Popen(scope.wrap([path]), env=environment, start_new_session=True)
+    wait_until((tmp_path / "daemon").exists, "it runs")
+    ScriptRecord(tmp_path / "script").started([path], scope, left.pid)
+    make(timeout=0.1).wait_for_predecessor()
+    daemon = int((tmp_path / "daemon").read_text())
+    wait_until(lambda: not psutil.pid_exists(daemon), "all of it is gone")
+    assert left.wait(60) == -signal.SIGTERM
+
+
+@pytest.mark.usefixtures("machine")
+def test_when_systemd_does_not_answer_the_process_group_is_ended(tmp_path, make):
+    (tmp_path / "systemd/systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n")
+    with pytest.raises(ScriptError, match="was killed"):
+        make(timeout=1).run([script(tmp_path, "#!/bin/sh\nexec sleep 300\n")], name="x", revision="r")
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_scope_that_cannot_be_made_is_told_in_systemds_words(tmp_path, make):
+    (tmp_path / "systemd/systemd-run").write_text(
+        "#!/bin/sh\necho 'Failed to start transient scope' >&2; exit 1\n"
+    )
+    with pytest.raises(ScriptError, match="failed with exit status 1") as caught:
+        make().run([script(tmp_path, "#!/bin/sh\ntouch $HERE/ran\n")], name="x", revision="r")
+    assert caught.value.tail == "Failed to start transient scope\n"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_package_transaction_runs_in_a_scope_and_nothing_else_of_dnf_does(tmp_path, machine, rpm_repository):
+    host = RpmHost(tmp_path, rpm_repository)
+    host.manager.commit(host.manager.prepare(change({"foo": "1.0"})))
+    assert host.installed == {"foo-1.0-1.noarch"}
+    ((program, *words),) = machine.calls
+    assert program == "systemd-run"
+    assert words[words.index("--") + 1 :][-3:-1] == ["history", "replay"]
+    assert any(re.fullmatch(r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope", word) for word in words)
+
+
+@pytest.mark.parametrize("lacking", ["systemd", "systemd-run", "root"])
+def test_without_systemd_its_program_or_the_right_to_use_it_there_is_no_scope(tmp_path, monkeypatch, lacking):
+    boot(tmp_path, monkeypatch)
+    match lacking:
+        case "systemd":
+            monkeypatch.setattr(scopes, "BOOTED", tmp_path / "nothing")
+        case "systemd-run":
+            monkeypatch.setenv("PATH", str(Path(sys.executable).parent / "nothing"))
+        case _:
+            monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert new_scope("x") == Scope()
+    assert Scope().wrap(["a", "b"]) == ["a", "b"]

@@ -1,0 +1,483 @@
+"""The session: time limits, our errors only, outages, expiry, hostile input."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+
+import pytest
+from kazoo.security import make_acl
+
+from support.proxy import Proxy
+from support.waiting import wait_until
+from support.zookeeper import connected, expire_session, sent_requests, through
+from zkdeployment.adapters.zookeeper.client.reads import Read, _MultiRead
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import (
+    NODE_LIMIT,
+    TRANSACTION_LIMIT,
+    Check,
+    Create,
+    Delete,
+    Set,
+    TransactionError,
+)
+from zkdeployment.errors import (
+    ConfigurationError,
+    DeniedError,
+    RestartError,
+    TreeError,
+    UnreachableError,
+)
+from zkdeployment.model.link import ConnectionStatus
+
+
+def expire(session):
+    expire_session(session.connection, session._client.client_id)
+
+
+def test_an_address_that_refuses_is_named_at_once():
+    started = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"127.0.0.1:1: Connection refused"):
+        Session("127.0.0.1:1", call_timeout=100).open()
+    assert time.monotonic() - started < 60
+
+
+def test_a_host_that_does_not_resolve_is_named():
+    with pytest.raises(UnreachableError, match=r"no-such-host.invalid:2181: .*not known"):
+        Session("no-such-host.invalid").open()
+
+
+@pytest.mark.parametrize("connection", ["host:port", "", "host:2181/../x", "host:2181/a//b", "[::1"])
+def test_a_connection_string_that_means_nothing_is_refused(connection):
+    with pytest.raises(ConfigurationError):
+        Session(connection)
+
+
+def test_a_missing_chroot_is_an_error_for_readers_and_made_by_writers(zookeeper):
+    reader = Session(f"{zookeeper}/deeper/chroot")
+    with pytest.raises(ConfigurationError, match=r"has no node /test-.*/deeper/chroot"), reader:
+        pass
+    assert not reader.alive
+    with Session(f"{zookeeper}/deeper/chroot", create_chroot=True) as session:
+        session.commit(Create("/here"))
+    with connected(zookeeper) as client:
+        assert client.exists("/deeper/chroot/here")
+
+
+def test_opening_may_be_tried_again(own_zookeeper_server):
+    own_zookeeper_server.kill()
+    session = Session(own_zookeeper_server.address)
+    with pytest.raises(UnreachableError):
+        session.open()
+    own_zookeeper_server.start()
+    session.open()
+    assert session.get("/") is not None
+    session.close()
+
+
+def test_opening_may_be_tried_again_when_the_server_was_silent(zookeeper, proxy):
+    session = Session(through(proxy, zookeeper), call_timeout=0.5)
+    proxy.freeze()
+    with pytest.raises(UnreachableError, match="does not answer"):
+        session.open()
+    proxy.heal()
+    wait_until(lambda: session.connected, "the connection")
+    session.open()
+    assert session.get("/") is not None
+    session.close()
+
+
+def test_one_unreachable_server_of_two_does_not_matter(zookeeper):
+    address, _, chroot = zookeeper.partition("/")
+    with Session(f"127.0.0.1:1,{address}/{chroot}") as session:
+        assert session.get("/") is not None
+
+
+def test_what_is_not_there_reads_as_none(session):
+    assert session.get("/nothing") is None
+    assert session.children("/nothing") is None
+    assert session.get_many(["/", "/nothing"])[1] is None
+    assert not session.exists("/nothing", lambda _: None)
+
+
+def test_a_transaction_does_all_or_nothing(session):
+    session.commit(Create("/a", b"1"), Create("/a/b"))
+    with pytest.raises(TransactionError, match="cannot create /a: it exists already") as caught:
+        session.commit(Set("/a", b"2"), Create("/a"), Delete("/a/b"))
+    assert caught.value.path == "/a"
+    assert session.get("/a").data == b"1"
+    assert session.children("/a") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (Set("/a", b"", 7), "cannot set /a: somebody else changed it"),
+        (Delete("/a"), "cannot delete /a: it has children"),
+        (Delete("/nothing"), "cannot delete /nothing: .* does not exist"),
+        (Check("/a", 9), "cannot check /a: somebody else changed it"),
+        (Create("/nothing/x"), "cannot create /nothing/x: it, or the node it is to be under, does not exist"),
+    ],
+)
+def test_a_refused_write_says_why(session, operation, message):
+    session.commit(Create("/a"), Create("/a/b"))
+    with pytest.raises(TransactionError, match=message):
+        session.commit(operation)
+
+
+def test_sizes_are_checked_before_anything_is_sent(session):
+    with pytest.raises(TreeError, match=rf"/big: its properties take {NODE_LIMIT + 1} bytes"):
+        session.commit(Create("/big", b"x" * (NODE_LIMIT + 1)))
+    half = b"x" * (TRANSACTION_LIMIT // 2)
+    with pytest.raises(TreeError, match="2 changes take"):
+        session.commit(Create("/one", half), Create("/two", half))
+    session.commit(Create("/fits", b"x" * NODE_LIMIT))
+    assert len(session.get("/fits").data) == NODE_LIMIT
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "relative",
+        "/a/",
+        "//a",
+        "/a/../b",
+        "/.",
+        "/nul\0",
+        "/bell\x07",
+        "/lone\ud800surrogate",
+        "/" + "x" * 40000,
+    ],
+)
+def test_a_path_that_would_kill_the_client_is_refused_before(session, path):
+    for call in (
+        session.get,
+        session.children,
+        lambda p: session.commit(Create(p)),
+        lambda p: session.get_many([p]),
+    ):
+        with pytest.raises(ConfigurationError, match="is not the path of a node"):
+            call(path)
+    assert session.alive
+    assert session.get("/") is not None
+
+
+def test_missing_rights_are_named(session, client):
+    client.create("/guarded", acl=[make_acl("digest", "somebody:xyz", all=True)])
+    for call, denied in (
+        (lambda: session.get("/guarded"), "read /guarded"),
+        (lambda: session.get_many(["/", "/guarded"]), "read /guarded"),
+        (lambda: session.get_many(["/"] * 20 + ["/guarded"]), "read /guarded"),
+        (lambda: session.children("/guarded"), "read /guarded"),
+        (lambda: session.commit(Set("/guarded", b"")), "set /guarded"),
+        (lambda: session.commit(Check("/", 0), Create("/guarded/x")), "create /guarded/x"),
+        (lambda: session.enqueue("/guarded/n", b""), "create /guarded/n"),
+    ):
+        with pytest.raises(DeniedError, match=f"does not allow to {denied}: missing rights"):
+            call()
+
+
+def make_family(session):
+    """Make nodes; return reads of them and of what is not there, too many for a request, and the answers."""
+    session.commit(
+        Create("/empty"), Create("/parent", b"{}"), Create("/parent/b", b"x" * 70_000), Create("/parent/\xe4")
+    )
+    data = {"/empty": b"", "/parent": b"{}", "/missing": None, "/parent/b": b"x" * 70_000, "/parent/\xe4": b""}
+    names = {"/": ["empty", "parent"], "/empty": [], "/parent": ["b", "\xe4"], "/missing": None}
+    expected = [(Read(path), found) for path, found in data.items()]
+    expected += [(Read(path, children=True), found) for path, found in names.items()]
+    return expected * 15
+
+
+def read_family(session, expected):
+    waiting = deque(read for read, _ in expected)
+    return [
+        (read, answer if answer is None else sorted(answer) if read.children else answer[0])
+        for read, answer in session.pipeline(waiting)
+    ]
+
+
+def test_many_reads_are_few_requests_with_the_same_answers(session, monkeypatch):
+    expected = make_family(session)
+    sent = sent_requests(session, monkeypatch)
+    assert read_family(session, expected) == expected
+    assert len(expected) == 135
+    assert len(sent) == 6
+
+
+def test_nodes_read_together_are_told_as_those_read_alone(session):
+    make_family(session)
+    assert session.get_many(["/parent"] * 30) == [session.get("/parent")] * 30
+
+
+def test_many_reads_work_without_a_chroot(zookeeper_server):
+    with Session(zookeeper_server.address) as session:
+        answers = list(session.pipeline(deque([Read("/", children=True), Read("/zookeeper")] * 20)))
+    assert "zookeeper" in answers[0][1]
+    assert answers[1][1][1].numChildren > 0
+
+
+def test_a_server_that_is_too_old_is_told(session, monkeypatch):
+    monkeypatch.setattr(_MultiRead, "type", 99)
+    with pytest.raises(UnreachableError, match=r"is too old: expected 3\.6 or later"):
+        list(session.pipeline(deque([Read("/")] * 20)))
+
+
+def test_reads_go_on_over_a_dropped_connection(zookeeper, proxy):
+    with Session(through(proxy, zookeeper)) as session:
+        session_id = session.id
+        proxy.drop()
+        assert session.get("/") is not None
+        assert session.get_many(["/"] * 1000)[-1] is not None
+        assert session.id == session_id
+
+
+def test_a_long_read_that_is_cut_off_is_our_error(zookeeper, proxy, session):
+    session.commit(*(Create(f"/n{number}") for number in range(100)))
+    with Session(through(proxy, zookeeper)) as reader:
+        answers = reader.pipeline(deque(Read(f"/n{number}") for number in range(100) for _ in range(50)))
+        next(answers)
+        proxy.cut()
+        # What was asked for just after the cut waits in vain for another connection.
+        with pytest.raises(UnreachableError, match=r"went away while reading|did not answer in time"):
+            list(answers)
+
+
+def test_a_new_session_first_catches_up_with_the_ensemble(session, monkeypatch):
+    asked = []
+    sync = session._client.sync_async
+    monkeypatch.setattr(session._client, "sync_async", lambda path: asked.append(path) or sync(path))
+    session.get("/")
+    session.get("/")
+    before = session.id
+    expire(session)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
+    already = len(asked)
+    session.get("/")
+    session.get("/")
+    assert asked[already:] == ["/"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Proxy.freeze,
+        lambda proxy: proxy.lose(requests=False),
+        lambda proxy: proxy.lose(answers=False),
+        lambda proxy: proxy.delay(5),
+    ],
+    ids=["silent", "deaf", "unheard", "slow"],
+)
+def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy, fault):
+    session = Session(through(proxy, zookeeper), call_timeout=0.5, close_timeout=0.5)
+    session.open()
+    fault(proxy)
+    started = time.monotonic()
+    for call in (
+        lambda: session.get("/"),
+        lambda: session.get_many(["/", "/x"]),
+        lambda: session.get_many(["/"] * 50),
+        lambda: session.commit(Create("/x")),
+        lambda: session.enqueue("/n", b""),
+        lambda: list(session.pipeline(deque([Read("/", children=True)]))),
+    ):
+        with pytest.raises(UnreachableError, match=r"did not answer|does not answer|went away"):
+            call()
+    session.close()
+    assert time.monotonic() - started < 60
+
+
+def test_a_restarted_server_is_found_again_and_the_session_with_it(own_zookeeper_server):
+    server = own_zookeeper_server
+    # A server may take a connection while it starts and never answer it. The client gives that up when a share of
+    # the session timeout is over, so there are two addresses.
+    twice = f"{server.address},{server.address}"
+    with Session(twice, session_timeout=6, call_timeout=30) as session:
+        session.enqueue("/mine-", b"")
+        session_id = session.id
+        server.kill()
+        wait_until(lambda: not session.connected, "the connection to be lost")
+        assert session.link == ConnectionStatus(connected=False, connections=1, sessions=1)
+        server.start()
+        assert session.children("/") != ["zookeeper"]
+        assert session.id == session_id
+        assert session.link.sessions == 1
+        assert session.link.connections >= 2
+
+
+def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_gone(session):
+    mine = session.enqueue("/mine-", b"")
+    before = session.id
+    expire(session)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
+    assert session.get(mine) is None
+    assert session.alive
+    assert session.link == ConnectionStatus(connected=True, connections=2, sessions=2)
+
+
+def test_changes_of_the_session_wake_whoever_asked_and_errors_there_do_no_harm(session):
+    woken = threading.Event()
+
+    def fail():
+        raise TypeError("a bug in a callback")
+
+    session.on_change(fail)
+    session.on_change(woken.set)
+    before = session.id
+    expire(session)
+    assert woken.wait(60)
+    wait_until(lambda: session.connected and session.id != before, "a new session")
+
+
+def test_a_watch_sees_making_changing_deleting_and_making_again(session, other):
+    changed = threading.Event()
+
+    def seen():
+        found = changed.wait(60)
+        changed.clear()
+        return found
+
+    session.watch("/watched", changed.set)
+    assert seen()
+    for write in (
+        Create("/watched"),
+        Set("/watched", b"1"),
+        Delete("/watched"),
+        Create("/watched"),
+        Set("/watched", b"2"),
+    ):
+        other.commit(write)
+        assert seen(), write
+
+
+def test_a_watch_survives_the_end_of_the_session(session, other):
+    changed = threading.Event()
+    session.watch("/watched", changed.set)
+    assert changed.wait(60)
+    before = session.id
+    expire(session)
+    wait_until(lambda: session.connected and session.id != before, "a new session")
+    session.get("/")
+    changed.clear()
+    other.commit(Create("/watched"))
+    assert changed.wait(60)
+
+
+def test_a_failing_callback_does_not_end_a_watch(session, other):
+    calls = []
+
+    def fail():
+        calls.append(1)
+        raise TypeError("a bug in a callback")
+
+    session.watch("/watched", fail)
+    wait_until(lambda: len(calls) == 1, "the first call")
+    other.commit(Create("/watched"))
+    wait_until(lambda: len(calls) == 2, "the second call")
+    other.commit(Set("/watched", b"2"))
+    wait_until(lambda: len(calls) > 2, "the third call")
+    assert len(calls) == 3
+    assert session.get("/watched").data == b"2"
+
+
+def test_closing_twice_or_unopened_or_without_a_server_is_quick(zookeeper, proxy):
+    Session(zookeeper).close()
+    session = Session(through(proxy, zookeeper), call_timeout=100)
+    session.open()
+    proxy.cut()
+    started = time.monotonic()
+    session.close()
+    session.close()
+    assert time.monotonic() - started < 60
+    assert not session.alive
+
+
+def test_a_closed_session_asks_for_a_new_start(zookeeper):
+    session = Session(zookeeper)
+    session.open()
+    session.close()
+    with pytest.raises(RestartError, match="start again"):
+        session.get("/")
+
+
+def kill_client(session):
+    session._client.stop()  # as after an error on kazoo's own thread
+    wait_until(lambda: not session.alive, "the client to be seen as dead")
+
+
+def test_a_dead_client_is_replaced_once_and_watches_go_on(zookeeper, client):
+    changes = []
+    client.create("/x")
+    with Session(zookeeper) as session:
+        session.watch("/x", lambda: changes.append(session.id))
+        wait_until(lambda: changes, "the first call")
+        first = session.id
+        kill_client(session)
+        session.commit(Create("/y"))
+        assert session.connected
+        assert session.id not in {first, None}
+        wait_until(lambda: session.id in changes, "a wake-up for the new session")
+        seen = len(changes)
+        client.set("/x", b"{}")
+        wait_until(lambda: len(changes) > seen, "the watch in the new session")
+        kill_client(session)
+        with pytest.raises(RestartError, match="dead"):
+            session.commit(Create("/z"))
+
+
+@pytest.mark.parametrize("silence", ["cut", "freeze"])
+def test_a_client_that_gets_no_answer_is_replaced_once_in_each_outage(zookeeper, proxy, silence):
+    changes = []
+    with Session(through(proxy, zookeeper), call_timeout=0.4, patience=0.5, close_timeout=0.5) as session:
+        session.watch("/", lambda: changes.append(session._client))
+        for _ in range(2):
+            before = session._client
+            getattr(proxy, silence)()
+            wait_until(lambda before=before: renewed(session, before), "a new client")
+            proxy.heal()
+            session.call_timeout, session._silence.patience = 60, 60
+            assert session.get("/") is not None
+            wait_until(lambda: session._client in changes, "the watch of the new client")
+            session.call_timeout = 0.4
+            session._silence.patience = 0.5
+
+
+def renewed(session, before):
+    with contextlib.suppress(UnreachableError):
+        session.get("/")
+    return session._client is not before
+
+
+def test_a_new_client_that_gets_no_answer_either_asks_for_a_new_start(zookeeper, proxy):
+    with Session(through(proxy, zookeeper), call_timeout=0.2, patience=0.5, close_timeout=0.5) as session:
+        proxy.cut()
+        before = session._client
+        wait_until(lambda: renewed(session, before), "a new client")
+        ended = []
+
+        def ends():
+            try:
+                renewed(session, before)
+            except RestartError as error:
+                ended.append(str(error))
+            return ended
+
+        wait_until(ends, "the end")
+        assert "no server has answered for 0.5 seconds" in ended[0]
+
+
+def test_threads_that_meet_a_dead_client_share_one_new_one(zookeeper):
+    with Session(zookeeper) as session:
+        kill_client(session)
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(session.get("/"))) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(found) == 5
+        assert session.alive

@@ -1,0 +1,323 @@
+"""Locks: mutual exclusion with ourselves and with kazoo, no orphans, expiry while holding and waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from kazoo.recipe.lock import Lock
+
+from support.waiting import wait_until
+from support.zookeeper import renew_session, sent_requests, through
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.locks import contender_lock as locks
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, contenders
+from zkdeployment.errors import LockLostError, UnreachableError
+
+PATH = "/agent-locks/web,shop"
+
+
+def lock(session, identity="web1 (1)"):
+    return ContenderLock(session, PATH, identity)
+
+
+def test_a_free_lock_is_taken_checked_and_given_back(session):
+    mine = lock(session)
+    assert mine.holder() is None
+    assert mine.try_acquire()
+    mine.check()
+    assert mine.holder() == "web1 (1)"
+    mine.release()
+    mine.release()
+    assert session.children(PATH) == []
+
+
+def test_a_held_lock_is_refused_without_a_trace(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    before = session.children(PATH)
+    assert not lock(other).try_acquire()
+    assert session.children(PATH) == before
+
+
+def test_a_lock_that_was_never_taken_is_not_ours(session):
+    with pytest.raises(LockLostError, match="was not taken"):
+        lock(session).check()
+
+
+def test_waiting_is_limited_and_keeps_the_place(session, other):
+    mine, second, third = lock(session, "one"), lock(other, "two"), lock(session, "three")
+    assert mine.try_acquire()
+    started = time.monotonic()
+    assert not second.acquire(0.1)
+    assert not third.acquire(0.1)
+    assert time.monotonic() - started < 60
+    assert [found.identity for found in contenders(session, PATH)] == ["one", "two", "three"]
+    mine.release()
+    assert not third.acquire(0.1)
+    assert second.acquire(60)
+    second.check()
+    with pytest.raises(LockLostError, match="held by two"):
+        third.check()
+
+
+def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    first, second, last = lock(other, "first"), lock(other, "second"), lock(session, "last")
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(last.acquire(100)))
+    waiting.start()
+    wait_until(lambda: len(contenders(other, PATH)) == 3, "the last one queues")
+    now[0] = 101
+    second.release()
+    waiting.join(60)
+    assert got == [False]
+
+
+def test_who_leaves_the_queue_blocks_nobody(session, other):
+    mine, second, third = lock(session), lock(other), lock(session)
+    assert mine.try_acquire()
+    assert not second.acquire(0)
+    assert not third.acquire(0)
+    second.release()
+    mine.release()
+    assert third.acquire(60)
+
+
+@pytest.mark.parametrize("waiting", [3, 30])
+def test_each_released_lock_takes_the_same_few_requests_however_many_wait(session, other, monkeypatch, waiting):
+    queue = [lock(session, f"web{number}") for number in range(waiting)]
+    for mine in queue:
+        mine.acquire(0)
+    sent = sent_requests(session, monkeypatch)
+    for mine in queue[1:]:
+        assert not mine.acquire(0), "a turn of who waits"
+    assert sent == []
+    for mine in queue:
+        assert mine.acquire(60)
+        mine.release()
+    assert len(sent) == 2 * waiting
+    assert other.children(PATH) == []
+
+
+def test_who_has_it_is_asked_of_the_holders_node_alone(session, other, monkeypatch):
+    queue = [lock(other, f"web{number}") for number in range(30)]
+    for mine in queue:
+        mine.acquire(0)
+    waiting = lock(session, "waiting")
+    assert not waiting.acquire(0)
+    assert waiting.ahead == 30
+    sent = sent_requests(session, monkeypatch)
+    assert waiting.holder() == "web0"
+    assert len(sent) == 1
+    queue[0].release()
+    assert waiting.holder() == "web1"
+    assert len(sent) == 4
+
+
+@pytest.mark.parametrize("take", ["try_acquire", "acquire"])
+def test_a_lock_whose_node_is_removed_just_now_is_made_again(session, other, monkeypatch, take):
+    other.ensure(PATH)
+    mine = lock(session)
+    send = session.enqueue
+
+    def remove_before(path, data):
+        monkeypatch.undo()
+        other.commit(Delete(PATH))
+        return send(path, data)
+
+    monkeypatch.setattr(session, "enqueue", remove_before)
+    assert mine.try_acquire() if take == "try_acquire" else mine.acquire(0)
+    mine.check()
+
+
+def test_kazoo_and_we_exclude_each_other(session, client):
+    mine, theirs = lock(session), Lock(client, PATH, "kazoo")
+    assert mine.try_acquire()
+    assert not theirs.acquire(blocking=False)
+    mine.release()
+    assert theirs.acquire(blocking=False)
+    assert not lock(session).try_acquire()
+    assert lock(session).holder() == "kazoo"
+    waiting = lock(session)
+    assert not waiting.acquire(0.1)
+    theirs.release()
+    assert waiting.acquire(60)
+    assert Lock(client, PATH).contenders() == ["web1 (1)"]
+
+
+def test_foreign_nodes_in_the_lock_directory_do_not_matter(session, client):
+    client.ensure_path(PATH)
+    client.create(f"{PATH}/notes", b"\xff\xfe")
+    client.create(f"{PATH}/abc__lock__12", b"a name too short to be a contender")
+    mine = lock(session)
+    assert mine.try_acquire()
+    assert mine.holder() == "web1 (1)"
+    client.create(f"{PATH}/0__lock__", b"\xff not text", sequence=True)
+    assert contenders(session, PATH)[1].identity == "\ufffd not text"
+
+
+def test_a_lock_whose_session_expired_is_lost_and_free_for_others(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    renew_session(session)
+    with pytest.raises(LockLostError):
+        mine.check()
+    theirs = lock(other, "other")
+    assert theirs.try_acquire()
+    mine.release()
+    theirs.check()
+
+
+def test_who_waits_queues_again_when_the_session_expired(session, other):
+    theirs, mine = lock(other), lock(session)
+    assert theirs.try_acquire()
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(_patient(mine)))
+    waiting.start()
+    wait_until(lambda: len(contenders(other, PATH)) == 2, "the contender to queue")
+    first = other.children(PATH)
+    renew_session(session)
+    wait_until(lambda: len(other.children(PATH)) == 2 and other.children(PATH) != first, "a new contender")
+    theirs.release()
+    waiting.join(60)
+    assert got == [True]
+    mine.check()
+
+
+def _patient(mine):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            return mine.acquire(60)
+        except UnreachableError:
+            continue
+    return False
+
+
+def test_a_lock_taken_away_by_hand_is_lost(session, other):
+    mine = lock(session)
+    assert mine.try_acquire()
+    (name,) = other.children(PATH)
+    other.commit(Delete(f"{PATH}/{name}"))
+    with pytest.raises(LockLostError):
+        mine.check()
+
+
+def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy, other):
+    other.ensure(PATH)
+    with Session(through(proxy, zookeeper), call_timeout=1) as session:
+        mine = lock(session)
+        send = session.enqueue
+
+        def lose_the_answer(path, data):
+            send(path, data)
+            proxy.cut()
+            raise UnreachableError("the answer got lost")
+
+        session.enqueue = lose_the_answer
+        with pytest.raises(UnreachableError):
+            mine.try_acquire()
+        assert len(other.children(PATH)) == 1
+        proxy.heal()
+        wait_until(lambda: other.children(PATH) == [], "the orphan to be removed")
+
+
+def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
+    mine = lock(session)
+    send = session.enqueue
+
+    def lose_the_answer(path, data):
+        session.enqueue = send
+        send(path, data)
+        raise UnreachableError("the answer got lost")
+
+    session.enqueue = lose_the_answer
+    with pytest.raises(UnreachableError):
+        mine.acquire(1)
+    assert mine.acquire(1)
+    assert len(session.children(PATH)) == 1
+
+
+def test_giving_back_without_a_server_happens_as_soon_as_it_answers(zookeeper, proxy, other):
+    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+        mine = lock(session)
+        assert mine.try_acquire()
+        proxy.cut()
+        mine.release()
+        with pytest.raises(LockLostError):
+            mine.check()
+        proxy.heal()
+        wait_until(lambda: other.children(PATH) == [], "the lock to be given back")
+
+
+def test_an_unanswered_check_is_no_yes(zookeeper, proxy):
+    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+        mine = lock(session)
+        assert mine.try_acquire()
+        proxy.freeze()
+        with pytest.raises(UnreachableError):
+            mine.check()
+        proxy.heal()
+
+
+def test_many_racing_sessions_never_hold_it_together(zookeeper):
+    holders, most, turns = [], [], []
+    guard = threading.Lock()
+
+    def race(number):
+        with Session(zookeeper) as session:
+            for turn in range(25):
+                mine = lock(session, str(number))
+                if not (mine.try_acquire() if (turn + number) % 2 else mine.acquire(60)):
+                    continue
+                with guard:
+                    holders.append(number)
+                    most.append(len(holders))
+                mine.check()
+                with guard:
+                    holders.remove(number)
+                    turns.append(number)
+                mine.release()
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(most) == {1}
+    assert len(turns) >= 6 * 12
+    with Session(zookeeper) as session:
+        assert session.children(PATH) == []
+
+
+def test_a_lock_whose_session_ends_while_it_is_taken_is_not_taken(session, other):
+    mine = lock(session)
+    send = session.enqueue
+
+    def lose_the_session(path, data):
+        made = send(path, data)
+        other.commit(Delete(made))  # as the server does when the session expires
+        return made
+
+    session.enqueue = lose_the_session
+    with pytest.raises(UnreachableError, match="session was lost while taking the lock"):
+        mine.try_acquire()
+    assert session.children(PATH) == []
+
+
+def test_giving_back_after_the_end_of_everything_is_quiet(zookeeper):
+    session = Session(zookeeper)
+    session.open()
+    mine = lock(session)
+    assert mine.try_acquire()
+    session.close()
+    mine.release()
+    with Session(zookeeper) as later:
+        wait_until(lambda: later.children(PATH) == [], "the contender to go with its session")

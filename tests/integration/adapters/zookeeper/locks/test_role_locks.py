@@ -1,0 +1,281 @@
+"""Role locks: one holder, whatever becomes of its session; adopted by its own host; given back only on purpose."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from support.waiting import wait_until
+from support.zookeeper import expire_session, sent_requests
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.locks.role_locks import (
+    RoleRequestLock,
+    hand_on,
+    read_out_of_service,
+    requests,
+)
+from zkdeployment.errors import LockLostError, TreeError, UnreachableError
+from zkdeployment.model.host import Identity
+
+PLACE = "/role-locks/web"
+
+
+@pytest.fixture(autouse=True)
+def place(session):
+    session.ensure(PLACE)
+
+
+def lock(session, number=1):
+    return RoleRequestLock(session, "web", Identity(str(number), f"web{number}", "web"))
+
+
+def test_a_role_without_a_place_for_its_lock_is_an_error_that_names_it(session):
+    with pytest.raises(TreeError, match=r"^/role-locks/db does not exist, so the role db, .*: publish again$"):
+        RoleRequestLock(session, "db", Identity("1", "db1", "db"))
+
+
+def test_checking_and_asking_who_has_it_take_three_requests_however_long_the_queue_is(session, monkeypatch):
+    mine = lock(session)
+    assert mine.acquire(0)
+    for _ in range(60):
+        session.enqueue(f"{PLACE}/lr-", b'{"requestor": "2", "hostname": "web2"}', ephemeral=False)
+    sent = sent_requests(session, monkeypatch)
+    mine.check()
+    assert mine.holder() == "web1 (1)"
+    assert len(sent) == 3
+
+
+@pytest.mark.parametrize("waiting", [3, 30])
+def test_each_released_role_lock_takes_the_same_few_requests_however_many_wait(session, monkeypatch, waiting):
+    queue = [lock(session, number) for number in range(waiting)]
+    for mine in queue:
+        mine.acquire(0)
+    sent = sent_requests(session, monkeypatch)
+    for mine in queue[1:]:
+        assert not mine.acquire(0)
+    assert sent == []
+    for mine in queue:
+        assert mine.acquire(60)
+        mine.release()
+    assert len(sent) == 3 * waiting
+    assert session.children(PLACE) == []
+
+
+def test_a_second_request_that_comes_to_light_late_is_given_back_too(session, other, monkeypatch):
+    mine = lock(session)
+
+    def lose_the_request(*_, **__):
+        monkeypatch.undo()
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(session, "enqueue", lose_the_request)
+    with pytest.raises(UnreachableError):
+        mine.acquire(0)
+    assert mine.acquire(0)
+    other.enqueue(f"{PLACE}/lr-", b'{"requestor": "1", "hostname": "web1"}', ephemeral=False)
+    mine.release()
+    assert session.children(PLACE) == []
+
+
+def test_a_host_whose_request_was_removed_while_it_waited_queues_again(session, other):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    session.commit(Delete(f"{PLACE}/lr-0000000001"))
+    first.release()
+    assert second.acquire(60)
+    assert session.children(PLACE) == ["lr-0000000002"]
+
+
+def test_a_request_is_persistent_and_says_whose_it_is(session):
+    mine = lock(session)
+    assert mine.holder() is None
+    assert mine.acquire(0)
+    mine.check()
+    assert session.children(PLACE) == ["lr-0000000000"]
+    node = session.get(f"{PLACE}/lr-0000000000")
+    assert json.loads(node.data) == {"requestor": "1", "hostname": "web1"}
+    assert not node.owner
+    assert mine.holder() == "web1 (1)"
+    mine.release()
+    mine.release()
+    assert session.children(PLACE) == []
+
+
+def test_requests_are_granted_in_order(session, other):
+    first, second, third = lock(session, 1), lock(other, 2), lock(session, 3)
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    assert not third.acquire(0)
+    first.release()
+    assert second.acquire(60)
+    assert not third.acquire(0)
+    second.release()
+    assert third.acquire(60)
+    assert [str(one) for one in requests(session, "web")] == ["web3 (3)"]
+
+
+def test_a_waiting_host_goes_on_as_soon_as_it_may(session, other):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+    got = threading.Event()
+    waiting = threading.Thread(target=lambda: second.acquire(60) and got.set())
+    waiting.start()
+    wait_until(lambda: len(session.children(PLACE)) == 2, "the second request")
+    first.release()
+    waiting.join(60)
+    assert got.is_set()
+
+
+def test_a_host_that_comes_back_adopts_its_request(session, other):
+    assert lock(session).acquire(0)
+    assert not lock(other, 2).acquire(0)
+    again = lock(other)
+    assert again.acquire(0)
+    assert session.children(PLACE) == ["lr-0000000000", "lr-0000000001"]
+    again.withdraw()
+    assert again.holder() == "web1 (1)"
+
+
+def test_of_two_requests_of_a_host_the_older_one_wins(session):
+    for number in (1, 2, 1):
+        data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
+        session.enqueue(f"{PLACE}/lr-", data, ephemeral=False)
+    assert lock(session).acquire(0)
+    assert sorted(session.children(PLACE)) == ["lr-0000000000", "lr-0000000001"]
+
+
+def test_who_leaves_the_queue_leaves_no_request(session, other):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    second.withdraw()
+    assert session.children(PLACE) == ["lr-0000000000"]
+    first.withdraw()
+    assert session.children(PLACE) == ["lr-0000000000"]
+
+
+def test_a_request_whose_answer_got_lost_is_found_again(session, other, monkeypatch):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+
+    def lose_the_answer(*arguments, **options):
+        monkeypatch.undo()
+        other.enqueue(*arguments, **options)
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(other, "enqueue", lose_the_answer)
+    with pytest.raises(UnreachableError):
+        second.acquire(0)
+    assert not second.acquire(0)
+    assert len(session.children(PLACE)) == 2
+    second.withdraw()
+    assert session.children(PLACE) == ["lr-0000000000"]
+
+
+def test_a_request_that_cannot_be_withdrawn_now_is_left_for_later(session, other, monkeypatch):
+    first, second = lock(session, 1), lock(other, 2)
+    assert first.acquire(0)
+    assert not second.acquire(0)
+
+    def not_now(*_):
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(other, "commit", not_now)
+    second.withdraw()
+    monkeypatch.undo()
+    assert len(session.children(PLACE)) == 2
+    first.release()
+    assert lock(other, 2).acquire(0)
+
+
+def test_the_lock_survives_its_session(session, other):
+    mine = lock(session)
+    assert mine.acquire(0)
+    before = session.id
+    expire_session(session.connection, session._client.client_id)
+    wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
+    mine.check()
+    assert not lock(other, 2).acquire(0)
+
+
+def test_a_request_that_somebody_removed_is_noticed(session, other):
+    mine = lock(session)
+    assert mine.acquire(0)
+    session.commit(Delete(f"{PLACE}/lr-0000000000"))
+    with pytest.raises(LockLostError, match="lock of role web is lost: somebody removed this host's request"):
+        mine.check()
+    assert lock(other, 2).acquire(0)
+    with pytest.raises(LockLostError):
+        mine.check()
+
+
+def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_has_released_the_lock_itself(session, other):
+    mine, theirs = lock(session), lock(other, 2)
+    assert mine.acquire(0)
+    assert not theirs.acquire(0)
+    assert hand_on(session, Identity("1", "web1", "web"))
+    assert theirs.acquire(60)
+    assert read_out_of_service(other) == {"1": "web"}
+    again = lock(session)
+    assert not again.acquire(0)
+    again.withdraw()
+    assert read_out_of_service(other) == {"1": "web"}
+    theirs.release()
+    assert again.acquire(60)
+    again.release()
+    assert read_out_of_service(other) == {}
+
+
+@pytest.mark.parametrize(
+    "identity", [Identity("2", "web2", "web"), Identity("2", "web2"), Identity("3", "x", "db")]
+)
+def test_who_holds_no_lock_hands_none_on_and_leaves_the_queue(session, other, identity):
+    mine, theirs = lock(session), lock(other, 2)
+    assert mine.acquire(0)
+    assert not theirs.acquire(0)
+    assert not hand_on(other, identity)
+    expected = ["1"] if identity.role == "web" else ["1", "2"]
+    assert [request.requestor for request in requests(session, "web")] == expected
+    assert read_out_of_service(session) == {}
+
+
+def test_a_request_that_cannot_be_read_holds_until_it_is_removed(session):
+    path = session.enqueue(f"{PLACE}/lr-", b"[[[", ephemeral=False)
+    session.ensure(f"{PLACE}/something-else")
+    mine = lock(session)
+    assert not mine.acquire(0)
+    assert mine.holder() == f"an unreadable request ({path})"
+    session.commit(Delete(path))
+    assert mine.acquire(60)
+
+
+def test_many_hosts_never_hold_it_at_the_same_time(zookeeper):
+    inside: list[int] = []
+    most: list[int] = []
+
+    def contend(number: int, session: Session) -> None:
+        for _ in range(25):
+            mine = lock(session, number)
+            while not mine.acquire(60):
+                pass
+            inside.append(number)
+            most.append(len(inside))
+            mine.check()
+            inside.remove(number)
+            mine.release()
+
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(Session(zookeeper)) for _ in range(4)]
+        hosts = [threading.Thread(target=contend, args=(number, one)) for number, one in enumerate(sessions)]
+        for host in hosts:
+            host.start()
+        for host in hosts:
+            host.join(60)
+        assert not any(host.is_alive() for host in hosts)
+    assert len(most) == 100
+    assert set(most) == {1}

@@ -1,0 +1,319 @@
+"""Locks of service nodes: the record of work under them, and the lock delay it brings when a session ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from support.waiting import wait_until
+from support.zookeeper import expire_session, renew_session, sent_requests, through
+from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Host, Identity
+
+NAME = "web,shop"
+LOCK = f"/agent-locks/{NAME}"
+RECORD = f"/zkdeployment/busy/{NAME}"
+ONE = Identity("1", "one.example.com")
+TWO = Identity("2", "two.example.com")
+
+
+@pytest.fixture(autouse=True)
+def skeleton(session):
+    make_skeleton(session)
+
+
+def lock(session, identity=ONE, *, delay: float | LockDelay = 60.0):
+    return ZooKeeperServiceLock(
+        session, NAME, identity, delay if isinstance(delay, LockDelay) else LockDelay(delay)
+    )
+
+
+def lose_at_work(session, identity=ONE):
+    """Begin a step and lose the session."""
+    held = lock(session, identity)
+    assert held.try_acquire()
+    held.begin("deploy /web/shop 0")
+    renew_session(session)
+    return held
+
+
+def test_work_is_recorded_beside_the_lock_until_it_is_given_back(session, client):
+    mine = lock(session)
+    assert mine.try_acquire()
+    assert not client.exists(RECORD)
+    before = time.time()
+    mine.begin("deploy /web/shop 0")
+    record = json.loads(client.get(RECORD)[0])
+    assert before - 1 < record.pop("since") < time.time() + 1
+    assert record == {"host": "1", "name": "one.example.com", "step": "deploy /web/shop 0"}
+    assert client.get(RECORD)[1].ephemeralOwner == 0
+    assert len(client.get_children(LOCK)) == 1
+    mine.release()
+    assert client.get_children(LOCK) == []
+    assert not client.exists(RECORD)
+
+
+def test_beginning_and_giving_back_take_one_request_each(session, monkeypatch):
+    sent = []
+    for name in ("get", "children", "commit", "exists", "enqueue"):
+        call = getattr(session, name)
+        monkeypatch.setattr(session, name, lambda *args, call=call, name=name: (sent.append(name), call(*args))[1])
+    mine = lock(session)
+    assert mine.try_acquire()
+    sent.clear()
+    mine.begin("deploy /web/shop 0")
+    mine.release()
+    assert sent == ["commit", "commit"]
+
+
+def test_nothing_begins_under_a_lock_that_was_lost_or_never_taken(session, client):
+    mine = lock(session)
+    with pytest.raises(LockLostError):
+        mine.begin("deploy")
+    assert mine.try_acquire()
+    (name,) = client.get_children(LOCK)
+    session.commit(Delete(f"{LOCK}/{name}"))
+    with pytest.raises(LockLostError):
+        mine.begin("deploy")
+    expired = lock(session)
+    assert expired.try_acquire()
+    renew_session(session)
+    with pytest.raises(LockLostError):
+        expired.begin("deploy")
+    assert not client.exists(RECORD)
+
+
+def test_what_the_server_said_of_a_lock_is_not_believed_for_long(session, monkeypatch):
+    mine = lock(session)
+    with pytest.raises(LockLostError, match="may be lost"):
+        mine.check_lease()
+    assert mine.try_acquire()
+    mine.begin("deploy /web/shop 0")
+    mine.check_lease()
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now + session.session_timeout / 3)  # it slept
+    with pytest.raises(LockLostError, match="this host stood still"):
+        mine.check_lease()
+
+
+def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_work(session, other, client):
+    lose_at_work(session)
+    delay = LockDelay(1.0)
+    started = time.monotonic()
+    theirs = lock(other, TWO, delay=delay)
+    assert not theirs.try_acquire()
+    assert client.get_children(LOCK) == []
+    assert theirs.holder() == "one.example.com (1) at deploy /web/shop 0 whose session is over (lock delay: 1 s)"
+    assert not theirs.acquire(0.1)
+    assert len(client.get_children(LOCK)) == 1
+    assert theirs.acquire(60)
+    assert time.monotonic() - started >= 1.0
+    theirs.begin("deploy /web/shop 0")
+    assert json.loads(client.get(RECORD)[0])["host"] == "2"
+    theirs.release()
+    assert not client.exists(RECORD)
+
+
+def test_the_lock_delay_does_not_run_while_the_holder_is_at_work(session, other):
+    delay = LockDelay(1.0)
+    held = lock(session)
+    assert held.try_acquire()
+    held.begin("deploy /web/shop 0")
+    theirs = lock(other, TWO, delay=delay)
+    assert not theirs.acquire(1.1)
+    assert theirs.holder() == "one.example.com (1)"
+    renew_session(session)
+    asked = time.monotonic()
+    assert theirs.acquire(60)
+    assert time.monotonic() - asked >= 0.9
+    theirs.release()
+
+
+def test_the_lock_delay_runs_on_from_one_attempt_to_the_next(session, other):
+    lose_at_work(session)
+    delay = LockDelay(0.5)
+    assert not lock(other, TWO, delay=delay).try_acquire()
+    wait_until(lambda: lock(other, TWO, delay=delay).try_acquire(), "the end of the delay")
+
+
+def test_without_a_lock_delay_the_lock_is_free_at_once(session, other):
+    lose_at_work(session)
+    assert lock(other, TWO, delay=0).try_acquire()
+
+
+def test_a_hosts_own_record_is_not_in_its_way(session, other, client):
+    lose_at_work(session)
+    mine = lock(other, ONE)
+    assert mine.try_acquire()
+    mine.begin("deploy /web/shop 1")
+    assert json.loads(client.get(RECORD)[0])["step"] == "deploy /web/shop 1"
+
+
+def test_who_ends_late_lets_the_waiting_host_go_on_at_once(session, other, client):
+    lost = lose_at_work(session)
+    theirs = lock(other, TWO)
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(theirs.acquire(60)))
+    waiting.start()
+    wait_until(lambda: len(client.get_children(LOCK)) == 1, "the other one waits in its place")
+    lost.release()
+    waiting.join(60)
+    assert got == [True]
+    theirs.begin("deploy")
+
+
+def test_giving_back_late_leaves_the_next_holders_record_alone(session, other, client):
+    lost = lose_at_work(session)
+    theirs = lock(other, TWO, delay=0)
+    assert theirs.acquire(60)
+    theirs.begin("deploy")
+    lost.release()
+    assert json.loads(client.get(RECORD)[0])["host"] == "2"
+    assert len(client.get_children(LOCK)) == 1
+
+
+def test_a_record_whose_removal_was_not_answered_is_removed_later(zookeeper, proxy, client):
+    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+        mine = lock(session)
+        assert mine.try_acquire()
+        mine.begin("deploy")
+        proxy.cut()
+        mine.release()
+        proxy.heal()
+        wait_until(lambda: client.get_children(LOCK) == [] and not client.exists(RECORD), "both are gone")
+
+
+def test_an_unanswered_begin_is_no_yes_and_leaves_nothing(session, client, monkeypatch):
+    mine = lock(session)
+    assert mine.try_acquire()
+    commit = session.commit
+
+    def lose_the_answer(*operations):
+        monkeypatch.setattr(session, "commit", commit)
+        commit(*operations)
+        raise UnreachableError("the answer got lost")
+
+    monkeypatch.setattr(session, "commit", lose_the_answer)
+    with pytest.raises(UnreachableError):
+        mine.begin("deploy")
+    mine.release()
+    assert client.get_children(LOCK) == []
+    assert not client.exists(RECORD)
+
+
+@pytest.mark.parametrize("failing", ["try", "begin"])
+def test_a_lost_answer_while_the_record_is_read_leaves_no_contender(session, client, monkeypatch, failing):
+    client.create(RECORD, b'{"host": "2"}')
+    read = session.get
+
+    def fail(path):
+        if path != RECORD:
+            return read(path)
+        monkeypatch.setattr(session, "get", read)
+        raise UnreachableError("the answer got lost")
+
+    mine = lock(session, delay=0)
+    if failing == "begin":
+        assert mine.try_acquire()
+    monkeypatch.setattr(session, "get", fail)
+    with pytest.raises(UnreachableError):
+        mine.try_acquire() if failing == "try" else mine.begin("deploy")
+    mine.release()
+    assert client.get_children(LOCK) == []
+
+
+def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_is_not(session, other, client):
+    ZooKeeperFleet(other).register(Host(ONE))
+    killed = lock(other, ONE)
+    assert killed.try_acquire()
+    killed.begin("deploy")
+    theirs = lock(session, TWO)
+    assert not theirs.acquire(0)
+    client.create("/zkdeployment/busy/b", b'{"host": "2"}')
+    fleet = ZooKeeperFleet(session, previous_session=other.id)
+    fleet.clear_remains()
+    assert len(client.get_children(LOCK)) == 2
+    fleet.register(Host(ONE))
+    fleet.clear_remains()
+    assert client.get_children("/zkdeployment/busy") == ["b"]
+    assert theirs.acquire(60)
+    theirs.release()
+
+
+def test_however_many_locks_are_looked_at_for_a_free_one_that_takes_few_requests(
+    session, other, client, monkeypatch
+):
+    services = [Deployment(f"/many/s{number}", 0) for number in range(20)]
+    fleet = ZooKeeperFleet(session)
+    for one in services:
+        assert fleet.node_lock(one, ONE).try_acquire()
+    theirs = ZooKeeperFleet(other)
+    sent = sent_requests(other, monkeypatch)
+    assert not theirs.any_free(services, TWO)
+    assert len(sent) <= 2
+    client.delete("/agent-locks/many,s7", recursive=True)
+    assert theirs.any_free(services, TWO)
+    client.create("/zkdeployment/busy/many,s7", b'{"host": "1"}')
+    assert not theirs.any_free(services, TWO), "the lock delay of the one that was there runs"
+    assert ZooKeeperFleet(session).any_free(services, ONE), "its own work is not in its way"
+    assert not theirs.any_free([], TWO)
+
+
+def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, monkeypatch):
+    before = ZooKeeperFleet(other)
+    before.register(Host(ONE))
+    before.unregister()
+    fleet = ZooKeeperFleet(session, previous_session=other.id)
+    fleet.register(Host(ONE))
+    sent = sent_requests(session, monkeypatch)
+    fleet.clear_remains()
+    assert [request.path.rpartition("/")[2] for request in sent] == ["busy"]
+
+
+def test_two_hosts_racing_a_thousand_times_never_act_together(zookeeper, client):
+    acting: list[str] = []
+    overlaps: list[list[str]] = []
+    turns: list[str] = []
+    delay = LockDelay(0)
+    expired = threading.Event()
+
+    def race(identity: Identity) -> None:
+        with Session(zookeeper, call_timeout=5) as session:
+            while len(turns) < 1000:
+                mine = lock(session, identity, delay=delay)
+                try:
+                    if not (mine.try_acquire() if len(turns) % 3 else mine.acquire(0.5)):
+                        continue
+                    mine.begin("act")
+                    acting.append(identity.id)
+                    if len(acting) != 1:
+                        overlaps.append(list(acting))
+                    turns.append(identity.id)
+                    acting.remove(identity.id)
+                    if len(turns) > 500 and not expired.is_set():
+                        expired.set()
+                        expire_session(zookeeper, session._client.client_id)
+                except (LockLostError, UnreachableError):
+                    continue
+                finally:
+                    mine.release()
+
+    threads = [threading.Thread(target=race, args=(identity,)) for identity in (ONE, TWO)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert overlaps == []
+    assert len(turns) >= 1000
+    assert set(turns) == {"1", "2"}
+    wait_until(lambda: client.get_children(LOCK) == [], "no contender is left")
+    wait_until(lambda: client.get_children("/zkdeployment/busy") == [], "no record is left")

@@ -1,0 +1,129 @@
+"""Stops on record: how many are kept, and what becomes of one that comes while somebody resumes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operator import stops
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.errors import ConflictError
+from zkdeployment.fleet.stops import tell
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import Publication, TreeChange
+from zkdeployment.model.stop import Stop
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+RESUME = Act("ann@adm1", "resume", "", 7.0)
+
+
+def publication(store: ZooKeeperPublications, revision: str) -> Publication:
+    return Publication(revision, TreeChange(), {}, expected=store.published_state().cluster)
+
+
+@pytest.fixture
+def store(session: Session) -> ZooKeeperPublications:
+    """A fleet at r1."""
+    store = ZooKeeperPublications(session)
+    store.publish(publication(store, "r1"))
+    return store
+
+
+def fail(session: Session, number: int, reason: str = "it fell") -> None:
+    """Let a host fail."""
+    host = Host(Identity(f"h{number}", f"app{number}"), version="r1")
+    stop = Stop(host.identity.id, host.identity.name, "r2", "deploy", reason, 40.0 + number)
+    ZooKeeperFleet(session).stop_fleet(host, stop)
+
+
+def before_commit(session: Session, act) -> None:
+    """Do something right before the next transaction of a session."""
+    send = session.commit
+
+    def commit(*operations):
+        session.commit = send
+        act()
+        send(*operations)
+
+    session.commit = commit
+
+
+@pytest.mark.usefixtures("store")
+def test_the_first_stops_the_last_ones_and_their_number_are_kept(session, monkeypatch):
+    monkeypatch.setattr(stops, "FIRST", 5)
+    monkeypatch.setattr(stops, "LAST", 3)
+    for number in range(30):
+        fail(session, number)
+    found = sorted(read_stops(session), key=lambda stop: stop.time)
+    assert [stop.host_id for stop in found[:5]] == [f"h{number}" for number in range(5)]
+    assert found[-1].host_id == "h29"
+    assert len(found) == 8
+    assert len(found) + sum(stop.replaced for stop in found) == 30
+    assert tell(found, 100.0)[-1] == "22 more stops were recorded; only the first and the last ones are kept"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_host_that_fails_again_has_one_stop(session):
+    fail(session, 1)
+    fail(session, 1, "again")
+    assert [(stop.reason, stop.replaced) for stop in read_stops(session)] == [("again", 0)]
+
+
+@pytest.mark.parametrize("way", ["resume", "publication"])
+def test_a_fleet_with_more_stops_than_fit_into_a_transaction_can_be_resumed(store, session, client, way):
+    client.set("/hosts", b'{"version": null}')
+    waiting = [client.create_async(f"{paths.STOPS}/{number:0100}") for number in range(6000)]
+    for made in waiting:
+        made.get(60)
+    if way == "resume":
+        Interventions(session).resume(RESUME)
+    else:
+        store.publish(publication(store, "r2"))
+    assert store.published_state().cluster == Cluster("r1" if way == "resume" else "r2")
+    assert session.children(paths.STOPS) == []
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["of the same host", "of another host"])
+def test_a_stop_recorded_during_a_resume_is_forgotten_with_it(store, session, other, number):
+    fail(session, 1)
+    before_commit(session, lambda: fail(other, number))
+    assert Interventions(session).resume(RESUME) == "r1"
+    assert store.published_state().cluster == Cluster("r1")
+    assert session.children(paths.STOPS) == []
+
+
+def test_a_stop_that_a_resume_overtakes_stops_the_fleet_again(store, session, other):
+    fail(session, 1)
+    before_commit(session, lambda: Interventions(other).resume(RESUME))
+    fail(session, 2)
+    assert store.published_state().cluster == Cluster(None)
+    assert [stop.host_id for stop in read_stops(session)] == ["h2"]
+
+
+def test_a_stop_of_which_a_publication_does_not_know_is_in_its_way(store, session, other):
+    fail(session, 1)
+    before_begin = session.begin
+    calls: list[object] = []
+
+    def begin(*operations):
+        if not calls:
+            calls.append(operations)
+            fail(other, 2)
+        return before_begin(*operations)
+
+    session.begin = begin
+    with pytest.raises(ConflictError, match=paths.STOPS):
+        store.publish(publication(store, "r2"))
+    assert store.published_state().cluster == Cluster(None)
+    session.begin = before_begin
+    store.publish(publication(store, "r2"))
+    assert session.children(paths.STOPS) == []

@@ -1,0 +1,159 @@
+"""The record of publications, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.client.packed import unpack
+from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.publication import history
+from zkdeployment.adapters.zookeeper.publication.history import folded, merge, read_history
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.model.history import Forced, HostResult, Record
+from zkdeployment.model.origin import Origin
+from zkdeployment.model.publication import Publication, TreeChange
+
+ORIGIN = Origin("Ann <ann@example.com>", "web 1.4", 90.0)
+PARENT = "/zkdeployment/history"
+
+
+def done(number, time=100.0):
+    return HostResult(f"h{number}", f"app{number}", time, 1.5)
+
+
+@pytest.fixture
+def publish(session):
+    def call(sequence, revision=None, limit=500):
+        store = ZooKeeperPublications(session, history=limit)
+        record = Record(revision or f"r{sequence}", 10.0 * sequence, origin=ORIGIN, forced=Forced("bob", "why"))
+        publication = Publication(
+            record.revision,
+            TreeChange(),
+            {},
+            expected=store.published_state().cluster,
+            sequence=sequence,
+            record=record,
+        )
+        store.publish(publication)
+
+    return call
+
+
+@pytest.fixture
+def fleet(session):
+    return ZooKeeperFleet(session)
+
+
+def test_a_publication_is_recorded_with_how_it_went_on_each_host(session, publish, fleet, client):
+    client.create("/hosts", b'{"version": "initial"}')
+    client.create("/hosts/h1", ephemeral=True)
+    publish(7)
+    fleet.record_result("r7", done(1))
+    fleet.record_result("r7", replace(done(2), error="deploy /a 0: no"))
+    (record,) = read_history(session)
+    assert record == Record(
+        "r7",
+        70.0,
+        sequence=7,
+        origin=ORIGIN,
+        forced=Forced("bob", "why"),
+        hosts=1,
+        results={"h1": done(1), "h2": replace(done(2), error="deploy /a 0: no")},
+    )
+    fleet.record_result("r7", done(2, 120.0))
+    assert read_history(session)[0].results["h2"] == done(2, 120.0), "a later try replaces an earlier one"
+
+
+def test_a_version_that_was_set_by_hand_has_no_record(publish, fleet, client):
+    fleet.record_result("r0", done(1))
+    publish(7)
+    fleet.record_result("by hand", done(1))
+    assert client.get_children(f"{PARENT}/0000000007") == []
+    client.delete(f"{PARENT}/0000000007")
+    fleet.record_result("r7", done(1))
+    assert client.get_children(PARENT) == []
+
+
+def test_the_next_publication_folds_what_hosts_wrote_into_one_node(session, publish, fleet, client, monkeypatch):
+    monkeypatch.setattr(history, "_CHUNK", 2)
+    publish(7)
+    for number in range(5):
+        fleet.record_result("r7", done(number))
+    before = read_history(session)
+    publish(8)
+    assert client.get_children(f"{PARENT}/0000000007") == []
+    assert read_history(session)[1:] == before
+    assert [one["id"] for one in unpack(client.get(f"{PARENT}/0000000007")[0])["results"]] == [
+        f"h{number}" for number in range(5)
+    ]
+    # Somebody was late: the next publication folds that as well.
+    client.create(f"{PARENT}/0000000007/h9", json.dumps(done(9).to_json()).encode())
+    publish(9)
+    assert set(read_history(session)[2].results) == {"h0", "h1", "h2", "h3", "h4", "h9"}
+    assert client.get_children(f"{PARENT}/0000000007") == []
+
+
+def test_publications_beyond_the_bound_are_forgotten(session, publish, fleet):
+    for sequence in range(1, 6):
+        publish(sequence, limit=3)
+        fleet.record_result(f"r{sequence}", done(1))
+    assert [record.sequence for record in read_history(session)] == [5, 4, 3]
+    publish(6, limit=1)
+    assert [record.sequence for record in read_history(session)] == [6]
+
+
+def test_only_so_many_are_read(session, publish):
+    for sequence in (1, 2, 3):
+        publish(sequence)
+    assert [record.revision for record in read_history(session, 2)] == ["r3", "r2"]
+
+
+def test_a_revision_that_is_published_again_has_a_record_of_its_own(session, publish, fleet):
+    publish(1, "same")
+    fleet.record_result("same", done(1))
+    publish(2, "same")
+    fleet.record_result("same", done(2))
+    assert [set(record.results) for record in read_history(session)] == [{"h2"}, {"h1"}]
+
+
+def test_a_damaged_record_hides_no_other(session, publish, client):
+    publish(1)
+    publish(2)
+    client.set(f"{PARENT}/0000000001", b"rubbish")
+    client.create(f"{PARENT}/stray")
+    assert [record.revision for record in read_history(session)] == ["r2", "?"]
+
+
+def test_a_history_that_cannot_be_tidied_fails_no_publication(session, publish, fleet, client):
+    publish(1)
+    fleet.record_result("r1", done(1))
+    client.create(f"{PARENT}/0000000001/h1/below", b"")  # so that h1 cannot be deleted
+    publish(2)
+    assert [record.revision for record in read_history(session)] == ["r2", "r1"]
+    assert client.get("/hosts")[0] == b'{"version":"r2"}'
+
+
+def test_what_no_node_can_hold_is_counted_failures_are_kept():
+    chance = random.Random(1)
+    many = {
+        f"{chance.getrandbits(64):x}": replace(done(1), host_name=f"{chance.getrandbits(2000):x}")
+        for _ in range(4000)
+    }
+    results = {host_id: replace(one, host_id=host_id) for host_id, one in many.items()}
+    failed = replace(done(9), error="x" * 300)
+    data = folded(Record("r", 1.0, results={**results, "h9": failed}))
+    assert len(data) <= NODE_LIMIT
+    found = Record.from_json(unpack(data))
+    assert (found.results, found.left_out, found.done, found.failed) == ({"h9": failed}, 4000, 4000, 1)
+    small = Record.from_json(unpack(folded(Record("r", 1.0, results={"h9": failed}), room=10)))
+    assert small.results["h9"].error == "x" * 20
+
+
+def test_of_two_results_of_a_host_the_later_counts():
+    early, late = done(1, 5.0), done(1, 6.0)
+    assert merge({"h1": early}, {"h1": late}) == merge({"h1": late}, {"h1": early}) == {"h1": late}

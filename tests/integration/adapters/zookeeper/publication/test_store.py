@@ -1,0 +1,692 @@
+"""Publication: one transaction or marked chunks, killed anywhere, against concurrent writers."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from support.strategies import example
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.publication import builder as publishing
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.errors import (
+    ConflictError,
+    RefusedError,
+    TreeError,
+    UnreachableError,
+    WaitTimeoutError,
+    ZkdeploymentError,
+)
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import BY_HAND, INITIAL, Cluster, ClusterState
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import Publication, PublicationRequest, TreeChange
+from zkdeployment.model.stop import Stop
+from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.targets import compile_targets
+from zkdeployment.tree.diff import diff
+
+RESUME = Act("me", "resume", "", 7.0)
+
+
+def shop(services, version="1.0", hosts=1):
+    """A tree of services, each deployed to one of ``hosts`` hosts."""
+    nodes = {"/shop": {"owner": "us"}}
+    for number in range(services):
+        path = f"/shop/s{number:04}"
+        nodes |= {
+            path: {"type": "web", "version": version},
+            f"{path}/providers": {},
+            f"{path}/deploy": {},
+            f"{path}/deploy/{number % hosts + 1}": {"n": 1},
+        }
+    return Tree(nodes)
+
+
+def publication(store, tree, revision, **changes):
+    live = store.live_tree()
+    targets, problems = compile_targets(tree)
+    assert not problems
+    made = Publication(
+        revision=revision,
+        change=diff(live.tree, tree),
+        targets=targets,
+        expected=store.published_state().cluster,
+        versions=live.versions,
+    )
+    return replace(made, **changes)
+
+
+@pytest.fixture
+def store(session):
+    return ZooKeeperPublications(session)
+
+
+def writes(session):
+    """Let a session count its transactions."""
+    send, made = session.begin, []
+
+    def count(*operations: Operation):
+        made.append(operations)
+        return send(*operations)
+
+    session.begin = count
+    return made
+
+
+def test_the_first_publication_makes_everything(store, session):
+    assert store.published_state().cluster is None
+    assert store.published_state().published.revision is None
+    tree = shop(3)
+    store.publish(publication(store, tree, "r1", roles=frozenset({"web"})))
+    assert store.published_state().cluster == Cluster("r1")
+    assert store.published_state().published.revision == "r1"
+    assert store.live_tree().tree == tree
+    assert session.children("/role-locks") == ["web"]
+    assignments = ZooKeeperFleet(session).wanted(Identity("1", "web1"), "r1").assignments
+    assert [assignment.path for assignment in assignments] == ["/shop/s0000", "/shop/s0001", "/shop/s0002"]
+
+
+def test_a_change_is_one_transaction_of_what_changed(store, session):
+    store.publish(publication(store, shop(3), "r1"))
+    tree = shop(2)
+    tree = Tree({**tree.nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
+    made = writes(session)
+    store.publish(publication(store, tree, "r2"))
+    (operations,) = made
+    assert [(type(operation).__name__, operation.path) for operation in operations] == [
+        ("Create", "/shop/new"),
+        ("Set", "/shop"),
+        ("Delete", "/shop/s0002/providers"),
+        ("Delete", "/shop/s0002/deploy/1"),
+        ("Delete", "/shop/s0002/deploy"),
+        ("Delete", "/shop/s0002"),
+        ("Set", "/zkdeployment/targets/1"),
+        ("Set", "/zkdeployment/targets"),
+        ("Set", "/hosts"),
+        ("Check", "/zkdeployment/stops"),
+    ]
+    assert store.live_tree().tree == tree
+
+
+def test_targets_that_stay_are_not_written_and_stale_ones_go(store, session):
+    both = Tree({**shop(1).nodes, "/shop/s0000/deploy/2": {}})
+    store.publish(publication(store, both, "r1"))
+    made = writes(session)
+    store.publish(publication(store, shop(1), "r2"))
+    touched = [operation.path for operation in made[0] if operation.path.startswith("/zkdeployment")]
+    assert touched == ["/zkdeployment/targets/2", "/zkdeployment/targets", "/zkdeployment/stops"]
+    assert session.children("/zkdeployment/targets") == ["1"]
+
+
+def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", b'{"version": "r1", "note": "kept"}')
+    stop = Stop(host_id="1", host_name="w", revision="r1", step="s", reason="r", time=1.0)
+    ZooKeeperFleet(session).stop_fleet(Host(Identity("1", "w")), stop)
+    assert store.published_state().cluster == Cluster(None)
+    store.publish(publication(store, shop(2), "r2"))
+    assert session.get("/hosts").properties == {"version": "r2", "note": "kept"}
+    assert Operations(session).snapshot().stops == ()
+
+
+def test_ephemeral_reserved_and_foreign_nodes_are_left_alone(store, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.create("/shop/s0000/providers/a:1", b'{"pid": 1}', ephemeral=True)
+    client.create("/foreign", b"text of others")
+    live = store.live_tree()
+    assert live.pinned == {"/shop/s0000/providers", "/shop/s0000", "/shop"}
+    assert "/shop/s0000/providers/a:1" not in live.tree
+    assert live.tree.properties("/foreign") == {"string_value": "text of others"}
+    assert set(live.tree.children("")) == {"shop", "foreign"}
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        lambda client: client.set("/hosts", b'{"version": null}'),
+        lambda client: client.set("/hosts", b'{"version": "r2"}'),
+        lambda client: client.set("/shop", b'{"owner": "somebody"}'),
+        lambda client: client.create("/shop/s0001/providers/a:1", ephemeral=True),
+        lambda client: client.delete("/shop/s0001/providers"),
+        lambda client: client.create("/shop/new"),
+    ],
+    ids=["stopped", "published", "changed by hand", "pinned meanwhile", "deleted", "created"],
+)
+def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client, disturb):
+    store.publish(publication(store, shop(2), "r1"))
+    tree = Tree({**shop(1).nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
+    prepared = publication(store, tree, "r9")
+    disturb(client)
+    before = store.live_tree(), store.published_state().cluster
+    with pytest.raises(ConflictError):
+        store.publish(prepared)
+    assert (store.live_tree(), store.published_state().cluster) == before
+    assert store.published_state().published.revision == "r1"
+
+
+def test_a_node_too_large_is_refused_before_anything_is_written(store):
+    tree = Tree({"/big": {"text": "x" * 600_000}})
+    with pytest.raises(TreeError, match="/big: its properties take"):
+        store.publish(publication(store, tree, "r1"))
+    assert store.published_state().cluster == Cluster(INITIAL)
+    assert len(store.live_tree().tree) == 0
+
+
+def test_what_does_not_fit_at_the_end_is_refused_before_anything_is_written(store, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    managed = frozenset(f"/{number:020}" for number in range(25_000))
+    with pytest.raises(TreeError, match="/zkdeployment/managed: "):
+        store.publish(publication(store, shop(4), "r1", managed=managed))
+    assert store.published_state().cluster == Cluster(INITIAL)
+    assert len(store.live_tree().tree) == 0
+
+
+def test_more_than_a_transaction_holds_goes_in_chunks(store, session):
+    tree = Tree({f"/n{number}": {"text": "x" * 300_000} for number in range(6)})
+    made = writes(session)
+    store.publish(publication(store, tree, "r1"))
+    assert store.live_tree().tree == tree
+    assert store.published_state().cluster == Cluster("r1")
+    assert len([operations for operations in made if any(isinstance(one, Create) for one in operations)]) > 3
+
+
+class Killed(BaseException):
+    """The syncer's end, in the middle of things."""
+
+
+def kill_at(session, number, *, after):
+    send, left = session.begin, [number]
+
+    def begin(*operations: Operation):
+        if not left[0]:
+            if after:
+                send(*operations)()
+            raise Killed
+        left[0] -= 1
+        return send(*operations)
+
+    session.begin = begin
+
+
+def test_every_publication_has_a_higher_sequence_than_the_one_before(store, client):
+    for given, expected in ((100, 100), (100, 101), (0, 102), (500, 500)):
+        store.publish(publication(store, shop(1), "r1", sequence=given))
+        assert store.published_state().published.sequence == expected
+        assert json.loads(client.get("/zkdeployment/targets")[0])["sequence"] == expected
+
+
+def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_version_away(
+    zookeeper, session, store, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", sequence=100))
+    with Session(zookeeper) as doomed:
+        kill_at(doomed, 1, after=False)
+        with pytest.raises(Killed):
+            ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", sequence=200))
+    assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 100)
+    store.publish(publication(store, shop(9), "two", sequence=200))
+    assert (store.published_state().published.revision, store.published_state().published.sequence) == ("two", 200)
+    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 200)
+
+
+def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, session, client):
+    assert (store.strategy(), store.published_state().published.strategy) == (None, None)
+    store.publish(publication(store, shop(1), "r1"))
+    assert client.exists("/zkdeployment/strategy") is None
+    assert not store.published_state().published.orders(store.published_state().cluster)
+    for revision, strategy in (("r2", example()), ("r3", ALL_HOSTS)):
+        made = writes(session)
+        store.publish(publication(store, shop(1), revision, strategy=strategy))
+        (operations,) = made
+        assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {one.path for one in operations}
+        assert store.strategy() == strategy
+        assert store.published_state().published.strategy == strategy.name
+        assert store.published_state().published.orders(store.published_state().cluster)
+    made = writes(session)
+    store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
+    assert "/zkdeployment/strategy" not in {one.path for one in made[0]}
+    store.publish(publication(store, shop(1), "r5"))
+    assert (store.strategy(), store.published_state().published.strategy) == (None, None)
+    assert client.get("/zkdeployment/strategy")[0] == b""
+
+
+def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_hand(store, session, client):
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    assert store.published_state().published.revision is None
+    assert store.published_state().published.orders(store.published_state().cluster)
+    client.set("/hosts", b'{"version": "r7"}')
+    assert not store.published_state().published.orders(store.published_state().cluster)
+    client.set("/hosts", b'{"version": null}')
+    assert not store.published_state().published.orders(store.published_state().cluster)
+
+
+def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", strategy=example()))
+    with Session(zookeeper) as doomed:
+        kill_at(doomed, 2, after=True)
+        with pytest.raises(Killed):
+            ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
+    assert (store.strategy(), store.published_state().published.strategy) == (example(), example().name)
+    store.publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
+    assert (store.strategy(), store.published_state().published.ordered) == (ALL_HOSTS, "two")
+
+
+def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
+    names = frozenset(hashlib.sha256(str(number).encode()).hexdigest() for number in range(20_000))
+    huge = Strategy("huge", (Group("g", critical=True, selectors=(Selector(names=names),)),))
+    with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .* bytes"):
+        store.publish(publication(store, shop(1), "r1", strategy=huge))
+    assert store.published_state().cluster == Cluster(INITIAL)
+
+
+def test_a_strategy_that_somebody_damaged_is_an_error_and_replaced_by_the_next(store, client):
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    for damage in (b"rubbish", b"{}"):
+        client.set("/zkdeployment/strategy", damage)
+        with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .*sync --force"):
+            store.strategy()
+    store.publish(publication(store, shop(1), "r1", strategy=example()))
+    assert store.strategy() == example()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_finishes(
+    zookeeper, session, store, monkeypatch, after
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    one, two = shop(4), shop(9, version="2.0")
+    identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
+    store.publish(publication(store, one, "one"))
+    wanted = {
+        revision: compile_targets(tree)[0]["1"] for revision, tree in (("one", one), ("two", two), ("three", one))
+    }
+    number, finished = 0, False
+    while not finished:
+        with Session(zookeeper) as doomed:
+            dying = ZooKeeperPublications(doomed)
+            kill_at(doomed, number, after=after)
+            try:
+                dying.publish(publication(dying, two, "two"))
+                finished = True
+            except Killed:
+                number += 1
+        cluster = store.published_state().cluster
+        if cluster.state is ClusterState.RUNNING:
+            assert agent.wanted(identity, cluster.version).assignments == wanted[cluster.version]
+        else:
+            assert cluster == Cluster("one", importing="two")
+            assert store.published_state().published.revision is None
+            with pytest.raises(ConflictError):
+                agent.wanted(identity, "one")
+            with pytest.raises(RefusedError):
+                Interventions(session).resume(RESUME)
+        store.publish(publication(store, two, "three"))
+        assert store.published_state().cluster == Cluster("three")
+        assert store.live_tree().tree == two
+        assert store.published_state().published.revision == "three"
+        store.publish(publication(store, one, "one"))
+    assert number >= 6
+
+
+def import_by_hand(session, tree):
+    live = Operations(session).live_tree()
+    Operations(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
+
+
+def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_publication(
+    zookeeper, session, store, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    one, two = shop(4), shop(9, version="2.0")
+    identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
+    number, finished = 0, False
+    while not finished:
+        store.publish(publication(store, one, "one"))
+        with Session(zookeeper) as doomed:
+            kill_at(doomed, number, after=True)
+            try:
+                import_by_hand(doomed, two)
+                finished = True
+            except Killed:
+                number += 1
+        if store.live_tree().tree != two or store.published_state().cluster != Cluster("one"):
+            assert store.published_state().cluster == Cluster("one", importing=BY_HAND)
+            with pytest.raises(ConflictError):
+                agent.wanted(identity, "one")
+            import_by_hand(session, two)
+            assert store.published_state().cluster == Cluster("one", importing=BY_HAND)
+        else:
+            assert agent.wanted(identity, "one").assignments == compile_targets(two)[0]["1"]
+    assert number >= 6
+
+
+@pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
+def test_a_syncer_that_lost_its_lock_writes_nothing_more(store, other, monkeypatch, limit):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
+    store.publish(publication(store, shop(1), "r1"))
+    reached = []
+
+    def lose(place):
+        reached.append(place)
+        if len(reached) == (1 if limit == 2000 else 3):
+            other.commit(Delete(lock.path))
+
+    losing = ZooKeeperPublications(store._session, reach=lose)
+    lock = losing.lock()
+    assert lock.try_acquire()
+    prepared = publication(losing, shop(9), "r2")
+    with pytest.raises(ConflictError, match="/hosts-lock/"):
+        losing.publish(prepared)
+    assert store.published_state().cluster == Cluster("r1", importing=None if limit == 2000 else "r2")
+    assert store.live_tree().tree == shop(1)
+
+
+def test_an_import_by_hand_that_changes_nothing_leaves_what_is_published(store, session):
+    store.publish(publication(store, shop(1), "r1"))
+    before = session.get("/zkdeployment/targets")
+    import_by_hand(session, shop(1))
+    assert session.get("/zkdeployment/targets") == before
+    assert store.published_state().published.revision == "r1"
+
+
+@pytest.mark.parametrize("version", ["one", None, False])
+def test_what_a_killed_import_made_is_known_until_a_publication(session, store, client, monkeypatch, version):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one", managed=frozenset({"/shop"})))
+    client.set("/hosts", json.dumps({"version": version}).encode())
+    more = Tree(
+        {**shop(1).nodes, **{path.replace("/shop", "/new"): found for path, found in shop(4).nodes.items()}}
+    )
+    with Session(session.connection) as doomed:
+        kill_at(doomed, 3, after=False)
+        with pytest.raises(Killed):
+            import_by_hand(doomed, more)
+    published = store.published_state().published
+    assert (published.begun, published.managed) == ({"/new"}, {"/shop"})
+    import_by_hand(session, shop(1))
+    store.publish(publication(store, shop(1), "two", managed=frozenset({"/shop"})))
+    assert session.get("/zkdeployment/managed").properties == {"names": ["shop"]}
+
+
+def test_a_large_import_by_hand_does_not_end_what_holds_the_fleet(session, store, client, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "one"))
+    for held in ({"version": None}, {"version": False}, {"version": "one", "importing": "two"}):
+        client.set("/hosts", json.dumps(held).encode())
+        import_by_hand(session, shop(9))
+        assert json.loads(client.get("/hosts")[0]) == held
+        import_by_hand(session, shop(1))
+
+
+@pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
+def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_nothing(
+    zookeeper, session, store, monkeypatch, limit
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
+    trees = {"even": shop(3), "odd": shop(6, version="2.0")}
+    wanted = {revision: compile_targets(tree)[0]["1"] for revision, tree in trees.items()}
+    agent, identity, seen = ZooKeeperFleet(session), Identity("1", "web1"), set()
+
+    def publish():
+        with Session(zookeeper) as opened:
+            syncer = ZooKeeperPublications(opened)
+            for number in range(20):
+                revision = "odd" if number % 2 else "even"
+                syncer.publish(publication(syncer, trees[revision], revision))
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    while publisher.is_alive():
+        cluster = store.published_state().cluster
+        if cluster is not None and cluster.revision in wanted:
+            with contextlib.suppress(ConflictError):
+                assert agent.wanted(identity, cluster.revision).assignments == wanted[cluster.revision]
+                seen.add(cluster.revision)
+    publisher.join()
+    assert store.published_state().cluster == Cluster("odd")
+    assert agent.wanted(identity, "odd").assignments == wanted["odd"]
+    assert seen
+
+
+def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    store.publish(publication(store, shop(1), "r1"))
+    prepared = publication(store, shop(6), "r2")
+    send, left = session.begin, [3]
+
+    def begin(*operations: Operation):
+        left[0] -= 1
+        if not left[0]:
+            node = session.get("/hosts")
+            send(Set("/hosts", json.dumps(node.properties | {"version": None}).encode()))()
+        return send(*operations)
+
+    session.begin = begin
+    with pytest.raises(ConflictError):
+        store.publish(prepared)
+    assert store.published_state().cluster == Cluster(None, importing="r2")
+    session.begin = send
+    store.publish(publication(store, shop(6), "r3"))
+    assert store.published_state().cluster == Cluster("r3")
+    assert store.live_tree().tree == shop(6)
+
+
+def test_chunks_are_sent_ahead_but_nothing_before_the_mark_is_set_or_after_the_last_until_all_are_done(
+    session, monkeypatch
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    places = []
+    store = ZooKeeperPublications(session, reach=lambda place: places.append(place.partition(":")[0]))
+    store.publish(publication(store, shop(6), "r1"))
+    between = places[2:-2]
+    assert places[:2] == places[-2:] == ["before", "after"]
+    assert between[:3] == ["before", "before", "after"]
+    assert between[-2:] == ["after", "after"]
+
+
+def test_an_unanswered_publication_is_no_success(store, session):
+    def begin(*_operations: Operation):
+        raise UnreachableError("gone")
+
+    prepared = publication(store, shop(1), "r1")
+    store.publish(prepared)
+    prepared = publication(store, shop(2), "r2")
+    session.begin = begin
+    with pytest.raises(UnreachableError):
+        store.publish(prepared)
+
+
+def test_25000_nodes_are_published_and_read(store):
+    tree = shop(6250, hosts=500)
+    assert len(tree) == 25_001
+    store.publish(publication(store, tree, "r1"))
+    live = store.live_tree()
+    assert live.tree == tree
+    assert store.published_state().cluster == Cluster("r1")
+    assert live.versions["/shop"] == 0
+
+
+def test_only_one_syncer_has_the_lock(store, other):
+    theirs = ZooKeeperPublications(other, identity="syncer on b")
+    lock = theirs.lock()
+    assert lock.try_acquire()
+    assert not store.lock().try_acquire()
+    assert store.lock().holder() == "syncer on b"
+
+
+def test_hosts_are_read(store, session):
+    host = Host(Identity("1", "w"), version="r1")
+    ZooKeeperFleet(session).register(host)
+    assert store.hosts() == (host,)
+
+
+@pytest.mark.parametrize("version", [None, False])
+def test_resume_sets_the_published_revision_again_and_forgets_the_stops(store, session, client, version):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
+    client.create("/zkdeployment/stops/1", b"{}")
+    assert Interventions(session).resume(RESUME) == "r1"
+    assert session.get("/hosts").properties == {"version": "r1", "note": "kept"}
+    assert session.children("/zkdeployment/stops") == []
+
+
+def test_a_running_cluster_is_not_resumed(store, session):
+    with pytest.raises(RefusedError, match="nothing was ever published"):
+        Interventions(session).resume(RESUME)
+    store.publish(publication(store, shop(1), "r1"))
+    with pytest.raises(RefusedError, match="neither stopped nor held: it is running at r1"):
+        Interventions(session).resume(RESUME)
+
+
+def test_nothing_is_resumed_without_a_whole_publication(session, client):
+    ZooKeeperFleet(session).register(Host(Identity("1", "w")))
+    client.set("/hosts", b'{"version": null}')
+    with pytest.raises(RefusedError, match="no revision is wholly published"):
+        Interventions(session).resume(RESUME)
+
+
+def test_a_request_for_the_latest_is_carried_out(session, other):
+    syncer = ZooKeeperPublications(other)
+    asked, requests = threading.Event(), []
+    syncer.watch_requests(asked.set)
+
+    def serve():
+        while not requests:
+            asked.wait(10)
+            asked.clear()
+            request = syncer.request()
+            if request is not None:
+                requests.append(request)
+                syncer.publish(publication(syncer, shop(1), "r7", request=request.id))
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    found = Interventions(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=60)
+    serving.join(60)
+    assert found == "r7"
+    assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
+    assert syncer.request() is None
+
+
+def test_a_syncer_that_cannot_publish_says_why(session, other):
+    syncer = ZooKeeperPublications(other)
+    asked = threading.Event()
+
+    def refuse():
+        asked.set()
+
+    syncer.watch_requests(refuse)
+
+    def serve():
+        while (request := syncer.request()) is None:
+            asked.wait(0.05)
+        syncer.answer(request, "the tree does not parse")
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+    serving.join(60)
+    assert session.get("/zkdeployment/request") is None
+
+
+def test_without_a_syncer_the_request_is_taken_back(session):
+    with pytest.raises(WaitTimeoutError, match=r"no syncer published within 0.2 s"):
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=0.2)
+    assert session.get("/zkdeployment/request") is None
+
+
+def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
+    client.create("/zkdeployment")
+    client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
+    assert store.request() == PublicationRequest(id="new", by="7", reason="", time=0.0)
+    store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), "no")
+    with pytest.raises(ConflictError, match="was taken back"):
+        store.publish(publication(store, shop(1), "r1", request="old"))
+    assert store.request().id == "new"
+
+
+def test_an_answered_request_is_not_asked_again(store, client):
+    client.create("/zkdeployment")
+    client.create("/zkdeployment/request", b'{"id": "new", "error": "no"}')
+    assert store.request() is None
+
+
+def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client):
+    store.publish(publication(store, shop(1), "r1"))
+    client.set("/hosts", b'{"version": null}')
+    send, disturbed = session.commit, []
+
+    def disturb(*operations: Operation):
+        if len(disturbed) < 2:
+            disturbed.append(1)
+            client.set("/hosts", b'{"version": false}')
+        send(*operations)
+
+    session.commit = disturb
+    assert Interventions(session).resume(RESUME) == "r1"
+    client.set("/hosts", b'{"version": null}')
+
+    def refuse(*_operations: Operation):
+        raise ConflictError("disturbed")
+
+    session.commit = refuse
+    with pytest.raises(ConflictError, match="changes all the time"):
+        Interventions(session).resume(RESUME)
+
+
+@pytest.mark.parametrize(
+    ("standing", "message"),
+    [
+        (b'{"id": "other", "by": "somebody else"}', "somebody else asked"),
+        (None, "another publication is under way"),
+    ],
+)
+def test_a_request_that_is_overtaken_says_so(session, client, published_state, message):
+    def overtake(*operations: Operation):
+        send(*operations)
+        if operations[0].path != "/zkdeployment/request":
+            return
+        client.delete("/zkdeployment/request")
+        if published_state is not None:
+            client.create("/zkdeployment/request", published_state)
+
+    client.create("/zkdeployment")
+    send, session.commit = session.commit, overtake
+    with pytest.raises(ConflictError, match=message):
+        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+
+
+def test_a_publication_removes_the_locks_of_services_that_are_gone_unless_somebody_has_them(session, store):
+    store.publish(publication(store, shop(4), "r1"))
+    for name in ("shop,s0000", "shop,s0003", "never,there", "held,too", "by,hand"):
+        session.ensure(f"/agent-locks/{name}")
+    session.ensure("/by/hand/deploy")
+    held = ContenderLock(session, "/agent-locks/held,too", "h1 (1)")
+    assert held.try_acquire()
+    fewer = publication(store, shop(2), "r2")
+    change = replace(fewer.change, delete=[path for path in fewer.change.delete if not path.startswith("/by")])
+    store.publish(replace(fewer, change=change))
+    assert session.children("/agent-locks") == ["by,hand", "held,too", "shop,s0000"]
+    held.check()
+    held.release()
+    third = publication(store, shop(2, "2.0"), "r3")
+    change = replace(third.change, delete=[path for path in third.change.delete if not path.startswith("/by")])
+    store.publish(replace(third, change=change))
+    assert session.children("/agent-locks") == ["by,hand", "shop,s0000"]

@@ -1,0 +1,87 @@
+"""What an agent reads of a rollout and reports to it."""
+
+import threading
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.rollout.records import encode_grant
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state import Grant, Permission, PhaseReport
+
+WEB1 = Identity(id="rack:1", name="web1.example.com")
+HOST = Host(WEB1, version="abc")
+ROLLOUT = "/zkdeployment/rollouts/7-1"
+GRANT = f"{ROLLOUT}/grants/rack%3A1"
+PREPARE = Grant("web", Phase.PREPARE)
+
+
+@pytest.fixture
+def fleet(session):
+    return ZooKeeperFleet(session, patience=0.3)
+
+
+@pytest.fixture
+def rollout(session):
+    session.ensure("/zkdeployment/rollouts")
+    session.commit(Set("/zkdeployment/rollouts", b'{"current": "7-1"}'))
+    for name in ("grants", "reports"):
+        session.ensure(f"{ROLLOUT}/{name}")
+
+
+def test_without_a_rollout_of_this_publication_nothing_is_permitted(fleet, session):
+    assert fleet.permission(7, WEB1) == Permission()
+    session.ensure("/zkdeployment/rollouts")
+    for current in (b"", b'{"current": "6-1"}', b'{"current": "77-1"}', b'{"current": 7}'):
+        session.commit(Set("/zkdeployment/rollouts", current))
+        assert fleet.permission(7, WEB1) == Permission()
+
+
+@pytest.mark.usefixtures("rollout")
+def test_a_permission_is_the_grant_and_what_was_reported(fleet, session):
+    assert fleet.permission(7, WEB1) == Permission("7-1")
+    session.commit(Create(GRANT, encode_grant(PREPARE)))
+    fleet.report_phase("7-1", Phase.PREPARE, HOST, PhaseReport(5.0, "it fell"))
+    found = fleet.permission(7, WEB1)
+    assert found == Permission("7-1", PREPARE, {Phase.PREPARE: PhaseReport(5.0, "it fell")})
+    assert (found.lets(Phase.PREPARE), found.lets(Phase.DEPLOY), found.failure) == (True, False, "it fell")
+
+
+@pytest.mark.usefixtures("rollout")
+@pytest.mark.parametrize("change", ["grant", "withdrawal", "attempt"])
+def test_whoever_reads_a_permission_is_told_when_it_changes(fleet, session, change):
+    told = threading.Event()
+    if change == "withdrawal":
+        session.commit(Create(GRANT, encode_grant(PREPARE)))
+    for _ in range(3):
+        fleet.permission(7, WEB1, told.set)
+    assert not told.is_set()
+    match change:
+        case "grant":
+            session.commit(Create(GRANT, encode_grant(PREPARE)))
+        case "withdrawal":
+            session.commit(Delete(GRANT))
+        case _:
+            session.commit(Set("/zkdeployment/rollouts", b'{"current": "7-2"}'))
+    assert told.wait(30)
+
+
+@pytest.mark.usefixtures("rollout")
+def test_a_report_is_written_once_together_with_the_hosts_node(fleet, session):
+    fleet.register(HOST)
+    fleet.report_phase("7-1", Phase.DEPLOY, Host(WEB1, error="it fell"), PhaseReport(5.0, "it fell"))
+    report, host = session.get_many([f"{ROLLOUT}/reports/deploy:rack%3A1", "/hosts/rack:1"])
+    assert report is not None
+    assert host is not None
+    assert (report.born, host.properties["error"]) == (host.changed, "it fell")
+    fleet.report_phase("7-1", Phase.DEPLOY, HOST, PhaseReport(6.0))
+    assert fleet.permission(7, WEB1).reports == {Phase.DEPLOY: PhaseReport(5.0, "it fell")}
+
+
+def test_a_rollout_that_is_gone_gets_no_report_but_the_host_shows_its_error(fleet, session):
+    fleet.register(HOST)
+    fleet.report_phase("7-1", Phase.DEPLOY, Host(WEB1, error="it fell"), PhaseReport(5.0, "it fell"))
+    assert session.children("/zkdeployment/rollouts") is None
+    assert session.get("/hosts/rack:1").properties["error"] == "it fell"

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from support.certificates import Authority
+from support.commands import invoke
+from zkdeployment.cli.main import program
+from zkdeployment.cli.shared import options
+from zkdeployment.config.load import KEYS
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.servers import Access, Servers
+
+#: Every configuration that is shipped.
+SAMPLES = sorted((Path(__file__).parents[3] / "etc").glob("*.cfg"))
+
+
+@click.command()
+@options.zookeeper_options
+@options.output_option
+def verb(connection: Servers, output: str) -> None:
+    options.emit({"connection": str(connection), "café": [1, None]}, output)
+
+
+@pytest.fixture(autouse=True)
+def _system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
+    for name in ("ZKDEPLOYMENT_CONFIG", "ZC_ZK_CONNECTION_STRING"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def configuration(file: Path, connection: str) -> str:
+    file.write_text(f"[zkdeployment]\nhost-id = http://127.0.0.1:1/\nzookeeper = {connection}\n")
+    return str(file)
+
+
+def connection(*arguments: str, **environment: str) -> str:
+    result = CliRunner().invoke(verb, [*arguments, "-o", "json"], env=environment, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found: str = json.loads(result.stdout)["connection"]
+    return found
+
+
+def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
+    everything = {
+        "ZKDEPLOYMENT_CONFIG": configuration(tmp_path / "named.cfg", "named:1"),
+        "ZC_ZK_CONNECTION_STRING": "inherited:1",
+    }
+    assert connection() == "zookeeper:2181"
+    configuration(tmp_path / "system.cfg", "system:1")
+    assert connection() == "system:1"
+    assert connection(ZC_ZK_CONNECTION_STRING="inherited:1") == "inherited:1"
+    assert connection(**everything) == "named:1"
+    assert connection("--config", configuration(tmp_path / "option.cfg", "option:1"), **everything) == "option:1"
+    assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
+
+
+def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    secret = tmp_path / "credentials"
+    secret.write_text("agents:secret\n")
+    secret.chmod(0o600)
+    named = tmp_path / "named.cfg"
+    named.write_text(
+        f"[zkdeployment]\nzookeeper = named:1\nzookeeper-credentials = {secret}\nzookeeper-plain-text = yes\n"
+    )
+    for zookeeper, connection in (("given:1", "given:1"), (None, "named:1")):
+        servers = options.find_connection(zookeeper, named)
+        assert (str(servers), servers.access.secret) == (connection, "agents:secret")
+        assert "agents:secret" not in repr(servers)
+    assert options.find_connection("given:1", None).access == Access()
+    system = named.rename(tmp_path / "system.cfg")
+    assert options.find_connection("given:1", None).access.secret == "agents:secret"
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != system)
+    assert options.find_connection("given:1", None).access == Access()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "problem"),
+    [
+        (["-z", "a:b"], {}, "--zookeeper: expected HOST:PORT"),
+        ([], {"ZC_ZK_CONNECTION_STRING": "a b"}, "ZC_ZK_CONNECTION_STRING: expected HOST:PORT"),
+        (["--config", "/missing.cfg"], {}, "there is no configuration file /missing.cfg"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_an_error(arguments: list[str], environment: dict[str, str], problem: str):
+    with pytest.raises(ConfigurationError, match=problem):
+        CliRunner().invoke(verb, arguments, env=environment, catch_exceptions=False)
+
+
+def test_whoever_says_nowhere_where_zookeeper_is_is_told_how(monkeypatch):
+    monkeypatch.setattr(options, "_DEFAULT_CONNECTION", "127.0.0.1:1")
+    told = {words: invoke("status", *words).stderr for words in ((), ("-z", "127.0.0.1:2"))}
+    assert told[()].endswith("127.0.0.1:1: Connection refused; nobody said where it is: see -z and --config\n")
+    assert told["-z", "127.0.0.1:2"].endswith("127.0.0.1:2: Connection refused\n")
+
+
+def test_output_is_plain_data():
+    as_json = CliRunner().invoke(verb, ["-z", "a:1", "-o", "json"])
+    as_yaml = CliRunner().invoke(verb, ["-z", "a:1", "-o", "yaml"])
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout) == {"connection": "a:1", "café": [1, None]}
+
+
+def test_config_check_prints_what_is_understood(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text(
+        "[zkdeployment]\nhost-id = a\nhost-name = n\nafter = logger 'a b'\ntags = x, y\nlabels = a=1\n"
+        "[sync]\nurl = https://me:secret@git.example.com/tree\ntree-directory = /t\n"
+    )
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    for line in (
+        "host-id = a",
+        "host-name = n",
+        "role =",
+        "after = logger 'a b'",
+        "tags = x, y",
+        "labels = a=1",
+        "zookeeper = zookeeper:2181",
+        "url = https://***@git.example.com/tree",
+        "tree-directory = /t",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize("commented", [True, False], ids=["as it is", "all of it"])
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp_path: Path):
+    file = tmp_path / sample.name
+    text = sample.read_text()
+    text = text if commented else re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
+    Authority(tmp_path).issue("agent")
+    credentials = tmp_path / "zookeeper.credentials"
+    credentials.touch(mode=0o600)
+    credentials.write_text("agents:secret\n")
+    text = text.replace("file:///etc/machine-id", "0015C5F4D4F0").replace("/etc/zkdeployment/", f"{tmp_path}/")
+    file.write_text(text)
+    result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
+    understood = json.loads(result.stdout)
+    assert understood["zkdeployment"]["host-id"] == "0015C5F4D4F0"
+    for section, keys in KEYS.items():
+        assert understood[section].keys() == set(keys)
+        if not commented:
+            assert {key for key in keys if understood[section][key] in (None, "", [], {})} <= {"role"}
+
+
+@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o640, False)])
+def test_config_check_warns_of_a_password_that_everyone_may_read(tmp_path: Path, mode: int, told: bool):
+    file = tmp_path / "x.cfg"
+    file.write_text("[sync]\nurl = https://me:secret@git.example.com/tree\ntree-directory = /t\n")
+    file.chmod(mode)
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0
+    warning = f"warning: url holds a secret, and {file} is open to everyone; chmod o-rwx {file}\n"
+    assert result.stderr == (warning if told else "")
+    assert "me:secret" not in result.output
+
+
+def test_config_check_prints_data_for_programs(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text("[zkdeployment]\ntags = x, y\n")
+    result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
+    understood = json.loads(result.stdout)
+    assert understood["zkdeployment"]["tags"] == ["x", "y"]
+    assert understood["zkdeployment"]["host-id"] is None
+    assert "sync" not in understood
+
+
+def test_config_check_says_what_is_wrong(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text("[zkdeployment]\nhost_id = a\n")
+    with pytest.raises(ConfigurationError, match="did you mean host-id"):
+        CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)

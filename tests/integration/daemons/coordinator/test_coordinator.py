@@ -1,0 +1,692 @@
+"""Coordinators on a real ZooKeeper, with agents that do what they are granted at once."""
+
+import threading
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.coordinated import CoordinatedFleet
+from support.metrics import read_metrics
+from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
+from zkdeployment.adapters.zookeeper.rollout.records import encode_running, read_leader, read_running
+from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
+from zkdeployment.model.act import Act
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share
+from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.progress import supersede
+from zkdeployment.rollout.state import Directive, Ending, Grant, Permission
+
+
+@pytest.fixture
+def fleet(zookeeper):
+    with Session(zookeeper) as session:
+        yield CoordinatedFleet(zookeeper, session)
+
+
+def turn(*coordinators, times=3):
+    for _ in range(times):
+        for one in coordinators:
+            one.turn()
+
+
+class TestCourse:
+    def test_the_example_goes_through_group_by_group(self, fleet):
+        fleet.register(EXAMPLE_HOSTS)
+        fleet.publish("r1", example())
+        with fleet.coordinator() as one:
+            over = fleet.run(one.coordinator)
+        assert over.rollout.result is RolloutResult.SUCCESS
+        groups = list(dict.fromkeys(name for name, _, _ in fleet.done))
+        assert groups == ["monitoring-nodes", "ntp-node", "control-nodes", "compute-nodes-1", "compute-nodes-2"]
+        assert len(fleet.done) == len(set(fleet.done)) == 2 * len(EXAMPLE_HOSTS)
+        assert fleet.version == "r1"
+        assert fleet.grants() == {}
+
+    def test_a_critical_group_that_fails_stops_the_fleet_with_the_report_as_the_reason(self, fleet):
+        fleet.register(EXAMPLE_HOSTS)
+        fleet.failing = {("deploy", "ctl1"), ("deploy", "ctl2")}
+        fleet.publish("r1", example())
+        with fleet.coordinator() as one:
+            over = fleet.run(one.coordinator)
+        assert over.rollout.result is RolloutResult.FAILED
+        assert fleet.version is None
+        (stop,) = read_stops(fleet.session)
+        assert stop.by == "the coordinator"
+        counts = "8 hosts: 3 succeeded, 2 failed, 3 not started"
+        assert f"failed; {counts}; critical group control-nodes failed (deploy: 1 of 3 hosts succ" in stop.reason
+        assert "failed: ctl1, ctl2; not started: one1, one2" in stop.reason
+        assert fleet.grants()["ctl1"] == Grant("control-nodes", None, "boom")
+
+    def test_other_failures_are_named_and_stop_nothing(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.failing = {("prepare", "a")}
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as one:
+            over = fleet.run(one.coordinator)
+        assert over.rollout.result is RolloutResult.PARTIAL
+        assert over.errors == {"a": "boom"}
+        assert fleet.version == "r1"
+
+    def test_a_phase_that_takes_too_long_fails_and_its_grants_are_withdrawn(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.silent = {"b"}
+        fleet.publish("r1", strategy(replace(group("x", hosts="ab"), pace=Pace(prepare_timeout=60)), group("y")))
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            fleet.work()
+            assert one.turn() == 15  # it looks from time to time, and now also because time alone brings something
+            fleet.clock.time += 50
+            assert one.turn() == 10
+            fleet.clock.time += 10
+            one.turn()
+            assert fleet.grants()["b"].phase is None
+            over = fleet.run(one.coordinator)
+        assert over.rollout.courses["x"].verdict is GroupVerdict.FAILED
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
+
+    def test_a_phase_does_not_run_out_of_time_while_nobody_coordinates(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        pace = Pace(max_parallel=Share(1), prepare_timeout=60, progress_deadline=60)
+        fleet.publish("r1", strategy(replace(group("x"), pace=pace)))
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+        fleet.work()
+        fleet.clock.time += 3600
+        with fleet.coordinator("two") as two:
+            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
+
+    def test_an_agent_that_stays_away_failed(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.silent = {"b"}
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as one:
+            turn(one)
+            fleet.leave("b")
+            turn(one)
+            fleet.wait(one.coordinator, ABSENT_AFTER)
+            over = fleet.run(one.coordinator)
+        assert over.errors == {"b": "its agent is gone for 300 s"}
+
+    def test_a_host_that_shows_an_error_while_its_group_proves_itself_is_no_success(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(replace(group("x"), pace=Pace(bake_time=60))))
+        with fleet.coordinator() as one:
+            for _ in range(4):
+                one.turn()
+                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+            one.turn()
+            assert fleet.running.stage.baking is not None
+            fleet.change(f"{paths.HOSTS}/b", error="boom")
+            fleet.clock.time += 60
+            over = fleet.run(one.coordinator)
+        assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
+
+    def test_hosts_come_late_or_are_known_only_from_afar(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.register(plain_hosts("b"), version="r1")
+        fleet.session.ensure(paths.INVENTORY)
+        fleet.session.commit(Create(f"{paths.INVENTORY}/c", encode({})))
+        fleet.session.ensure(f"{paths.TARGETS}/app9.example.com")
+        fleet.publish("r1", strategy(group("x")))
+        fleet.session.ensure(f"{paths.TARGETS}/app9.example.com")
+        fleet.session.ensure(f"{paths.TARGETS}/some-role")
+        with fleet.coordinator() as one:
+            over = fleet.run(one.coordinator)
+            assert over.rollout.hosts == {
+                "a": HostProgress.SUCCESS,
+                "app9.example.com": HostProgress.NOT_STARTED,
+                "b": HostProgress.SUCCESS,
+                "c": HostProgress.NOT_STARTED,
+            }
+            fleet.register({"i-9": Facts(name="app9.example.com"), "c": Facts()})
+            for _ in range(4):
+                one.turn()
+                fleet.work()
+            assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostProgress.SUCCESS)
+            assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
+
+    @pytest.mark.parametrize("dies_at", [None, "before:clear", "after:clear", "before:record", "after:record"])
+    def test_a_host_that_was_reinstalled_after_it_had_succeeded_goes_again(self, fleet, dies_at):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x")))
+        armed = []
+
+        def reach(place):
+            if place in armed:
+                armed.clear()
+                raise UnreachableError("the coordinator is gone")
+
+        with fleet.coordinator("one", reach) as one:
+            fleet.run(one.coordinator)
+            fleet.leave("a")
+            one.turn()
+            fleet.register(plain_hosts("a"))
+            armed += [dies_at]
+            fleet.done.clear()
+            one.turn()
+        with fleet.coordinator("two") as two:
+            for _ in range(5):
+                two.turn()
+                fleet.work()
+            assert fleet.running.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
+        assert fleet.done == [("x", "prepare", "a"), ("x", "deploy", "a")]
+
+    def test_a_host_that_waits_for_nothing_is_read_once_after_it_had_succeeded(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            one.turn()
+            with mock.patch.object(Session, "get_many", autospec=True, side_effect=Session.get_many) as reads:
+                one.turn()
+            paths_read = [path for call in reads.call_args_list for path in call.args[1]]
+            assert [path for path in paths_read if path.startswith(f"{paths.HOSTS}/")] == []
+
+    def test_a_late_host_by_whose_failure_a_critical_group_misses_its_criteria_stops_the_fleet(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x", critical=True, maximum_failed=0)))
+        fleet.failing = {("deploy", "b")}
+        with fleet.coordinator() as one:
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert fleet.version == "r1"
+            fleet.register(plain_hosts("b"))
+            for _ in range(5):
+                one.turn()
+                fleet.work()
+        assert fleet.version is None
+        (stop,) = read_stops(fleet.session)
+        assert "critical group x failed (late hosts: 1 of 2 hosts failed, expected at most 0)" in stop.reason
+
+    def test_an_abort_ends_the_way_of_late_hosts(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x")))
+        fleet.silent = {"b"}
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            fleet.register(plain_hosts("b"))
+            turn(one)
+            assert set(fleet.grants()) == {"b"}
+            fleet.act(Directive.ABORT)
+            turn(one)
+        assert fleet.grants() == {}
+        assert fleet.version is None
+
+    def test_an_agent_that_restarts_while_a_rollout_begins_is_no_failure(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.session.ensure(paths.INVENTORY)
+        fleet.session.commit(Create(f"{paths.INVENTORY}/b", encode({})))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            fleet.run(one.coordinator)
+            fleet.leave("b")
+            one.turn()
+            fleet.publish("r2", ALL_HOSTS)
+            for _ in range(4):
+                one.turn()
+                fleet.work()
+            assert fleet.running.revision == "r2"
+            assert fleet.running.ended is None
+            fleet.register(plain_hosts("b"), version="r1")
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+
+    def test_without_a_strategy_it_does_nothing(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", None)
+        with fleet.coordinator() as one:
+            assert one.turn() == 15
+        assert fleet.session.get(paths.ROLLOUTS) is None
+
+
+class TestOperators:
+    def test_a_manual_group_waits_for_its_promotion(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(replace(group("x"), pace=Pace(manual=True))))
+        with fleet.coordinator() as one:
+            turn(one)
+            assert fleet.running.waiting == "x waits for 'zkdeployment rollout promote x'"
+            fleet.act(Directive.PROMOTE, "x")
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+
+    def test_a_pause_holds_and_a_resume_goes_on(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            fleet.act(Directive.PAUSE)
+            for _ in range(4):
+                one.turn()
+                fleet.work()
+            assert fleet.done == [("x", "prepare", "a")]
+            assert fleet.running.paused.reason == "because"
+            fleet.act(Directive.RESUME)
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+
+    def test_an_abort_stops_the_fleet_and_after_a_resume_another_attempt_begins(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
+        with fleet.coordinator() as one:
+            for _ in range(5):
+                one.turn()
+                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+            fleet.act(Directive.ABORT, reason="it is on fire")
+            turn(one)
+            assert fleet.running.ending is Ending.ABORTED
+            assert fleet.version is None
+            (stop,) = read_stops(fleet.session)
+            assert "aborted (rollout abort by ann@ops: it is on fire)" in stop.reason
+            first = fleet.current
+            Interventions(fleet.session).resume(Act("ann@ops", "resume", "it is out", fleet.clock.time))
+            over = fleet.run(one.coordinator)
+            assert (over.attempt, over.rollout.result) == (2, RolloutResult.SUCCESS)
+            assert fleet.done.count(("x", "prepare", "a")) == 1  # it has the revision already
+            assert fleet.session.children(paths.rollout_path(first)) == []
+            assert read_running(fleet.session, first).ending is Ending.ABORTED
+
+    def test_a_bake_that_was_aborted_is_done_by_the_next_attempt(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        baked = replace(group("x", hosts="a"), pace=Pace(bake_time=60))
+        fleet.publish("r1", strategy(baked, group("y", "x", hosts="b")))
+        with fleet.coordinator() as one:
+            for _ in range(6):
+                one.turn()
+                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+            assert fleet.running.stage.baking is not None
+            fleet.act(Directive.ABORT)
+            turn(one)
+            Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+            turn(one, times=5)
+            assert fleet.running.attempt == 2
+            assert (fleet.running.stage.task.group, fleet.running.stage.baking) == ("x", fleet.clock.time)
+            fleet.wait(one.coordinator, 60)
+            assert fleet.run(one.coordinator).rollout.order == ("x", "y")
+
+    def test_an_abort_that_comes_between_the_last_look_and_the_end_is_taken(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        asks = []
+
+        def reach(place):
+            if place == "before:record" and asks:
+                fleet.act(asks.pop())
+
+        with fleet.coordinator("one", reach) as one:
+            turn(one, times=2)
+            for _ in Phase:
+                fleet.work()
+                asks += [Directive.ABORT] * (len(fleet.done) == len(Phase))
+                one.turn()
+            assert fleet.running.ended is None
+            one.turn()
+            assert fleet.running.ending is Ending.ABORTED
+            assert fleet.version is None
+
+    def test_a_stop_of_the_fleet_lets_nobody_in_until_it_is_resumed(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            Interventions(fleet.session).stop(Act("ann@ops", "stop", "wait", fleet.clock.time))
+            for _ in range(4):
+                one.turn()
+                fleet.work()
+            assert fleet.done == [("x", "prepare", "a")]
+            Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+            assert fleet.run(one.coordinator).attempt == 1
+
+    def test_a_version_set_by_hand_is_not_touched_by_an_abort(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as one:
+            turn(one)
+            fleet.change(paths.HOSTS, version="by-hand")
+            fleet.act(Directive.ABORT)
+            turn(one)
+            assert fleet.running.ending is Ending.ABORTED
+            assert fleet.version == "by-hand"
+
+
+class TestPublications:
+    def test_a_newer_publication_takes_the_place_of_a_rollout(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            fleet.work()
+            first = fleet.current
+            fleet.publish("r2", ALL_HOSTS)
+            over = fleet.run(one.coordinator)
+            assert (over.revision, over.rollout.result) == ("r2", RolloutResult.SUCCESS)
+            assert read_running(fleet.session, first).ending is Ending.SUPERSEDED
+            assert fleet.session.children(paths.rollout_path(first)) == []
+
+    def test_one_without_a_strategy_ends_it_and_takes_the_grants_back(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            assert len(fleet.grants()) == 2
+            fleet.publish("r2", None)
+            turn(one)
+            assert fleet.running.ending is Ending.SUPERSEDED
+            assert fleet.grants() == {}
+
+    def test_final_reports_go_when_the_history_does_not_know_their_publication(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            first = fleet.run(one.coordinator)
+            fleet.publish("r2", ALL_HOSTS)
+            second = fleet.run(one.coordinator)
+            assert fleet.session.children(paths.ROLLOUTS) == [first.id, second.id]
+            fleet.session.commit(Delete(paths.history_path(first.sequence)))
+            fleet.publish("r3", ALL_HOSTS)
+            third = fleet.run(one.coordinator)
+        assert fleet.session.children(paths.ROLLOUTS) == [second.id, third.id]
+
+    def test_a_state_that_makes_no_sense_is_told_and_the_next_publication_begins_anew(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one:
+            turn(one, times=2)
+            fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
+            assert one.turn() == 2
+            fleet.publish("r2", ALL_HOSTS)
+            assert fleet.run(one.coordinator).revision == "r2"
+
+    def test_one_of_an_earlier_publication_that_makes_no_sense_is_told_once(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator() as one, capture_logs() as logs:
+            turn(one, times=2)
+            fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
+            fleet.publish("r2", None)
+            turn(one)
+        assert [entry["event"] for entry in logs].count("rollout-unreadable") == 1
+
+
+class KilledError(BaseException):
+    """The coordinator died here."""
+
+
+class Death:
+    """Kills a coordinator right after its first write."""
+
+    def __init__(self) -> None:
+        self.place = ""
+
+    def __call__(self, place: str) -> None:
+        if place.startswith("after:"):
+            self.place = place
+            raise KilledError
+
+
+GROUPS = strategy(
+    group("x", hosts="ab", maximum_failed=1), group("y", "x", hosts="c", critical=True, percent_successful=100)
+)
+
+
+def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
+    fleet.register(plain_hosts("abc"))
+    fleet.failing = {("prepare", "a"), ("deploy", "c")}
+    fleet.publish("r1", GROUPS)
+    places = []
+    while "after:begin" not in places or fleet.running.ended is None:
+        death = Death()
+        try:
+            with fleet.coordinator(f"number {len(places)}", death) as one:
+                fleet.run(one.coordinator)
+        except KilledError:
+            places.append(death.place)
+    with fleet.coordinator("the last one") as one:
+        turn(one)
+    assert places.count("after:begin") == 1
+    assert places.count("after:record") == 5  # a phase is judged and the next one begun in one write
+    assert places.count("after:grant") == 4
+    assert fleet.running.rollout.result is RolloutResult.FAILED
+    assert fleet.running.errors == {"a": "boom", "c": "boom"}
+    assert fleet.running.rollout.hosts == dict.fromkeys("ac", HostProgress.FAILURE) | {"b": HostProgress.SUCCESS}
+    assert fleet.version is None
+    assert fleet.done == [
+        ("x", "prepare", "a"),
+        ("x", "prepare", "b"),
+        ("x", "deploy", "b"),
+        ("y", "prepare", "c"),
+        ("y", "deploy", "c"),
+    ]
+    assert {host: grant.phase for host, grant in fleet.grants().items()} == {"a": None, "c": None}
+
+
+def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_somebody_resumes(fleet):
+    fleet.register(plain_hosts("ab"))
+    fleet.publish("r1", ALL_HOSTS)
+
+    def die_at_the_end(place):
+        if place == "after:record" and fleet.running.ended is not None:
+            raise KilledError
+
+    with fleet.coordinator("one", die_at_the_end) as one:
+        turn(one, times=2)
+        fleet.act(Directive.ABORT)
+        with pytest.raises(KilledError):
+            turn(one)
+    Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+    assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
+    assert read_permission(fleet.session, 1, "a") == Permission()
+    with fleet.coordinator("two") as two:
+        assert fleet.run(two.coordinator).attempt == 2
+    assert read_permission(fleet.session, 1, "a").rollout == "1-2"
+
+
+class TestLead:
+    def test_one_of_two_leads_and_the_other_goes_on_when_it_ends(self, fleet):
+        fleet.register(plain_hosts("abc"))
+        fleet.publish("r1", GROUPS)
+        with fleet.coordinator("one") as one, fleet.coordinator("two") as two:
+            assert one.store.lead(5)
+            assert read_leader(fleet.session) == "one"
+            assert not two.store.lead(0.1)
+            turn(one, times=2)
+            with pytest.raises(LockLostError):  # its place in the queue is not the first
+                two.store.grant(fleet.running, {})
+            fleet.work()
+            one.store.resign()
+            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert read_leader(fleet.session) == "two"
+
+    def test_who_leads_again_does_not_believe_what_it_knew_of_hosts(self, fleet):
+        red, blue = Facts(tags=frozenset({"red"})), Facts(tags=frozenset({"blue"}))
+        fleet.register({"a": red, "b": Facts()})
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one, fleet.coordinator("two") as two:
+            fleet.run(one.coordinator)
+            one.store.resign()
+            fleet.leave("a")
+            fleet.silent = {"b"}
+            web = replace(group("web"), selectors=(Selector(tags=frozenset({"blue"})),))
+            fleet.publish("r2", strategy(group("x", hosts="b"), web))
+            turn(two, times=2)
+            two.store.resign()
+            fleet.register({"a": blue})
+            turn(one, times=2)
+            assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}
+
+    def test_one_whose_place_was_taken_away_writes_nothing(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+            (place,) = fleet.session.children(paths.COORDINATORS)
+            state, before = fleet.running, fleet.session.get(paths.rollout_path(fleet.current))
+            fleet.session.commit(Delete(f"{paths.COORDINATORS}/{place}"))
+            stamp = one.store.snapshot().published.stamp
+            with pytest.raises(LockLostError):
+                one.store.record(supersede(state, 5.0))
+            with pytest.raises(LockLostError):
+                one.store.grant(state, {})
+            with pytest.raises(LockLostError):
+                one.store.begin(replace(state, attempt=9), stamp)
+            assert fleet.session.get(paths.rollout_path(fleet.current)) == before
+            assert len(fleet.grants()) == 2
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS  # it queued again
+
+    def test_a_rollout_of_what_is_not_published_any_more_does_not_begin(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+            state, stamp = fleet.running, one.store.snapshot().published.stamp
+            fleet.publish("r2", ALL_HOSTS)
+            with pytest.raises(ConflictError):
+                one.store.begin(replace(state, attempt=2), stamp)
+            assert fleet.current == state.id
+
+    def test_a_successor_does_not_wait_for_grants_that_its_predecessor_did_not_write(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", ALL_HOSTS)
+        with fleet.coordinator("one") as one:
+            turn(one, times=2)
+        for host in fleet.grants():
+            fleet.session.commit(Delete(paths.grant_path(fleet.current, host)))
+        with fleet.coordinator("two") as two:
+            two.turn()
+            assert {host: grant.phase for host, grant in fleet.grants().items()} == dict.fromkeys(
+                "ab", Phase.PREPARE
+            )
+
+    def test_it_runs_by_itself_and_leaves_the_lead_when_it_is_asked_to_end(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        with fleet.coordinator("one", live=True) as one:
+            thread = threading.Thread(target=one.coordinator.run)
+            thread.start()
+            try:
+                wait_until(lambda: read_leader(fleet.session) == "one", "it leads", 60)
+                fleet.publish("r1", ALL_HOSTS)
+                wait_until(lambda: fleet.session.get(paths.ROLLOUTS) is not None, "it begins", 60)
+
+                def is_over():
+                    fleet.work()
+                    return fleet.running.ended is not None
+
+                wait_until(is_over, "the rollout is over", 60)
+            finally:
+                one.control.stop()
+                thread.join(60)
+            assert not thread.is_alive()
+            assert read_leader(fleet.session) is None
+            assert fleet.running.rollout.result is RolloutResult.SUCCESS
+
+
+class TestWhatItSays:
+    def test_the_log_tells_the_course_and_the_final_report(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.failing = {("deploy", "a")}
+        fleet.publish("r1", strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b")))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            fleet.run(one.coordinator)
+        assert [one["event"] for one in logs] == [
+            "lead-taken",
+            "rollout-begun",
+            "phase-begun",
+            "phase-judged",
+            "phase-begun",
+            "host-failed",
+            "phase-judged",
+            "group-judged",
+            "group-judged",
+            "rollout-ended",
+        ]
+        assert {one["rollout"] for one in logs[1:]} == {"1-1"}
+        judged = [(one["group"], one["reason"]) for one in logs if one["event"] == "group-judged"]
+        assert judged == [
+            ("x", "deploy: 0 of 1 hosts successful (0 %), expected at least 100 %"),
+            ("y", "not attempted: x failed"),
+        ]
+        assert logs[-1]["result"] == "success with failures"
+        assert logs[-1]["report"].startswith(
+            "rollout 1-1 of r1: success with failures; 2 hosts: 1 failed, 1 not started; group x failed"
+        )
+
+    def test_a_rollout_begins_with_a_warning_of_selectors_that_match_no_known_host(self, fleet):
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="bc"), group("z", hosts="c")))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            turn(one)
+        warnings = [entry["reason"] for entry in logs if entry["event"] == "selector-matches-nothing"]
+        assert [warning.partition(" (")[0] for warning in warnings] == [
+            "selector 1 of group z matches no known host"
+        ]
+
+    def test_what_is_in_its_way_is_said_once(self, fleet):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        data = fleet.session.get(paths.STRATEGY).data
+        fleet.session.commit(Set(paths.STRATEGY, b"{}"))
+        with fleet.coordinator() as one, capture_logs() as logs:
+            assert [one.turn(), one.turn(), one.turn()] == [2, 2, 2]
+            (said,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
+            assert "'zkdeployment sync --force' writes it anew" in said["reason"]
+            fleet.session.commit(Set(paths.STRATEGY, b""))
+            assert [one.turn(), one.turn()] == [0, 0]
+            assert [entry["event"] for entry in logs].count("somebody-was-faster") == 1
+            fleet.session.commit(Set(paths.STRATEGY, data))
+            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+
+    def test_an_unexpected_error_is_reported_and_leaves_the_lead_to_another(self, fleet, monkeypatch, tmp_path):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", ALL_HOSTS)
+        metrics = tmp_path / "coordinator.prom"
+        with fleet.coordinator("one", metrics=metrics) as one, fleet.coordinator("two") as two:
+            with monkeypatch.context() as broken, capture_logs() as logs:
+                broken.setattr(one.store, "situation", mock.Mock(side_effect=TypeError("no len() of a float")))
+                assert [one.turn() for _ in range(5)] == [2, 4, 8, 15, 15]
+            (failure,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
+            assert failure["reason"] == "unexpected TypeError: no len() of a float; see the log"
+            assert isinstance(failure["exc_info"], TypeError)
+            assert read_leader(fleet.session) is None
+            one.control.stop()
+            one.coordinator.run()  # it writes its metrics in the end
+            looks = read_metrics(metrics.read_text())["coordinator_looks_total"]
+            assert looks["coordination-failed",] == 5
+            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
+        with fleet.coordinator("one") as one:
+            assert one.turn() == 0
+
+    def test_without_zookeeper_it_tries_again_and_ends_when_its_client_cannot_be_mended(self, fleet):
+        trouble = [
+            UnreachableError("nobody answers"),
+            UnreachableError("nobody answers"),
+            RestartError("start again"),
+        ]
+
+        def connect():
+            raise trouble.pop(0)
+
+        with fleet.coordinator(connect=connect) as one, capture_logs() as logs:
+            assert [one.turn(), one.turn()] == [2, 2]
+            with pytest.raises(RestartError):
+                one.turn()
+        assert [entry["event"] for entry in logs] == ["zookeeper-unreachable"]
+
+
+def test_the_state_is_written_once_for_many_reports(fleet):
+    fleet.register({f"host{number}": Facts() for number in range(40)})
+    fleet.publish("r1", ALL_HOSTS)
+    with fleet.coordinator() as one:
+        turn(one, times=2)
+        before = fleet.session.get(paths.rollout_path(fleet.current)).version
+        fleet.work()
+        one.turn()
+        after = fleet.session.get(paths.rollout_path(fleet.current))
+        assert after.version == before + 1
+        assert after.data == encode_running(fleet.running)
+        assert {grant.phase for grant in fleet.grants().values()} == {Phase.DEPLOY}

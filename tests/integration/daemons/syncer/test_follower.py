@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+from kazoo.security import make_acl
+from structlog.testing import capture_logs
+
+from support.metrics import probe_of
+from support.waiting import wait_until
+from support.zookeeper import through
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.syncer.follower import Follower
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.model.act import Act
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.proxy import Proxy
+    from support.publishing import Publishing
+    from zkdeployment.model.publication import Publication
+    from zkdeployment.model.tree import Value
+    from zkdeployment.ports.publication import TreeSource
+
+TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
+BAD = "/who\n  x = open('f')\n"
+
+NEVER = 3600.0
+OFTEN = 0.05
+
+
+@contextmanager
+def following(
+    publishing: Publishing, interval: float, connection: str | None = None, source: TreeSource | None = None
+) -> Iterator[Control]:
+    session = Session(connection or publishing.zookeeper, session_timeout=2, call_timeout=2)
+    store = ZooKeeperPublications(session)
+    control = Control(SystemClock())
+    syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())
+    follower = Follower(
+        syncer, store, control, connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+    )
+    thread = threading.Thread(target=follower.run, args=(interval,))
+    thread.start()
+    try:
+        yield control
+    finally:
+        control.stop()
+        thread.join()
+        session.close()
+
+
+def published(publishing: Publishing, revision: str) -> None:
+    wait_until(lambda: publishing.version == revision, f"{revision} is published")
+
+
+def ask(publishing: Publishing, reason: str = "a fix") -> str:
+    with Session(publishing.zookeeper) as session:
+        return str(Interventions(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=60))
+
+
+def test_every_push_is_published(publishing: Publishing):
+    first = publishing.push(TREE)
+    with following(publishing, OFTEN):
+        published(publishing, first)
+        assert publishing.get("/who/web")["version"] == "1.0"
+        published(publishing, publishing.push(TREE.replace("1.0", "1.1")))
+        assert publishing.get("/who/web")["version"] == "1.1"
+
+
+def test_it_looks_at_once_when_woken(publishing: Publishing):
+    first = publishing.push(TREE)
+    with following(publishing, NEVER) as control:
+        published(publishing, first)
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        assert publishing.version == first
+        control.wake()
+        published(publishing, second)
+        assert publishing.get("/who/web")["version"] == "1.1"
+
+
+def test_an_operator_s_request_ends_a_stop_at_once(publishing: Publishing):
+    first = publishing.push(TREE)
+    with following(publishing, NEVER):
+        published(publishing, first)
+        publishing.register("h1", "older")
+        publishing.put("/hosts", {"version": None})
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        assert ask(publishing) == second
+        assert publishing.version == second
+        assert publishing.get("/zkdeployment/request") is None
+
+
+def test_a_request_that_cannot_be_met_is_answered_with_the_reason(publishing: Publishing):
+    first = publishing.push(TREE)
+    with following(publishing, NEVER):
+        published(publishing, first)
+        publishing.push(BAD)
+        with pytest.raises(ZkdeploymentError, match=r"(?s)the syncer could not publish: .*a\.zk:2:7"):
+            ask(publishing)
+        assert publishing.version == first
+
+
+@contextmanager
+def asked_and_killed(session: Session, age_limit: float = 60.0) -> Iterator[None]:
+    """Leave the request of a command that was killed."""
+    interventions = Interventions(session)
+    wait = mock.patch.object(interventions, "_wait_served", side_effect=WaitTimeoutError("killed"))
+    withdraw = mock.patch("zkdeployment.adapters.zookeeper.operator.interventions.answer_request")
+    with wait, withdraw, pytest.raises(WaitTimeoutError, match="killed"):
+        interventions.resume_latest(Act("me", "resume --latest", "", 0.0), timeout=age_limit)
+    yield
+
+
+def test_a_request_does_not_end_a_stop_that_came_after_it(publishing: Publishing):
+    first = publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+        publishing.push(TREE.replace("1.0", "1.1"))
+        with following(publishing, NEVER):
+            wait_until(
+                lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "the request is refused"
+            )
+        assert publishing.version is None
+        assert publishing.published == first
+        error = str((publishing.get("/zkdeployment/request") or {})["error"])
+        assert error.startswith("the fleet was stopped again after me had asked")
+
+
+def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session, age_limit=0.0):
+        with following(publishing, NEVER):
+            wait_until(
+                lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "the request is refused"
+            )
+        assert publishing.version is None
+        assert "expired: expected to be served within 0 s" in str(publishing.get("/zkdeployment/request"))
+
+
+def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    publishing.push(TREE.replace("1.0", "1.1"))
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        store = ZooKeeperPublications(session)
+        syncer = Syncer(publishing.source(), store, SystemClock())
+        request, publish = store.request(), store.publish
+
+        def stop_first(publication: Publication) -> None:
+            store.publish = publish  # type: ignore[method-assign]
+            Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+            publish(publication)
+
+        store.publish = stop_first  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match="stopped again"):
+            syncer.sync(force=True, request=request)
+        assert publishing.version is None
+
+
+def test_a_request_that_is_taken_back_while_it_is_served_changes_nothing(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+        store = ZooKeeperPublications(session)
+        syncer = Syncer(publishing.source(), store, SystemClock())
+        request, publish = store.request(), store.publish
+
+        def withdraw_first(publication: Publication) -> None:
+            publishing.client.delete("/zkdeployment/request")
+            publish(publication)
+
+        store.publish = withdraw_first  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match="was taken back"):
+            syncer.sync(force=True, request=request)
+        assert publishing.version is None
+
+
+def test_a_request_stands_while_another_syncer_is_at_work(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    second = publishing.push(TREE.replace("1.0", "1.1"))
+    with Session(publishing.zookeeper) as session, Session(publishing.zookeeper) as other:
+        lock = ZooKeeperPublications(other).lock()
+        assert lock.try_acquire()
+        with asked_and_killed(session), capture_logs() as logs, following(publishing, NEVER):
+            wait_until(lambda: any("lock is held" in str(entry) for entry in logs), "the lock is in the way")
+            assert "error" not in (publishing.get("/zkdeployment/request") or {"error": "gone"})
+            lock.release()
+            published(publishing, second)
+            assert publishing.get("/zkdeployment/request") is None
+
+
+def test_a_request_made_before_it_started_is_served(publishing: Publishing):
+    publishing.put("/zkdeployment/request", {"id": "1", "by": "me", "reason": "", "time": 0.0})
+    publishing.put("/hosts", {"version": None})
+    revision = publishing.push(TREE)
+    with following(publishing, NEVER):
+        published(publishing, revision)
+        wait_until(lambda: publishing.get("/zkdeployment/request") is None, "the request is answered")
+        assert publishing.get("/who/web")["version"] == "1.0"
+
+
+def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
+    session = Session(publishing.zookeeper)
+    session.open()
+    store = ZooKeeperPublications(session)
+    syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
+    follower = Follower(
+        syncer, store, Control(SystemClock()), connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+    )
+    session.close()
+    with pytest.raises(RestartError):
+        follower.run(NEVER)
+
+
+def test_a_request_that_zookeeper_interrupts_is_served_later(publishing: Publishing, proxy: Proxy):
+    publishing.put("/zkdeployment/request", {"id": "1", "by": "me", "reason": "", "time": 0.0})
+    revision = publishing.push(TREE)
+    source = publishing.source()
+    fetched: list[object] = []
+
+    class Interrupted:
+        def fetch(self):
+            fetched.append(source.fetch())
+            if len(fetched) == 1:
+                proxy.cut()
+            return fetched[-1]
+
+        def __getattr__(self, name) -> object:
+            return getattr(source, name)
+
+    with (
+        capture_logs() as logs,
+        following(publishing, OFTEN, through(proxy, publishing.zookeeper), source=Interrupted()),
+    ):
+        wait_until(
+            lambda: "zookeeper-unreachable" in [entry["event"] for entry in logs],
+            "the server's absence is noticed",
+        )
+        assert publishing.get("/zkdeployment/request") == {"id": "1", "by": "me", "reason": "", "time": 0.0}
+        proxy.heal()
+        published(publishing, revision)
+        wait_until(lambda: publishing.get("/zkdeployment/request") is None, "the request is answered")
+
+
+def test_a_bad_tree_is_said_once_for_each_revision(publishing: Publishing):
+    publishing.push(BAD)
+    with capture_logs() as logs, following(publishing, OFTEN):
+        wait_until(lambda: len(refused(logs)) == 1, "the tree is refused")
+        looked_at_again(publishing)
+        second = publishing.push(BAD + "\n")
+        wait_until(lambda: len(refused(logs)) == 2, "the other one is refused")
+        looked_at_again(publishing)
+        published(publishing, publishing.push(TREE))
+    assert len(refused(logs)) == 2
+    assert second in refused(logs)[1]["reason"]
+    assert [entry["event"] for entry in logs if entry["event"] == "published"] == ["published"]
+
+
+def test_all_stop_is_said_loudly(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.put("/hosts", {"version": None})
+    with capture_logs() as logs, following(publishing, OFTEN):
+        wait_until(lambda: logs, "something is said")
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("all-stop", "critical")]
+
+
+def test_hosts_that_are_behind_are_waited_for(publishing: Publishing):
+    first = publishing.push(TREE)
+    with capture_logs() as logs, following(publishing, OFTEN):
+        published(publishing, first)
+        publishing.register("h1", "older")
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        wait_until(lambda: logs and logs[-1]["event"] == "not-converged", "it waits")
+        assert publishing.version == first
+        publishing.put("/hosts/h1", {"name": "h1", "version": first})
+        published(publishing, second)
+
+
+def test_a_repository_that_comes_back_is_followed(publishing: Publishing):
+    first = publishing.push(TREE)
+    hidden = publishing.directory / "hidden"
+    publishing.repository.directory.rename(hidden)
+    with capture_logs() as logs, following(publishing, OFTEN):
+        wait_until(lambda: logs, "the missing repository is noticed")
+        hidden.rename(publishing.repository.directory)
+        published(publishing, first)
+    assert [entry["event"] for entry in logs] == ["repository-unreadable", "published"]
+
+
+def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publishing):
+    def reported(words: str) -> object:
+        def report() -> dict[str, Value]:
+            return publishing.get("/zkdeployment/syncer") or {}
+
+        wait_until(lambda: words in str(report().get("said")), f"it says {words}", 60)
+        return report()["fetched"]
+
+    publishing.push(TREE)
+    with following(publishing, NEVER):
+        reported("published")
+    fetched = (publishing.get("/zkdeployment/syncer") or {})["fetched"]
+    assert abs(float(str(fetched)) - time.time()) < 300
+    publishing.repository.directory.rename(publishing.directory / "hidden")
+    with following(publishing, NEVER):
+        assert reported("there is no git repository") == fetched
+
+
+def test_a_sign_of_life_that_zookeeper_does_not_allow_ends_nothing(publishing: Publishing):
+    publishing.put("/zkdeployment/syncer", {})
+    publishing.client.set_acls("/zkdeployment/syncer", [make_acl("world", "anyone", read=True)])
+    with capture_logs() as logs, following(publishing, OFTEN):
+        published(publishing, publishing.push(TREE))
+        wait_until(lambda: "report-not-written" in [entry["event"] for entry in list(logs)], "it is told")
+        assert "does not allow to set /zkdeployment/syncer" in str(logs)
+        published(publishing, publishing.push(TREE.replace("1.0", "1.1")))
+        assert publishing.get("/who/web")["version"] == "1.1"
+
+
+def test_it_starts_without_zookeeper_and_survives_its_absence(publishing: Publishing, proxy: Proxy):
+    proxy.cut()
+    first = publishing.push(TREE)
+    with capture_logs() as logs, following(publishing, OFTEN, through(proxy, publishing.zookeeper)):
+        wait_until(lambda: logs, "the missing server is noticed")
+        proxy.heal()
+        published(publishing, first)
+        proxy.cut()
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        wait_until(lambda: logs[-1]["event"] == "zookeeper-unreachable", "its absence is noticed")
+        assert publishing.version == first
+        proxy.heal()
+        published(publishing, second)
+        assert publishing.get("/who/web")["version"] == "1.1"
+
+
+def refused(logs: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [entry for entry in list(logs) if entry["event"] == "tree-refused"]
+
+
+def looked_at_again(publishing: Publishing) -> None:
+    """Return after the lock was taken and given back two more times."""
+    seen = publishing.client.get("/hosts-lock")[1].cversion
+    wait_until(lambda: publishing.client.get("/hosts-lock")[1].cversion >= seen + 4, "the tree is looked at again")

@@ -1,0 +1,24 @@
+"""What is watched, on terminals that can draw it again, and on those that cannot."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from zkdeployment.cli.shared.live_display import shown
+
+
+def changes(before, after):
+    yield f"{before} to {after}"
+
+
+@pytest.mark.parametrize(("terminal", "drawn"), [("xterm", True), ("dumb", False)])
+def test_what_cannot_be_drawn_again_is_told_line_by_line(capsys, terminal, drawn):
+    printed = io.StringIO()
+    console = Console(file=printed, force_terminal=True, _environ={"TERM": terminal})
+    with shown(console, changes, lambda value, _: Text(f"picture of {value}")) as show:
+        show("r1", "")
+        show("r2", "")
+    assert ("picture of r1" in printed.getvalue()) == drawn
+    assert capsys.readouterr().out == ("" if drawn else "None to r1\nr1 to r2\n")

@@ -1,0 +1,283 @@
+from dataclasses import replace
+
+import pytest
+from nagiosplugin import Range
+
+from support.rollouts import at_work, over, running, through
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.fleet.fleet_health import fleet_health
+from zkdeployment.fleet.health import Health, HealthLimits
+from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.publication import SyncerReport
+from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.rollout.state import Ending
+
+NOW = 100_000.0
+FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
+OPERATOR = Stop.of_operator(Act("ann@adm1", "stop", "it smells", NOW - 60))
+
+
+def host(number=1, version="r2", **fields):
+    return Host(Identity(f"h{number}", f"app{number}", fields.pop("role", None)), version=version, **fields)
+
+
+def contender(number, minutes):
+    return Contender(f"app{number} (h{number})", NOW - 60 * minutes, f"/n/{number}", f"h{number}")
+
+
+def service(minutes):
+    return Lock(LockKind.SERVICE, "/web", "/agent-locks/web", (contender(1, minutes),))
+
+
+def role(number, minutes):
+    return Lock(LockKind.ROLE, "db", "/role-locks/db", (contender(number, minutes),))
+
+
+def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, **more):
+    snapshot = Snapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
+    limits = HealthLimits(Range("15"), Range("30"))
+    return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits)
+
+
+RUNNING = Cluster("r2")
+CONVERGED = "Converged at r2, set 20 min ago: 1 host"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "health", "line"),
+    [
+        (judge(RUNNING, host()), 0, CONVERGED),
+        (judge(RUNNING), 0, "No hosts are registered; published is r2"),
+        (judge(None), 3, "Nothing was published yet: there is no /hosts"),
+        (
+            judge(
+                RUNNING,
+                host(1),
+                host(2, "r1", since=5.0, step="deploy /web 0"),
+                host(3, "r1", since=6.0),
+                minutes=4,
+            ),
+            0,
+            "2 hosts behind r2 for 4 min; slowest: app2 (deploy /web 0)",
+        ),
+        (
+            judge(RUNNING, host(2, "r1", deploying="r2")),
+            1,
+            "1 host behind r2 for 20 min, more than 15 min; slowest: app2 (not begun)",
+        ),
+        (
+            judge(RUNNING, host(2, "r1"), minutes=31),
+            2,
+            "1 host behind r2 for 31 min, more than 30 min; slowest: app2 (not begun)",
+        ),
+        (
+            judge(Cluster(None), host(), stops=(Stop.of_operator(Act(COORDINATOR, "stop", "failed", NOW - 60)),)),
+            2,
+            "ALL STOP: stopped by the coordinator: failed (1 min ago)",
+        ),
+        (judge(Cluster(None), host()), 2, "ALL STOP: the cluster version was set to null"),
+        (
+            judge(Cluster(None), host(), host(2, "r1", error="exit status 1"), stops=(FAILURE, OPERATOR)),
+            2,
+            (
+                "ALL STOP: app2 (h2) failed at deploy /web 0 of r2: exit / status 1 (5 min ago), "
+                "stopped by ann@adm1: it smells (1 min ago)"
+            ),
+        ),
+        (
+            judge(Cluster(None), host(), stops=(OPERATOR,)),
+            1,
+            "ALL STOP: stopped by ann@adm1: it smells (1 min ago)",
+        ),
+        (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Cluster is held: the version was set to false"),
+        (
+            judge(Cluster(False), host(), stops=(Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW)),)),
+            1,
+            "Cluster is held by ann@adm1: rack 7 (0 s ago)",
+        ),
+        (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
+        (judge(Cluster("r1", importing="r2"), host()), 1, "r2 is being published for 20 min"),
+        (
+            judge(RUNNING, host(), locks=[service(16), service(1)]),
+            1,
+            "the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+        ),
+        (
+            judge(RUNNING, host(), locks=[role(1, 5), role(9, 5)]),
+            1,
+            "the lock of role db is held by app9 (h9) for 5 min (not registered)",
+        ),
+        (judge(RUNNING, host(), locks=[Lock(LockKind.ROLE, "db", "/role-locks/db")]), 0, CONVERGED),
+        (
+            judge(
+                RUNNING,
+                host(),
+                absent=(KnownHost(Identity("h8", "app8")), KnownHost(Identity("h9", "app9"))),
+                targets=frozenset({"app9"}),
+            ),
+            1,
+            "1 host absent: app9",
+        ),
+        (
+            judge(RUNNING, host(role="web"), targets=frozenset({"web", "/roles/web", "app7", "h1"})),
+            1,
+            "the tree deploys to what no host is: app7",
+        ),
+        (
+            judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 60, NOW - 40 * 60)),
+            2,
+            "syncer silent for 40 min (last: syncer on s1)",
+        ),
+        (judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 3600, NOW - 3600)), 0, CONVERGED),
+        (
+            judge(
+                RUNNING, host(), syncer=SyncerReport("s1", "cannot reach the repository", 60, NOW, NOW - 40 * 60)
+            ),
+            2,
+            "the tree's repository was last read 40 min ago: cannot reach the repository",
+        ),
+        (judge(RUNNING, host(), syncer=SyncerReport("s1", "done", 3600, NOW, NOW - 3600)), 0, CONVERGED),
+        (
+            judge(RUNNING, host(2, "r1", error="no foo"), locks=[service(16)]),
+            2,
+            "1 host failed: app2: no foo; the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+        ),
+        (
+            judge(RUNNING, *(host(number, "r1", error="x") for number in range(5))),
+            2,
+            "5 hosts failed: app0: x, app1: x, app2: x and 2 more",
+        ),
+    ],
+)
+def test_the_worst_is_told_first(verdict, health, line):
+    assert (verdict.health, verdict.line) == (Health(health), line)
+
+
+def test_the_fleet_is_counted():
+    verdict = judge(
+        RUNNING,
+        host(1),
+        host(2, "r1", deploying="r2"),
+        host(3, error="x"),
+        absent=(KnownHost(Identity("h9", "app9")),),
+        targets=frozenset({"h9"}),
+    )
+    measures = {measure.name: measure.value for measure in verdict.measures}
+    assert measures == {"hosts": 4, "converged": 1, "behind": 1, "failed": 1, "absent": 1, "lag": 1200}
+    assert judge(RUNNING, host()).measures[-1].value == 0
+
+
+REQUIRING = strategy(replace(group("x"), require_hosts=2))
+
+
+def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
+    late = host(1, "r1", deploying="r2")
+    fields = {"strategy": "deployment-strategy", "governed": True, "rollout": found, "coordinator": coordinator}
+    return judge(RUNNING, late, minutes=minutes, **fields)
+
+
+def begun(minutes):
+    """Return a rollout in its first group, in which something happened so many minutes ago."""
+    found = at_work(running(begun=NOW - 3600))
+    return replace(found, stage=replace(found.stage, moved=NOW - 60 * minutes))
+
+
+PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "health", "line"),
+    [
+        pytest.param(
+            judge_rollout(begun(2), minutes=50),
+            0,
+            "rollout 7-1 is at group monitoring-nodes, last moved 2 min ago",
+            id="it moves: hosts whose turn has not come are not slow",
+        ),
+        pytest.param(
+            judge_rollout(begun(16), minutes=50),
+            1,
+            "rollout 7-1 is at group monitoring-nodes, last moved 16 min ago",
+            id="it is slow",
+        ),
+        pytest.param(
+            judge_rollout(begun(31), minutes=50, coordinator=None),
+            2,
+            "the rollout of r2 stands still for 31 min: no coordinator runs",
+            id="nobody coordinates",
+        ),
+        pytest.param(
+            judge_rollout(None, minutes=16),
+            1,
+            "the rollout of r2 stands still for 16 min: it has not begun",
+            id="the coordinator does nothing",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running(), "ctl1", "ctl2")), minutes=31, coordinator=None),
+            2,
+            "the rollout of r2 stands still for 31 min: no coordinator runs",
+            id="it failed, somebody resumed, and nobody coordinates",
+        ),
+        pytest.param(
+            judge_rollout(over(running(), Ending.ABORTED), minutes=16),
+            1,
+            "the rollout of r2 stands still for 16 min: it has not begun",
+            id="it was aborted, somebody resumed, and the coordinator does nothing",
+        ),
+        pytest.param(
+            judge_rollout(running(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),
+            0,
+            "rollout 7-1 waits: web waits for its window",
+            id="it waits on purpose",
+        ),
+        pytest.param(
+            judge_rollout(
+                running(begun=NOW - 60, waiting="x requires hosts", strategy=REQUIRING, hosts=plain_hosts("a")),
+                minutes=1,
+            ),
+            1,
+            "rollout 7-1: group x requires 2 registered hosts, found 1; rollout 7-1 waits: x requires hosts",
+            id="a group lacks hosts",
+        ),
+        pytest.param(
+            judge_rollout(running(begun=NOW - 120, paused=PAUSED), minutes=50),
+            1,
+            "rollout 7-1 is paused for 2 min: rollout pause by ann@ops: latency is up",
+            id="paused",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running(), "two1")), minutes=1),
+            1,
+            "rollout 7-1 of r2: success with failures; 8 hosts: 7 succeeded, 1 failed"
+            "; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
+            " successful (0 %), expected at least 50 %); failed: two1",
+            id="over, not all succeeded",
+        ),
+        pytest.param(
+            judge_rollout(over(through(running())), minutes=16),
+            1,
+            "1 host behind r2 for 16 min, more than 15 min; slowest: app1 (not begun)",
+            id="over: who comes late has no excuse",
+        ),
+    ],
+)
+def test_a_rollout_is_judged_by_when_it_last_moved(verdict, health, line):
+    assert (verdict.health, verdict.line) == (health, line)
+
+
+def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
+    rollout = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
+    has = Host(Identity("a", "app1"), version="r2")
+    excluded = Host(Identity("z", "app2"), version="r1", deploying="r2", step="waits to prepare")
+    verdict = judge(RUNNING, has, excluded, minutes=99, strategy="s", governed=True, rollout=rollout)
+    assert (verdict.health, verdict.line) == (
+        Health.OK,
+        "Converged at r2, set 1 h 39 min ago: 1 host, and 1 host excluded",
+    )
+    measures = {measure.name: measure.value for measure in verdict.measures}
+    assert measures == {"hosts": 1, "converged": 1, "behind": 0, "failed": 0, "absent": 0, "lag": 0}
