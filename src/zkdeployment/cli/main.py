@@ -18,29 +18,29 @@ from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.errors import ZkdeploymentError
 
-#: Verb → the module of this package whose ``command`` it is, and its line in ``--help``.
+#: Verb → the module below this package that defines its ``command``, and its line in ``--help``.
 VERBS = {
     "agent": ("agent", "Run the host agent in the foreground."),
     "completion": ("completion", "Print what completes words in bash, zsh or fish."),
     "coordinate": ("coordinate", "Run a coordinator of rollouts in the foreground."),
     "config": ("config", "Check a configuration file."),
-    "forget": ("forget", "Forget hosts that are gone for good."),
-    "hold": ("hold", "Hold all hosts until the next push."),
-    "history": ("history", "Show what was published, and how it went."),
+    "forget": ("fleet.forget", "Forget hosts that are gone for good."),
+    "hold": ("fleet.hold", "Hold all hosts until the next push."),
+    "history": ("fleet.history", "Show what was published, and how it went."),
     "lint": ("lint", "Check tree files."),
-    "locks": ("locks", "Show who has and who waits for locks; free one."),
-    "monitor": ("monitor", "Nagios check of this host."),
+    "locks": ("fleet.locks", "Show who has and who waits for locks; free one."),
+    "monitor": ("fleet.monitor", "Nagios check of this host."),
     "plan": ("plan", "Show what hosts would do, before anything is published."),
     "provide": ("provide", "Register an instance of a service while a command runs."),
-    "resume": ("resume", "End a stop or a hold."),
-    "rollout": ("rollout", "Try out, watch and direct rollouts by a strategy."),
+    "resume": ("fleet.resume", "End a stop or a hold."),
+    "rollout": ("rollout.rollout", "Try out, watch and direct rollouts by a strategy."),
     "sandbox": ("sandbox", "A throw-away fleet on this machine."),
-    "status": ("status", "Show the fleet: version wanted, version had, state, error."),
-    "stop": ("stop", "Stop the whole fleet."),
+    "status": ("fleet.status", "Show the fleet: version wanted, version had, state, error."),
+    "stop": ("fleet.stop", "Stop the whole fleet."),
     "sync": ("sync", "Publish the tree from git to ZooKeeper."),
     "tree": ("tree", "Show, read, compare and change the tree."),
     "version": ("version", "Print the version of this program."),
-    "why": ("why", "Say why a host is not at the cluster version."),
+    "why": ("fleet.why", "Say why a host is not at the cluster version."),
 }
 
 #: What a disk says, on which the output was to be put.

@@ -71,7 +71,8 @@ def refusal(published_state: PublishedState, tip: Revision) -> str:
     """Say what is in the way of a publication: which hosts, or how far the rollout is."""
     ordered = published_state.published.orders(published_state.cluster)
     if ordered and published_state.rollout is not None:
-        words = f"{_rollout(published_state.rollout, published_state.hosts)}; see 'zkdeployment rollout show', wait for its end"
+        progress = _rollout(published_state.rollout, published_state.hosts)
+        words = f"{progress}; see 'zkdeployment rollout show', wait for its end"
     else:
         words = f"{_late(published_state)}; wait for {'the rollout' if ordered else 'these hosts'}"
     return f"not converged, so {tip} is not published: {words} or use --force"

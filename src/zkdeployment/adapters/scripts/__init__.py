@@ -1,1 +1,1 @@
-"""TODO."""
+"""Running the scripts of packages: their output, their record, their scopes."""

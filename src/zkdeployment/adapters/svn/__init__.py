@@ -1,1 +1,1 @@
-"""TODO."""
+"""The tree in a Subversion repository."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""``zkdeployment rollout``, one verb a file."""

@@ -35,11 +35,11 @@ _COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
 
 #: Verb → the module whose command of that name it is: those of a running rollout need more than the simulation.
 _VERBS = {
-    "abort": "rollout_acts",
-    "pause": "rollout_acts",
-    "promote": "rollout_acts",
-    "resume": "rollout_acts",
-    "show": "rollout_show",
+    "abort": "acts",
+    "pause": "acts",
+    "promote": "acts",
+    "resume": "acts",
+    "show": "show",
 }
 
 
@@ -54,7 +54,7 @@ class _Verbs(VerbGroup):
         """Import a verb."""
         if cmd_name not in _VERBS:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"zkdeployment.cli.{_VERBS[cmd_name]}")
+        module = importlib.import_module(f"zkdeployment.cli.rollout.{_VERBS[cmd_name]}")
         found: click.Command = getattr(module, cmd_name)
         return found
 

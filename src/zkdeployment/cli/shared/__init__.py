@@ -1,1 +1,1 @@
-"""TODO."""
+"""Options, tables and output that several verbs share."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The agent of one host."""

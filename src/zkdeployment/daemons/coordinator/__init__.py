@@ -1,1 +1,1 @@
-"""TODO."""
+"""The coordinator: leads the fleet through a rollout."""

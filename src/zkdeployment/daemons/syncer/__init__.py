@@ -1,1 +1,1 @@
-"""TODO."""
+"""The syncer: from the branch of the tree to a publication."""

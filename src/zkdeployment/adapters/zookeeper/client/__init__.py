@@ -1,1 +1,1 @@
-"""TODO."""
+"""The connection to ZooKeeper: session, reads, transactions, node data, paths."""

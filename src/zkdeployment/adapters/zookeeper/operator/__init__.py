@@ -1,1 +1,1 @@
-"""TODO."""
+"""What commands read of the fleet, and the acts of operators."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Publishing a revision into ZooKeeper and reading what was published."""
