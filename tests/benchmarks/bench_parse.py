@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.fleets import fleet_text, unlike_text
 from benchmarks.results import Result, Scale, best, seconds
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.targets import compile_targets
 from zkdeployment.tree.lint import lint
 from zkdeployment.tree.parse import ParsedFile, parse_bytes

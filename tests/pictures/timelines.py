@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pictures.drawing import Picture
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.documents import read_strategies
 from zkdeployment.rollout.engine import Phase, begin, next_task, record
 from zkdeployment.rollout.facts import read_facts

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from support.metrics import probe_of
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -164,7 +164,7 @@ class CoordinatedFleet:
                 clock,
                 control,
                 connect=connect or session.open,
-                notifier=Notifier({}),
+                notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
             )
             yield CoordinatorAtHand(coordinator, store, control)

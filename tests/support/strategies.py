@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
 from zkdeployment.rollout.documents import read_strategies
 

@@ -15,7 +15,7 @@ from support.messages import SOURCE, is_telling, messages, parsed, refusals
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.tree.lint import lint
 
 #: What is typed on hosts of real fleets, and so cannot be tried here.

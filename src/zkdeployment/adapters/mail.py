@@ -11,7 +11,7 @@ from zkdeployment.log import get_logger
 _TIMEOUT = 10.0
 
 
-class Mailer:
+class SmtpMailer:
     """Sends to ``address`` (or several, with commas) through ``server`` (``HOST[:PORT]``); without one, nothing.
 
     Mail is a courtesy: what goes wrong is logged and changes nothing.

@@ -17,7 +17,7 @@ _FOREVER = 7 * 24 * 3600 * 1_000_000  # microseconds; longer than any package tr
 _PATIENCE = 1.0  # seconds for a supervisor that has no time for messages
 
 
-class Notifier:
+class SystemdNotifier:
     """Writes to the socket named by ``NOTIFY_SOCKET``; without one (no systemd) it says nothing.
 
     A supervisor that does not listen is no reason to fail: errors are ignored.

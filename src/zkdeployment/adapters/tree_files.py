@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError
 from zkdeployment.model.act import clean
-from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES
+from zkdeployment.model.source_files import MOST_BYTES_OF_A_FILE, is_tree_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Trees are text that people write; whatever is larger is there by mistake, or to harm.
-MOST_BYTES_OF_A_FILE = 32 << 20
 MOST_BYTES = 128 << 20
 MOST_FILES = 10_000
 
@@ -20,19 +19,6 @@ MOST_FILES = 10_000
 ATTEMPTS = 4
 
 _LONGEST = 300
-
-
-def is_tree_file(name: str) -> bool:
-    """Whether a file at the top of a repository is one of the tree's."""
-    return name.endswith(TREE_SUFFIXES)
-
-
-def may_hold_documents(name: str, size: int) -> bool:
-    """Whether a file (of ``size`` bytes) at the top is to be looked into for documents of a rollout.
-
-    Most YAML files are somebody else's: what is wrong with those, or how large they are, is not our business.
-    """
-    return name.endswith(DOCUMENT_SUFFIXES) and size <= MOST_BYTES_OF_A_FILE
 
 
 def check_limits(sizes: Mapping[str, int], revision: str) -> None:

@@ -5,24 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment import log
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.agent import Outcome
-from zkdeployment.daemons.control import Control
 from zkdeployment.planning.plan_text import removed_files, sentence
-from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from zkdeployment.config.settings import Settings
+from zkdeployment.wiring.agent import build_agent, check_zookeeper, preview_plan, run_agent
+from zkdeployment.wiring.process import build_control
 
 #: An agent that is asked to end before it is done has not failed.
 _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
@@ -72,7 +64,7 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
                 echo(f"   removes {', '.join(files)}")
         echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
         return
-    control = Control(SystemClock())
+    control = build_control()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: control.stop())
     signal.signal(signal.SIGHUP, lambda *_: control.reload())
@@ -81,9 +73,3 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
         return
     with build_agent(settings, verbose=verbose, control=control) as (agent, _):
         raise click.exceptions.Exit(_EXIT[agent.run_once()])
-
-
-def check_zookeeper(settings: Settings, addresses: Collection[str]) -> None:
-    """Raise ``RefusedError`` if addresses are asserted and a configured server of ZooKeeper has another one."""
-    if addresses:
-        check_addresses(settings.zookeeper, addresses)

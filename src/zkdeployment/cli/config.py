@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
+from zkdeployment.wiring.process import check_access
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
@@ -45,7 +45,7 @@ def check(config: Path, output: str) -> None:
       zkdeployment config check /etc/zkdeployment/zkdeployment.cfg
     """
     settings = load(config)
-    encryption(settings.access)
+    check_access(settings)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
         echo(f"warning: url holds a secret, and {config} is open to everyone; chmod o-rwx {config}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,12 +12,13 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
 from zkdeployment.tree.lint import sort_problems
+from zkdeployment.wiring.repository import read_local_revision, read_push, read_staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.model.problem import Problem
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
 
 
 @click.command("lint")
@@ -70,12 +70,10 @@ def _check(files: Sequence[SourceFile], strict: bool) -> bool:
 
 
 def _check_hook(branch: str | None, *, strict: bool) -> bool:
-    from zkdeployment.adapters.git.hooks import read_pushed, staged_files  # noqa: PLC0415
-    from zkdeployment.adapters.git.source import revision_files  # noqa: PLC0415  slow to import, seldom needed
 
-    pushed = read_pushed(sys.stdin)
+    pushed = read_push(sys.stdin)
     if pushed is None:
-        return _check(staged_files(), strict)
+        return _check(read_staged(), strict)
     good = True
     for push in pushed:
         if branch not in (None, push.branch):
@@ -85,7 +83,7 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
             good = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            good = _check(revision_files(Path.cwd(), push.commit), strict) and good
+            good = _check(read_local_revision(push.commit), strict) and good
     return good
 
 

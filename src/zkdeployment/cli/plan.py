@@ -8,8 +8,6 @@ import click
 from rich.console import Group
 from rich.padding import Padding
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
@@ -20,6 +18,7 @@ from zkdeployment.planning.order import order
 from zkdeployment.planning.publishing import PublishedState, draft
 from zkdeployment.planning.review import Review, review
 from zkdeployment.rollout.changes import StrategyChange
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import SourceFile
     from zkdeployment.model.servers import Servers
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.forecast import HostForecast
     from zkdeployment.planning.order import Turn
 
@@ -85,10 +84,11 @@ def command(
     found, files = _read(paths, revision)
     reviewed = review(files)
     _refuse(reviewed)
-    with Session(connection, session_timeout=10.0) as session:
-        operations = Operations(session)
-        snapshot, known, live = operations.snapshot(), operations.known_hosts(), operations.live_tree()
-        published_state = PublishedState(snapshot.cluster, hosts=snapshot.hosts, strategy=operations.strategy())
+    with open_operator(connection) as operator:
+        snapshot, known, live = operator.fleet.snapshot(), operator.fleet.known_hosts(), operator.tree.live_tree()
+        published_state = PublishedState(
+            snapshot.cluster, hosts=snapshot.hosts, strategy=operator.fleet.strategy()
+        )
     drafted = draft(reviewed, live, published_state, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
         echo(str(problem), err=True)

@@ -11,7 +11,6 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from zkdeployment.adapters import process
 from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.verb_group import VerbGroup
@@ -172,8 +171,7 @@ def shell(sandbox: Sandbox, words: tuple[str, ...]) -> None:
     Example:
       zkdeployment sandbox shell -- zkdeployment status --wait
     """
-    environment = sandbox.environment()
-    process.replace(words or [environment.get("SHELL", "/bin/sh")], env=environment)
+    sandbox.enter_shell(words)
 
 
 def _show(status: dict[str, Any], output: str) -> None:

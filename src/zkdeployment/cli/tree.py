@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.shared.files import is_whole_tree, names_file, read_files
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.verb_group import VerbGroup
@@ -24,6 +22,7 @@ from zkdeployment.tree.layers import desired, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
 from zkdeployment.tree.lint import lint, tree_files
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,12 +30,13 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.problem import Problem
-    from zkdeployment.model.publication import LiveTree, SourceFile, TreeChange
+    from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.servers import Servers
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Properties
+    from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.tree.layers import Merged
 
-_SESSION = 10.0
 _DIFFERENT = 4
 
 _dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print what would change and change nothing.")
@@ -80,8 +80,8 @@ def show(connection: Servers, arguments: tuple[str, ...], files: tuple[str, ...]
     if files:
         nodes = _parsed((*files, *more)).nodes
     else:
-        with Session(connection, session_timeout=_SESSION) as session:
-            nodes = Operations(session).subtree(path) or {}
+        with open_operator(connection) as operator:
+            nodes = operator.tree.subtree(path) or {}
     _print(nodes, path, output)
 
 
@@ -95,8 +95,8 @@ def export(connection: Servers, path: str) -> None:
     Example:
       zkdeployment tree export > live.zk
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        nodes = Operations(session).live_tree().tree.nodes
+    with open_operator(connection) as operator:
+        nodes = operator.tree.live_tree().tree.nodes
     _print(nodes, path.rstrip("/"), "table")
 
 
@@ -112,8 +112,8 @@ def get(connection: Servers, path: str, name: str | None) -> None:
       zkdeployment tree get /shop/web
       zkdeployment tree get /shop/web version
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        lookup = Operations(session).lookup()
+    with open_operator(connection) as operator:
+        lookup = operator.tree.lookup()
         if name is None:
             emit(resolved_properties(lookup, path), "json")
         else:
@@ -137,10 +137,9 @@ def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
       zkdeployment tree import --dry-run web.zk
     """
     merged = _checked(read_files(files))
-    with Session(connection, session_timeout=_SESSION) as session:
-        operations = Operations(session)
-        live, change = _compare(operations, merged)
-        _make(operations, live, change, dry_run=dry_run, roles=lock_roles(merged.tree))
+    with open_operator(connection) as operator:
+        live, change = _compare(operator, merged)
+        _make(operator, live, change, dry_run=dry_run, roles=lock_roles(merged.tree))
 
 
 @command.command()
@@ -157,10 +156,9 @@ def rm(connection: Servers, path: str, dry_run: bool) -> None:
     Example:
       zkdeployment tree rm --dry-run /shop/old
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        operations = Operations(session)
-        live = operations.live_tree()
-        _make(operations, live, removal(live, path), dry_run=dry_run)
+    with open_operator(connection) as operator:
+        live = operator.tree.live_tree()
+        _make(operator, live, removal(live, path), dry_run=dry_run)
 
 
 @command.command()
@@ -179,10 +177,9 @@ def ln(connection: Servers, target: str, link: str, dry_run: bool) -> None:
     Example:
       zkdeployment tree ln /databases/main /shop/web/database
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        operations = Operations(session)
-        live = operations.live_tree()
-        _make(operations, live, linking(live.tree, target, link), dry_run=dry_run)
+    with open_operator(connection) as operator:
+        live = operator.tree.live_tree()
+        _make(operator, live, linking(live.tree, target, link), dry_run=dry_run)
 
 
 @command.command(name="diff")
@@ -207,14 +204,13 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
     if files and revision is not None:
         raise click.UsageError("expected FILEs or --revision, not both")
     config: Path | None = click.get_current_context().params["config"]
-    with Session(connection, session_timeout=_SESSION) as session:
-        operations = Operations(session)
+    with open_operator(connection) as operator:
         if files:
             found: Sequence[SourceFile] = read_files(files)
         else:
-            _, found = configured_revision(config, _published(operations) if revision is None else revision)
-        live, change = _compare(operations, _checked(found))
-        strategy = _compare_strategy(operations, found, whole=not files or is_whole_tree(files))
+            _, found = configured_revision(config, _published(operator) if revision is None else revision)
+        live, change = _compare(operator, _checked(found))
+        strategy = _compare_strategy(operator, found, whole=not files or is_whole_tree(files))
     if output == "table":
         for line in (*describe(change, live.tree), *strategy.describe()):
             echo(line)
@@ -233,26 +229,26 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
         raise click.exceptions.Exit(_DIFFERENT)
 
 
-def _compare(operations: Operations, merged: Merged) -> tuple[LiveTree, TreeChange]:
-    live = operations.live_tree()
+def _compare(operator: OperatorAdapters, merged: Merged) -> tuple[LiveTree, TreeChange]:
+    live = operator.tree.live_tree()
     return live, diff(live.tree, desired(live.tree, merged, pinned=live.pinned))
 
 
 def _make(
-    operations: Operations, live: LiveTree, change: TreeChange, *, dry_run: bool, roles: Collection[str] = ()
+    operator: OperatorAdapters, live: LiveTree, change: TreeChange, *, dry_run: bool, roles: Collection[str] = ()
 ) -> None:
     """Say what a change by hand does to the live tree, and do it."""
     for line in describe(change, live.tree):
         echo(line)
     if not dry_run:
-        operations.import_tree(change, roles=roles, versions=live.versions)
+        operator.tree.import_tree(change, roles=roles, versions=live.versions)
 
 
-def _compare_strategy(operations: Operations, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
+def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
     """Hold the published strategy against that of the files; without one in a part of a tree it may stay."""
     documents = read_strategies(document_files(files))
     _refuse(documents.errors)
-    published = operations.strategy()
+    published = operator.fleet.strategy()
     return StrategyChange(published, documents.strategy() if whole or documents.files else published)
 
 
@@ -264,9 +260,9 @@ def _parsed(files: Iterable[str]) -> Tree:
     return merged.tree
 
 
-def _published(operations: Operations) -> Revision:
+def _published(operator: OperatorAdapters) -> Revision:
     """Return the revision that is wholly published; raises ``RefusedError`` if none is."""
-    published = operations.snapshot().published
+    published = operator.fleet.snapshot().published
     if published is None:
         raise RefusedError(
             "no revision is wholly published, so there is none to compare with; give FILEs or --revision"

@@ -18,20 +18,6 @@ if TYPE_CHECKING:
 #: For how many seconds a request is served that does not say so itself.
 AGE_LIMIT = 300.0
 
-#: Tree files: those that trim, and those that are layered on top.
-TREE_SUFFIXES = (".zk", ".zkx")
-
-#: Files that may hold documents of a rollout.
-DOCUMENT_SUFFIXES = (".yaml", ".yml")
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A file as it stands in the repository: one of the tree, or one with documents of a rollout."""
-
-    name: str
-    content: bytes
-
 
 @dataclass(frozen=True, slots=True)
 class TreeChange:

@@ -17,7 +17,8 @@ from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zkdeployment.model.publication import SourceFile, Targets
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Tree
 
 #: To be counted up whenever the same text comes to mean another tree or other targets: what an older program

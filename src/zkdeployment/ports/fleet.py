@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import (
-        Published,
-    )
+    from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
     from zkdeployment.ports.locks import RoleLock, ServiceLock
     from zkdeployment.rollout.engine import Phase

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         LiveTree,
         Publication,
         PublicationRequest,
-        SourceFile,
     )
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.publishing import PublishedState
     from zkdeployment.ports.locks import NodeLock

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import DOCUMENT_SUFFIXES, SourceFile
+from zkdeployment.model.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Strategy
 from zkdeployment.rollout.encoding import strategy_from_value
 from zkdeployment.rollout.schema import (

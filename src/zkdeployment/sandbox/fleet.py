@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.adapters import process
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.sandbox import layout, process_cleanup, samples
 from zkdeployment.sandbox.branch import Branch
@@ -159,6 +160,11 @@ class Sandbox:
         }
 
     # Inside
+
+    def enter_shell(self, argv: Sequence[str] = ()) -> None:
+        """Become a shell, or the command ``argv``, in which zkdeployment finds this sandbox; does not return."""
+        environment = self.environment()
+        process.replace(argv or [environment.get("SHELL", "/bin/sh")], env=environment)
 
     def _claim(self) -> None:
         """Make the directory ours, or say why not."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import LinkError
 from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import TREE_SUFFIXES
+from zkdeployment.model.source_files import TREE_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.layers import FilePlace, Merged, merge
 from zkdeployment.tree.links import MissingError, property_value, resolve
@@ -18,7 +18,7 @@ from zkdeployment.tree.parse import parse_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.tree.parse import ParsedFile
 
 

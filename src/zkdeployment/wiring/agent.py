@@ -16,14 +16,15 @@ from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.identity_file import IdentityFile
-from zkdeployment.adapters.mail import Mailer
+from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.program import Program
 from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts.runner import ScriptRunner
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.access import encryption
+from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.load import load, machine_name
@@ -37,7 +38,7 @@ from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.model.cluster import Revision
@@ -122,7 +123,7 @@ def run_agent(
 
 def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
     """Return the settings with the host's full name, once it is known; ``None`` when asked to end before."""
-    notifier = Notifier()
+    notifier = SystemdNotifier()
     waiting = False
     while not control.stopping:
         try:
@@ -223,8 +224,8 @@ def _adapters(
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
         clock=SystemClock(),
-        notifier=Notifier(),
-        mailer=Mailer(settings.mailto, server=settings.smtp),
+        notifier=SystemdNotifier(),
+        mailer=SmtpMailer(settings.mailto, server=settings.smtp),
     )
 
 
@@ -268,3 +269,9 @@ def _home() -> str:
         get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
         os.environ["HOME"] = home
     return home
+
+
+def check_zookeeper(settings: Settings, addresses: Collection[str]) -> None:
+    """Raise ``RefusedError`` if addresses are asserted and a configured server of ZooKeeper has another one."""
+    if addresses:
+        check_addresses(settings.zookeeper, addresses)

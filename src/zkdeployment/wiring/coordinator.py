@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
@@ -32,7 +32,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
         control = Control(SystemClock())
         store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
         probe = build_probe(settings.coordinate.metrics, session)
-        clock, notifier = SystemClock(), Notifier()
+        clock, notifier = SystemClock(), SystemdNotifier()
         yield Coordinator(store, clock, control, connect=session.open, notifier=notifier, probe=probe), control
     finally:
         session.close()

@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.metrics_file import MetricsFile
+from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.daemons import failpoints
+from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.telemetry.probe import Probe
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.config.settings import Settings
+
+
+def build_control() -> Control:
+    """Return what signals and watches wake and end a daemon with."""
+    return Control(SystemClock())
+
+
+def check_access(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` unless the certificates for ZooKeeper can be used."""
+    encryption(settings.access)
 
 
 def arm_failpoints(settings: Settings) -> None:

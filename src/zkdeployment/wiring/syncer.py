@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.sources import open_source
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.publication import TreeSource
 
 from zkdeployment.wiring.process import arm_failpoints, build_probe
@@ -59,7 +59,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
             store,
             control,
             connect=session.open,
-            notifier=Notifier(),
+            notifier=SystemdNotifier(),
             probe=build_probe(sync.metrics, session),
             unfinished=partial(unfinished, sync.tree_directory),
         )

@@ -1,12 +1,12 @@
 import pytest
 
 from support.smtp import MailServer
-from zkdeployment.adapters.mail import Mailer
+from zkdeployment.adapters.mail import SmtpMailer
 
 
 def test_a_message_is_sent_through_the_server():
     with MailServer() as server:
-        Mailer("ops@example.com, on-call@example.com", server=server.address).send("it\nfailed", "because\n")
+        SmtpMailer("ops@example.com, on-call@example.com", server=server.address).send("it\nfailed", "because\n")
         server.join()
     head, _, body = server.message.partition("\r\n\r\n")
     assert "Subject: it failed" in head
@@ -17,4 +17,4 @@ def test_a_message_is_sent_through_the_server():
 
 @pytest.mark.parametrize(("address", "server"), [(None, "127.0.0.1:1"), ("ops@example.com", "127.0.0.1:1")])
 def test_no_address_or_no_server_changes_nothing(address, server):
-    assert Mailer(address, server=server).send("subject", "text") is None
+    assert SmtpMailer(address, server=server).send("subject", "text") is None

@@ -2,13 +2,13 @@ import math
 import socket
 from pathlib import Path
 
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 
 
 def test_messages_reach_the_supervisors_socket(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
-        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        notifier = SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         notifier.ready()
         notifier.status("r1:\ndeploy")
         notifier.watchdog()
@@ -21,19 +21,19 @@ def test_an_abstract_address_works(tmp_path: Path):
     name = f"zkdeployment-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(f"\0{name}")
-        Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
+        SystemdNotifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
         assert supervisor.recv(100) == b"READY=1"
 
 
 def test_without_a_supervisor_or_with_a_deaf_one_nothing_happens(tmp_path: Path):
     for environment in ({}, {"NOTIFY_SOCKET": str(tmp_path / "nobody")}):
-        assert Notifier(environment).ready() is None
+        assert SystemdNotifier(environment).ready() is None
 
 
 def test_a_reload_is_told_with_its_time(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
-        Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).reloading()
+        SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).reloading()
         first, second = supervisor.recv(100).decode().split("\n")
     assert first == "RELOADING=1"
     assert int(second.removeprefix("MONOTONIC_USEC=")) > 0
@@ -42,7 +42,7 @@ def test_a_reload_is_told_with_its_time(tmp_path: Path):
 def test_the_watchdog_is_patient_while_something_must_not_be_interrupted(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
-        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "3000000"})
+        notifier = SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "3000000"})
         assert notifier.pace == 1.5
         with notifier.uninterrupted():
             assert supervisor.recv(100) == b"WATCHDOG_USEC=604800000000\nWATCHDOG=1"
@@ -51,7 +51,7 @@ def test_the_watchdog_is_patient_while_something_must_not_be_interrupted(tmp_pat
 
 def test_without_a_watchdog_there_is_no_pace():
     for environment in ({}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}):
-        notifier = Notifier(environment)
+        notifier = SystemdNotifier(environment)
         assert notifier.pace == math.inf
         with notifier.uninterrupted():
             pass

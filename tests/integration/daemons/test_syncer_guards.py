@@ -13,7 +13,7 @@ from support.subversion import Subversion
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.svn.source import SvnSource
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
@@ -285,7 +285,7 @@ class TestRequests:
             store,
             control,
             connect=session.open,
-            notifier=Notifier({}),
+            notifier=SystemdNotifier({}),
             probe=probe_of(session),
         )
         thread = threading.Thread(target=follower.run, args=(3600,))

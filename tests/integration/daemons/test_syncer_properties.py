@@ -18,7 +18,8 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import TreeError
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Permit, SourceFile
+from zkdeployment.model.publication import Permit
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree
 

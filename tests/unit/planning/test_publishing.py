@@ -6,7 +6,8 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster, Revision
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publication import LiveNode, LiveTree, Published, SourceFile, TreeChange
+from zkdeployment.model.publication import LiveNode, LiveTree, Published, TreeChange
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning import publishing
 from zkdeployment.planning.publishing import (

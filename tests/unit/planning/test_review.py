@@ -2,7 +2,7 @@ import pytest
 
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import RULES, fingerprint, place, review
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, Selector, Share, Window
 from zkdeployment.rollout.documents import read_strategies
 from zkdeployment.rollout.facts import read_facts

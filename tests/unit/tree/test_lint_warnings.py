@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from zkdeployment.model.problem import Severity
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.tree.lint import lint
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.command import Git, GitError
-from zkdeployment.adapters.tree_files import (
+from zkdeployment.adapters.tree_files import check_limits
+from zkdeployment.errors import SourceError
+from zkdeployment.model.source_files import (
+    DOCUMENT_SUFFIXES,
     MOST_BYTES_OF_A_FILE,
-    check_limits,
+    TREE_SUFFIXES,
+    SourceFile,
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.errors import SourceError
-from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES, SourceFile
 from zkdeployment.rollout.schema import mentions_documents
 
 if TYPE_CHECKING:

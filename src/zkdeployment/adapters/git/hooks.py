@@ -12,7 +12,7 @@ from zkdeployment.adapters.git.files import read_files
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
 
 _BRANCHES = "refs/heads/"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
 
 __all__ = ["GitSource", "revision_files"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.retrying import persist
 from zkdeployment.adapters.svn.command import Svn, SvnError
-from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, is_tree_file, may_hold_documents, shorten
+from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, shorten
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile, is_tree_file, may_hold_documents
 from zkdeployment.rollout.schema import mentions_documents
 
 if TYPE_CHECKING:

@@ -33,16 +33,9 @@ class Provider:
         self._registered: str | None = None
 
     def check(self) -> None:
-        """Raise ``LinkError`` if there is no node at the path, ``RefusedError`` if no instance may be there."""
         self._look(self._find())
 
     def register(self, properties: Properties) -> str:
-        """Have the node in this session, and return its path.
-
-        To be called again whenever the session may have changed. A node that another session left (the instance
-        before, which did not end well) is replaced: only one can be at an address. Raises ``LinkError`` if there
-        is no node at the path, ``RefusedError`` if no instance may be there.
-        """
         path = self._find()
         data = encode(properties)
         for _ in range(_ATTEMPTS):
@@ -71,7 +64,6 @@ class Provider:
         return node
 
     def unregister(self) -> None:
-        """Remove the node now, before the session ends."""
         if self._registered is None:
             return
         with contextlib.suppress(ConflictError, UnreachableError):  # then it goes with the session

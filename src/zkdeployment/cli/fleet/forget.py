@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -28,6 +27,6 @@ def command(connection: Servers, hosts: tuple[str, ...]) -> None:
     Example:
       zkdeployment forget app7.example.com
     """
-    with Session(connection, session_timeout=10.0) as session:
+    with open_operator(connection) as operator:
         for host in hosts:
-            echo(f"forgot {Operations(session).forget(host).identity}")
+            echo(f"forgot {operator.fleet.forget(host).identity}")

@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
-from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import Fitting
@@ -22,6 +18,7 @@ from zkdeployment.fleet.history import acts_during, by_importance, find_record, 
 from zkdeployment.fleet.rollout_views import rollout_status
 from zkdeployment.fleet.rollouts import report
 from zkdeployment.model.cluster import short
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import HostResult, Record
     from zkdeployment.model.servers import Servers
 
-_SESSION = 10.0
 _LAST = 20
 #: Characters of a subject in the list.
 _SUBJECT = 50
@@ -62,8 +58,8 @@ def command(context: click.Context, connection: Servers, last: int, output: str)
     """
     if context.invoked_subcommand is not None:
         return
-    with Session(connection, session_timeout=_SESSION) as session:
-        records = Operations(session).history(last)
+    with open_operator(connection) as operator:
+        records = operator.fleet.history(last)
     if output != "table":
         emit({"publications": [record.summary() for record in records]}, output, schema="history")
     elif records:
@@ -86,11 +82,11 @@ def show(connection: Servers, what: str, output: str) -> None:
     Example:
       zkdeployment history show 4f2a9c -o json
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        records = Operations(session).history()
-        acts = read_acts(session)
+    with open_operator(connection) as operator:
+        records = operator.fleet.history()
+        acts = operator.fleet.acts()
         record = find_record(records, what)
-        rollouts = read_attempts(session, record.sequence)
+        rollouts = operator.rollouts.attempts(record.sequence)
     acts_then = acts_during(records, record, acts)
     if output != "table":
         shown = [rollout_status(one, led=True, now=time.time()).to_json() for one in rollouts]

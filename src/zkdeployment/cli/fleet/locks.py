@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contention import read_locks, release_lock
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
@@ -22,6 +19,7 @@ from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
 from zkdeployment.model.lock import LockKind
 from zkdeployment.printable import printable
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.servers import Servers
 
-_SESSION = 10.0
 
 #: How many of those who wait are named.
 _NAMED = 3
@@ -54,9 +51,9 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    with Session(connection, session_timeout=_SESSION) as session:
-        hosts = Operations(session).snapshot().hosts
-        locks = by_urgency(read_locks(session), hosts)
+    with open_operator(connection) as operator:
+        hosts = operator.fleet.snapshot().hosts
+        locks = by_urgency(operator.locks.locks(), hosts)
     if output != "table":
         emit({"locks": to_json(locks, hosts)}, output, schema="locks")
     elif locks:
@@ -83,14 +80,14 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
       zkdeployment locks release web-server --reason 'app7 burnt down'
       zkdeployment locks release /shop/web --reason 'the script ended, the agent hangs' --yes
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        lock = find_lock(read_locks(session), name)
-        planned = plan_release(lock, Operations(session).snapshot().hosts, now=time.time())
+    with open_operator(connection) as operator:
+        lock = find_lock(operator.locks.locks(), name)
+        planned = plan_release(lock, operator.fleet.snapshot().hosts, now=time.time())
         if planned.objection is not None and not force:
             raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
-        release_lock(session, planned.node, act(f"release {lock}, from {planned.whose}", reason))
+        operator.locks.release(planned.node, act(f"release {lock}, from {planned.whose}", reason))
     echo(f"released {lock}, from {planned.whose}")
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import nagiosplugin
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.one_host import read_host
 from zkdeployment.cli.shared.options import checked_connection, find_connection, named_configuration
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line
+from zkdeployment.wiring.monitor import read_fleet, read_own_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,21 +184,16 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: HealthLimits
     identity = settings.require_identity()
     status = _read_status(settings.require_run_directory() / "status")
     connection = checked_connection(zookeeper, "--zookeeper") or settings.zookeeper
-    with _session(replace(settings.servers, connection=connection), timeout) as session:
-        snapshot, host = read_host(session, identity.id)
+    servers = replace(settings.servers, connection=connection)
+    snapshot, host = read_own_host(servers, identity.id, timeout=timeout)
     return host_health(status, host, snapshot, now=time.time(), limits=limits)
 
 
 def _judge_fleet(connection: Servers, limits: HealthLimits, timeout: float) -> HealthVerdict:
-    from zkdeployment.cli.fleet.monitor_fleet import judge  # noqa: PLC0415  a host's check starts faster without it
+    from zkdeployment.fleet.fleet_health import fleet_health  # noqa: PLC0415  a host's check starts faster without it
 
-    with _session(connection, timeout) as session:
-        return judge(session, limits)
-
-
-def _session(connection: Servers, timeout: float) -> Session:
-    """Return a session that tells of ZooKeeper's silence before the time of the whole check is up."""
-    return Session(connection, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)
+    snapshot, locks, syncer = read_fleet(connection, timeout=timeout)
+    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits)
 
 
 def _read_status(file: Path) -> str | None:

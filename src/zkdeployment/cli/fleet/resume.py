@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
 from zkdeployment.cli.shared.operator_options import act, permit_options, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publication import Permit
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -45,10 +44,11 @@ def command(connection: Servers, latest: bool, permit: Permit, reason: str, time
     """
     if permit != Permit() and not latest:
         raise ConfigurationError("--allow-rewind and --allow-mass-removal are for what --latest publishes")
-    with Session(connection, session_timeout=10.0) as session:
-        interventions = Interventions(session)
+    with open_operator(connection) as operator:
         if latest:
-            revision = interventions.resume_latest(act("resume --latest", reason), timeout=timeout, permit=permit)
+            revision = operator.cluster.resume_latest(
+                act("resume --latest", reason), timeout=timeout, permit=permit
+            )
         else:
-            revision = interventions.resume(act("resume", reason))
+            revision = operator.cluster.resume(act("resume", reason))
     echo(f"resumed at {revision}")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from rich.live import Live
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.console import console_for
 from zkdeployment.cli.fleet.table import render
 from zkdeployment.cli.fleet.watch import watch as watch_fleet
@@ -18,6 +16,7 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.status import FleetStatus, WaitVerdict, fleet_status, wait_verdict
 from zkdeployment.model.cluster import short
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,14 +62,14 @@ def command(
       zkdeployment status app1.example.com -o json
     """
     _check_together(watch=watch, wait=wait, timeout=timeout, output=output)
-    with Session(connection, session_timeout=10) as session:
-        operations, changed = Operations(session), threading.Event()
+    with open_operator(connection) as operator:
+        changed = threading.Event()
 
         def look() -> FleetStatus:
-            return fleet_status(operations.snapshot(), asked=hosts)
+            return fleet_status(operator.fleet.snapshot(), asked=hosts)
 
         if watch:
-            operations.watch(changed.set)
+            operator.fleet.watch(changed.set)
             watch_fleet(look, changed, timeout)
             return
         if wait is None:

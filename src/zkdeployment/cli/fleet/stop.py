@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -30,7 +29,7 @@ def command(connection: Servers, reason: str) -> None:
     Example:
       zkdeployment stop --reason 'web 1.3 loses sessions; do not roll on'
     """
-    with Session(connection, session_timeout=10.0) as session:
-        Interventions(session).stop(act("stop", reason))
+    with open_operator(connection) as operator:
+        operator.cluster.stop(act("stop", reason))
     echo("stopped")
     echo("Hosts finish the step they are in; 'zkdeployment resume' ends the stop.", err=True)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contention import read_locks
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.why import why
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.explanation import Explanation
@@ -37,9 +35,9 @@ def command(connection: Servers, host: str, output: str) -> None:
     Example:
       zkdeployment why app1.example.com
     """
-    with Session(connection, session_timeout=10) as session:
-        locks = read_locks(session)
-        answer = why(Operations(session).snapshot(), locks, host, now=time.time())
+    with open_operator(connection) as operator:
+        locks = operator.locks.locks()
+        answer = why(operator.fleet.snapshot(), locks, host, now=time.time())
     if output != "table":
         emit(answer.to_json(), output, schema="why")
     else:

@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.rollout.acts import direct
-from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_running
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import find_connection, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.rollouts import objection
 from zkdeployment.rollout.state import Directive
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
     from zkdeployment.rollout.state import RolloutState
 
-_SESSION = 10.0
-
 
 def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the groups of the current rollout that wait to be promoted."""
     try:
-        with Session(find_connection(context.params.get("zookeeper"), None), session_timeout=_SESSION) as session:
-            running = read_running(session)
+        with open_operator(find_connection(context.params.get("zookeeper"), None)) as operator:
+            running = operator.rollouts.rollout()
     except ZkdeploymentError:
         return []
     if running is None:
@@ -109,8 +105,8 @@ def abort(connection: Servers, reason: str) -> None:
 
 def _ask(connection: Servers, directive: Directive, reason: str, group: str | None = None) -> RolloutState:
     what = f"rollout {directive.value}" + ("" if group is None else f" {group}")
-    with Session(connection, session_timeout=_SESSION) as session:
-        running = direct(session, directive, act(what, reason), group)
-        if read_leader(session) is None:
+    with open_operator(connection) as operator:
+        running = operator.rollouts.direct(directive, act(what, reason), group)
+        if operator.rollouts.coordinator() is None:
             echo("no coordinator runs: it takes effect when one does", err=True)
     return running

@@ -16,7 +16,7 @@ from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import SourceFile
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.documents import Documents, read_strategies
 from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, Rollout
 from zkdeployment.rollout.facts import read_facts

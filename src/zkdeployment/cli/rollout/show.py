@@ -12,9 +12,6 @@ from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
-from zkdeployment.adapters.zookeeper.rollout.records import read_running
 from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.shared.live_display import shown
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
@@ -24,6 +21,7 @@ from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rol
 from zkdeployment.fleet.rollouts import UNSUCCESSFUL, GroupState, RolloutProgressState, host_counts
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.engine import HostProgress
+from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.rollout_views import GroupStatus
     from zkdeployment.model.servers import Servers
 
-_SESSION = 10.0
 _INTERVAL = 1.0
 _BAR = 16
 _NOT_CONVERGED = 4
@@ -67,12 +64,11 @@ def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) 
       zkdeployment rollout show --watch
       zkdeployment rollout show 1763731234-1 -o json
     """
-    with Session(connection, session_timeout=_SESSION) as session:
-        operations = Operations(session)
+    with open_operator(connection) as operator:
         names: dict[str, str] = {}
 
         def look() -> RolloutStatus:
-            snapshot = operations.snapshot()
+            snapshot = operator.fleet.snapshot()
             identities = [one.identity for one in snapshot.hosts] + [one.identity for one in snapshot.absent]
             names.update({one.id: one.name for one in identities})
             led = snapshot.coordinator is not None
@@ -80,7 +76,7 @@ def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) 
                 return rollout_status(
                     snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed, known=snapshot.facts
                 )
-            running = read_running(session, rollout_id)  # without an id: if it cannot be read, that is said
+            running = operator.rollouts.rollout(rollout_id)  # without an id: if it cannot be read, that is said
             if running is None or rollout_id is None:
                 raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
             return rollout_status(running, led=led, now=time.time())

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.tree_files import is_tree_file, may_hold_documents
 from zkdeployment.errors import ConfigurationError, SourceError
-from zkdeployment.model.publication import DOCUMENT_SUFFIXES, TREE_SUFFIXES, SourceFile
+from zkdeployment.model.source_files import (
+    DOCUMENT_SUFFIXES,
+    TREE_SUFFIXES,
+    SourceFile,
+    is_tree_file,
+    may_hold_documents,
+)
 from zkdeployment.rollout.schema import SCHEMAS, mentions_documents
+from zkdeployment.wiring.repository import read_local_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,10 +43,8 @@ def is_whole_tree(names: Iterable[str]) -> bool:
 def _read_tree(name: str) -> Iterable[SourceFile]:
     if Path(name).exists() or names_file(name):
         return _read(Path(name))
-    from zkdeployment.adapters.git.source import revision_files  # noqa: PLC0415  slow to import, seldom needed
-
     try:
-        return revision_files(Path.cwd(), name)
+        return read_local_revision(name)
     except SourceError as error:
         raise ConfigurationError(
             f"{name} is neither a file nor a directory, and as a git revision: {error}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
 
 R = TypeVar("R")
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.adapters.mail import Mailer
-    from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
-    from zkdeployment.ports.process import Clock
+    from zkdeployment.ports.process import Clock, Mailer, Notifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,10 +39,9 @@ from zkdeployment.rollout.state import Ending
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.telemetry.probe import Probe
-    from zkdeployment.ports.process import Clock
+    from zkdeployment.ports.process import Clock, Notifier
     from zkdeployment.ports.rollout import RolloutStore
     from zkdeployment.rollout.state import RolloutSnapshot, RolloutState
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from zkdeployment.adapters.systemd import Notifier
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.syncer.syncer import Syncer, SyncReport
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.ports.process import Notifier
     from zkdeployment.ports.publication import PublicationStore
 
 #: What an operator is told of an error; the log has all of it.

@@ -11,9 +11,8 @@ from zkdeployment.fleet.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.adapters.metrics_file import MetricsFile
     from zkdeployment.model.link import ConnectionStatus
-    from zkdeployment.ports.process import Clock
+    from zkdeployment.ports.process import Clock, MetricsSink
 
 
 _PACE = 10.0  # seconds between two signs of life while something goes on
@@ -26,7 +25,7 @@ class Probe:
     """
 
     def __init__(
-        self, file: MetricsFile, clock: Clock, link: Callable[[], ConnectionStatus], version: str
+        self, file: MetricsSink, clock: Clock, link: Callable[[], ConnectionStatus], version: str
     ) -> None:
         self._link = link
         self._version = version

@@ -21,7 +21,7 @@ from zkdeployment.errors import SourceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.model.publication import SourceFile
+    from zkdeployment.model.source_files import SourceFile
 
 
 @pytest.fixture

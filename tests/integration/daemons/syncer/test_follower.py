@@ -14,7 +14,7 @@ from support.metrics import probe_of
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
@@ -49,7 +49,7 @@ def following(
     control = Control(SystemClock())
     syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())
     follower = Follower(
-        syncer, store, control, connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+        syncer, store, control, connect=session.open, notifier=SystemdNotifier({}), probe=probe_of(session)
     )
     thread = threading.Thread(target=follower.run, args=(interval,))
     thread.start()
@@ -225,7 +225,12 @@ def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
     store = ZooKeeperPublications(session)
     syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
     follower = Follower(
-        syncer, store, Control(SystemClock()), connect=session.open, notifier=Notifier({}), probe=probe_of(session)
+        syncer,
+        store,
+        Control(SystemClock()),
+        connect=session.open,
+        notifier=SystemdNotifier({}),
+        probe=probe_of(session),
     )
     session.close()
     with pytest.raises(RestartError):

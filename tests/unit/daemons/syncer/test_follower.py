@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from support.metrics import read_metrics
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.metrics_file import MetricsFile
-from zkdeployment.adapters.systemd import Notifier
+from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.telemetry.probe import Probe
@@ -36,7 +36,7 @@ def follow(control, syncer, store, metrics=None, **connect):
         store,
         control,
         connect=mock.Mock(**connect),
-        notifier=Notifier({}),
+        notifier=SystemdNotifier({}),
         probe=Probe(MetricsFile(metrics), SystemClock(), ConnectionStatus, "1.2.3"),
     ).run(0.001)
 
@@ -82,7 +82,7 @@ def test_syncers_of_one_interval_do_not_keep_looking_at_the_same_moment():
         mock.Mock(),
         control,
         connect=mock.Mock(side_effect=UnreachableError("no server")),
-        notifier=Notifier({}),
+        notifier=SystemdNotifier({}),
         probe=Probe(MetricsFile(None), SystemClock(), ConnectionStatus, "1.2.3"),
     )
     follower.run(60)

@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 _ATTEMPTS = 20
 
 
+class ZooKeeperLocks:
+    """All locks, through one session (a ``LockStore``)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def locks(self) -> tuple[Lock, ...]:
+        return read_locks(self._session)
+
+    def release(self, node: str, act: Act) -> None:
+        release_lock(self._session, node, act)
+
+
 def read_locks(session: Session) -> tuple[Lock, ...]:
     """Read every lock that somebody has, waits for or left at work, in pipelined rounds."""
     directories = {

@@ -9,11 +9,13 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.lookup import lookup
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.operator.interventions import published_revision
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.publication.builder import import_transactions, published
 from zkdeployment.adapters.zookeeper.publication.history import read_history
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree, read_subtree
+from zkdeployment.adapters.zookeeper.publication.reports import read_report
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_rollout
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.act import Act
     from zkdeployment.model.history import Record
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import LiveTree, TreeChange
+    from zkdeployment.model.publication import LiveTree, SyncerReport, TreeChange
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
@@ -100,6 +103,12 @@ class Operations:
         host_id = host if host in known or len(named) != 1 else named[0]
         forget_host(self._session, host_id)
         return known[host_id]
+
+    def acts(self) -> tuple[Act, ...]:
+        return read_acts(self._session)
+
+    def syncer_report(self) -> SyncerReport | None:
+        return read_report(self._session)
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""

@@ -1,0 +1,87 @@
+"""An instance of a service that stays registered while its program, or this process, runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import RestartError, ZkdeploymentError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.model.tree import Properties
+    from zkdeployment.ports.provider import ChildProgram, Registration
+
+_RETRY = 1.0  # seconds between attempts to register while that fails
+
+
+class Instance:
+    """Keeps ``registration`` alive until the program that ``start`` starts ends, or ``end`` is called.
+
+    Without ``start`` this process is the instance. ``watch_session`` has the given function called whenever the
+    session changes.
+    """
+
+    def __init__(
+        self,
+        registration: Registration,
+        start: Callable[[], ChildProgram] | None,
+        watch_session: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._registration = registration
+        self._start = start
+        self._watch_session = watch_session
+        self._ended = False
+        self._status = 0
+        self._child: ChildProgram | None = None
+        self._wake = threading.Event()
+
+    def provide(self, properties: Properties) -> int:
+        """Run registered, whatever happens to the session, and return the exit status.
+
+        Raises ``LinkError`` or ``RefusedError`` if the instance cannot be registered where it is to be.
+        """
+        self._registration.check()
+        self._watch_session(self._wake.set)
+        pid = os.getpid() if self._start is None else self._launch(self._start)
+        while not self._ended:
+            self._wake.clear()
+            registered = self._register({"pid": pid, **properties})
+            self._wake.wait(None if registered else _RETRY)
+        self._registration.unregister()
+        return self._status
+
+    def end(self, number: int) -> None:
+        """End on a signal: pass it on to the program, or stop waiting where there is none."""
+        if self._child is None:
+            self._ended = True
+            self._wake.set()
+        elif number != signal.SIGINT:  # a terminal sends SIGINT to both processes
+            self._child.signal(number)
+
+    def _register(self, properties: Properties) -> bool:
+        try:
+            path = self._registration.register(properties)
+        except RestartError:
+            self.end(signal.SIGTERM)
+            raise
+        except ZkdeploymentError as error:
+            get_logger().warning("not-registered", error=str(error))
+            return False
+        get_logger().info("registered", path=path)
+        return True
+
+    def _launch(self, start: Callable[[], ChildProgram]) -> int:
+        child = self._child = start()
+        threading.Thread(target=self._await_end, args=(child,), name="command", daemon=True).start()
+        return child.pid
+
+    def _await_end(self, child: ChildProgram) -> None:
+        status = child.wait()
+        self._status = 128 - status if status < 0 else status
+        self._ended = True
+        self._wake.set()

@@ -1,0 +1,40 @@
+"""Reads what the Nagios checks judge. A host's own check runs every two minutes: it imports little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.one_host import read_host
+
+if TYPE_CHECKING:
+    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.model.tree import Properties
+
+
+def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Snapshot, Properties | None]:
+    """Return the cluster, what stops it, and the host's node (``None`` if it is not registered).
+
+    Raises ``UnreachableError`` before ``timeout`` seconds have passed.
+    """
+    with _open(servers, timeout) as session:
+        return read_host(session, host_id)
+
+
+def read_fleet(servers: Servers, *, timeout: float) -> tuple[Snapshot, tuple[Lock, ...], SyncerReport | None]:
+    """Return the fleet, its locks and the syncer's last report; raises as ``read_own_host`` does."""
+    from zkdeployment.adapters.zookeeper.locks.contention import read_locks  # noqa: PLC0415  see above
+    from zkdeployment.adapters.zookeeper.operator.operations import Operations  # noqa: PLC0415
+
+    with _open(servers, timeout) as session:
+        operations = Operations(session)
+        locks, syncer = read_locks(session), operations.syncer_report()
+        return operations.snapshot(), locks, syncer
+
+
+def _open(servers: Servers, timeout: float) -> Session:
+    """Return a session that reports ZooKeeper's silence before the time of the whole check is up."""
+    return Session(servers, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)

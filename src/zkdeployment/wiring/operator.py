@@ -1,0 +1,34 @@
+"""Builds what the commands of operators read the fleet with and act on it through."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.locks.contention import ZooKeeperLocks
+from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.rollout.control import ZooKeeperRolloutControl
+from zkdeployment.ports.operator import OperatorAdapters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.servers import Servers
+
+_SESSION = 10.0  # seconds
+
+
+@contextlib.contextmanager
+def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
+    """Connect to ZooKeeper and return the adapters of an operator; raises ``UnreachableError``."""
+    with Session(servers, session_timeout=_SESSION) as session:
+        operations = Operations(session)
+        yield OperatorAdapters(
+            fleet=operations,
+            tree=operations,
+            locks=ZooKeeperLocks(session),
+            rollouts=ZooKeeperRolloutControl(session),
+            cluster=Interventions(session),
+        )

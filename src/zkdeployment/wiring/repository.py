@@ -1,0 +1,33 @@
+"""Reads revisions of tree repositories for commands and hooks. GitPython is imported only when it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.adapters.git.hooks import Pushed
+    from zkdeployment.model.source_files import SourceFile
+
+
+def read_local_revision(name: str) -> Sequence[SourceFile]:
+    """Return the files of a revision of the git repository around this directory; raises ``SourceError``."""
+    from zkdeployment.adapters.git.source import revision_files  # noqa: PLC0415
+
+    return revision_files(Path.cwd(), name)
+
+
+def read_staged() -> Sequence[SourceFile]:
+    """Return the files of the index, as a pre-commit hook sees them; raises ``SourceError``."""
+    from zkdeployment.adapters.git.hooks import staged_files  # noqa: PLC0415
+
+    return staged_files()
+
+
+def read_push(lines: TextIO) -> Sequence[Pushed] | None:
+    """Return the branches of a push, as git passes them to a pre-receive hook; ``None`` if there are none."""
+    from zkdeployment.adapters.git.hooks import read_pushed  # noqa: PLC0415
+
+    return read_pushed(lines)
