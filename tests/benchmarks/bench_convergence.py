@@ -37,7 +37,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
-from zkdeployment.wiring.agent import build_agent
+from zkdeployment.wiring.agent.agent import build_agent
 
 #: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
 _PATIENCE = 900
@@ -197,8 +197,8 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
         # Reading all other hosts' names is for the start, which is not measured.
         stack.enter_context(mock.patch.object(ZooKeeperFleet, "_give_way"))
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
-        stack.enter_context(mock.patch("zkdeployment.wiring.Filesystem", Files))
-        stack.enter_context(mock.patch("zkdeployment.wiring.ScriptRunner", _NoScripts))
+        stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
+        stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))
         threads = [
             threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, offers))
             for number in numbers

@@ -29,7 +29,9 @@ HEAVY = {
     "zkdeployment.rollout",
     "zkdeployment.sandbox",
     "zkdeployment.tree",
-    "zkdeployment.wiring",
+    "zkdeployment.wiring.agent",
+    "zkdeployment.wiring.operator",
+    "zkdeployment.wiring.syncer",
 }
 
 PROGRAM = """

@@ -13,7 +13,7 @@ import pytest
 
 from support.commands import invoke
 from support.users import as_nobody
-from zkdeployment import wiring
+from zkdeployment.wiring import agent as wiring
 from zkdeployment.adapters.process_lock import check_owner
 from zkdeployment.cli.shared import options
 from zkdeployment.errors import ConfigurationError, RefusedError
