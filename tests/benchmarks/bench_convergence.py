@@ -23,6 +23,7 @@ from unittest import mock
 
 import psutil
 from kazoo.client import KazooClient
+from zkdeployment.wiring.agent.agent import build_agent
 
 from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
@@ -37,7 +38,6 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
-from zkdeployment.wiring.agent.agent import build_agent
 
 #: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
 _PATIENCE = 900

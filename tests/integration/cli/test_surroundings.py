@@ -13,11 +13,11 @@ import pytest
 
 from support.commands import invoke
 from support.users import as_nobody
-from zkdeployment.wiring import agent as wiring
 from zkdeployment.adapters.process_lock import check_owner
 from zkdeployment.cli.shared import options
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.servers import Servers
+from zkdeployment.wiring import agent as wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""How a client proves who it is, and that it speaks with the right servers: kazoo's options for an access.
+"""Authentication and encryption of a ZooKeeper client, as options for kazoo.
 
-kazoo's own encryption does not check the servers' names unless told, and trusts the system's certificates beside
-the given ones; so the connections are made here. Files are read again for each: certificates are renewed.
+This module opens encrypted connections itself: kazoo does not check server names by default, and trusts the
+system's certificates beside the configured ones. Files are read for each connection, as certificates get renewed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RIGHTS = {
 
 
 def client_options(access: Access) -> dict[str, Any]:
-    """Return what a client has to be made with."""
+    """Return kazoo's constructor options for this access."""
     options: dict[str, Any] = {}
     if access.ca is not None:
         options["handler"] = _EncryptingHandler(access)
@@ -40,10 +40,10 @@ def client_options(access: Access) -> dict[str, Any]:
 
 
 def encryption(access: Access) -> ssl.SSLContext | None:
-    """Return what encrypts connections, if anything; raises ``ConfigurationError`` for files of no use."""
+    """Return the TLS context, or ``None`` without encryption; raises ``ConfigurationError`` for unusable files."""
     if access.ca is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which checks certificates and names
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificates and names
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     file = access.ca
     try:
@@ -60,7 +60,7 @@ def encryption(access: Access) -> ssl.SSLContext | None:
 
 
 class _EncryptingHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's threads, with encrypted connections."""
+    """kazoo's thread handler with encrypted connections."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -69,10 +69,10 @@ class _EncryptingHandler(SequentialThreadingHandler):  # type: ignore[misc]  # k
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_options: object
     ) -> socket.socket:
-        """Connect to an address that ``hostname`` resolved to; raises ``OSError``."""
+        """Return a connection to an address of ``hostname``; raises ``OSError``."""
         try:
             context = encryption(self._access)
-        except ConfigurationError as error:  # a renewal under way: try again
+        except ConfigurationError as error:  # a certificate is being renewed: kazoo retries
             raise OSError(str(error)) from error
         return connect(address, hostname, timeout, context)
 
@@ -80,7 +80,7 @@ class _EncryptingHandler(SequentialThreadingHandler):  # type: ignore[misc]  # k
 def connect(
     address: tuple[str, int], hostname: str, timeout: float, context: ssl.SSLContext | None
 ) -> socket.socket:
-    """Connect to an address; raises ``OSError``, also if whoever is there cannot prove to be ``hostname``."""
+    """Return a connection to an address; raises ``OSError``, also if its certificate is not for ``hostname``."""
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -98,5 +98,5 @@ def _acl(grant: AclEntry) -> ACL:
 
 
 def _no_passphrase() -> str:
-    """Return none: nobody is there to be asked for one."""
+    """Return an empty passphrase: there is no terminal to ask at."""
     return ""

@@ -1,4 +1,4 @@
-"""Where the servers are: connection strings, and why nobody is there."""
+"""Server addresses: parsing of connection strings, and diagnosis of servers that do not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROBE_LIMIT = 3.0  # seconds
 
 
 def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
-    """Split a connection string into addresses and chroot; raises ``ConfigurationError``."""
+    """Return the addresses and the chroot of a connection string; raises ``ConfigurationError``."""
     try:
         hosts, chroot = collect_hosts(connection)
     except ValueError as error:
@@ -62,9 +62,9 @@ def _canonical(address: str) -> str:
 
 
 def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:
-    """Raise ``UnreachableError`` with a reason for each address unless one of them takes connections.
+    """Raise ``UnreachableError`` with a reason for each address unless one of them accepts connections.
 
-    With ``context`` they have to be encrypted, within ``handshake`` seconds: a busy server has to compute.
+    With ``context`` the TLS handshake has to succeed within ``handshake`` seconds; busy servers take long for it.
     """
     limit = _PROBE_LIMIT if context is None else handshake
     reasons = []

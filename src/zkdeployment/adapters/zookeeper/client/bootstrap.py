@@ -1,4 +1,4 @@
-"""The nodes that everybody needs, made by whoever comes first."""
+"""The nodes that every client relies on, created by the first client."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def make_skeleton(session: Session) -> None:
-    """Make what is missing of them; ``/hosts`` begins at version ``initial``."""
+    """Create the missing nodes; ``/hosts`` starts at version ``initial``."""
     found = session.get_many(paths.SKELETON)
     missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, found, strict=True) if node is None]
     if not missing:
         return
     try:
         session.commit(*missing)
-    except TransactionError:  # somebody else is at it, too
+    except TransactionError:  # another client creates them at the same time
         for one in missing:
             session.ensure(one.path, one.data)
 

@@ -1,4 +1,4 @@
-"""How kazoo's clients are watched through, and ended."""
+"""Data watches on kazoo's clients, and the end of clients that are no longer used."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds that a client has to end.
+#: Seconds until a client that does not end is abandoned.
 CLOSE_LIMIT = 5.0
 
 
 def discard(client: Any) -> threading.Thread:
-    """Stop a client that is not used any more, in the background: that may hang."""
+    """Stop an unused client in the background, as stopping may hang; return the thread."""
 
     def close() -> None:
         try:
             client.close()
-        except Exception as error:  # a client that is just ending refuses to be closed
+        except Exception as error:  # a client that is ending refuses to be closed
             raise ForceRetryError from error
 
     def stop() -> None:
-        with contextlib.suppress(Exception):  # whatever it says
+        with contextlib.suppress(Exception):  # its errors concern nobody any more
             client.stop()
             KazooRetry(max_tries=-1, delay=0.05, max_delay=0.05, max_jitter=0, deadline=CLOSE_LIMIT)(close)
 
@@ -44,23 +44,23 @@ def watch_data(client: Any, path: str, changed: Callable[[], None]) -> None:
     def wake(_data: object, _stat: object, _event: object) -> None:
         call_safely(changed)
 
-    # It waits for the server without a limit, so it must not do so in the caller's thread.
+    # The registration waits for the server without a limit, so it must not run in the caller's thread.
     client.handler.spawn(DataWatch, client, path, wake)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchHandler:
-    """A watch that only calls somebody; of equal ones on a node kazoo keeps one."""
+    """A watch that calls ``changed``; kazoo keeps only one of equal handlers on a node."""
 
     changed: Callable[[], None]
 
     def __call__(self, _event: object) -> None:
-        """Something happened; kazoo says what."""
+        """Call the function, whatever the event."""
         call_safely(self.changed)
 
 
 def call_safely(changed: Callable[[], None]) -> None:
-    """Call somebody's wake-up on kazoo's thread, which an exception must not reach."""
+    """Call a wake-up function on kazoo's thread; its exceptions are logged, as they would end that thread."""
     try:
         changed()
     except Exception:  # noqa: BLE001  kazoo would call it again, or end its connection

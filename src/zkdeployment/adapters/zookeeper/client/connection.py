@@ -1,7 +1,7 @@
-"""The connection to ZooKeeper: its client, whether that is alive, and another one in its place.
+"""The connection to ZooKeeper: its client, the client's health, and the replacement of a dead client.
 
-kazoo's listeners and watches run on its own threads: here they set events and call wake-up callbacks, which
-must not block. All else happens in the caller's thread.
+kazoo runs listeners and watches on its own threads. Here they only set events and call wake-up callbacks, which
+must not block. Everything else happens in the caller's thread.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from zkdeployment.model.servers import Servers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds without an answer until a client is replaced. The servers may all be away for longer: so there is only
-#: one new client, and then another process, which waits until one of them can be reached.
+#: Seconds without an answer until a client is replaced. As all servers may be away for longer, only one
+#: replacement is tried; after it the process restarts and waits until a server can be reached.
 PATIENCE = 300.0
 
 _DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
 
 
 class Connection:
-    """A connection that survives what it can; a context manager.
+    """A connection that reconnects by itself; a context manager.
 
-    ``servers`` say where they are and how they let us in; a connection string alone will do. ``session_timeout``
-    (seconds, the server may give less) is how long ephemeral nodes survive a silent client; ``call_timeout``
-    limits each call, ``close_timeout`` the end.
+    ``servers`` holds the addresses and credentials; a connection string is enough where there are no credentials.
+    Times are in seconds: ``session_timeout`` is how long ephemeral nodes survive a silent client (the server may
+    grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing.
 
-    A client that died is replaced once; after that calls raise ``RestartError``. So is one that no server has
-    answered for ``patience`` seconds; once a server answers, that may happen again.
+    A client that died is replaced once; after that calls raise ``RestartError``. A client without an answer for
+    ``patience`` seconds is replaced, too; that may happen again after a server has answered.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Connection:
         self.session_timeout = session_timeout
         self.call_timeout, self.close_timeout = call_timeout, close_timeout
         self._hosts, self._chroot = parse(self.connection)
-        encryption(self._access)  # what is of no use is told at once
+        encryption(self._access)  # unusable files are reported at once
         self._client = self._make_client()
         self._replacing = threading.Lock()
         self._replaced = False
@@ -94,9 +94,9 @@ class Connection:
     # The life of the session
 
     def open(self) -> None:
-        """Connect; raises ``UnreachableError`` that names the address if that does not work in time.
+        """Connect; raises ``UnreachableError``, which names the address, if no server answers in time.
 
-        May be called again then.
+        It may be called again after that.
         """
         if not self._started:
             probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
@@ -105,7 +105,7 @@ class Connection:
         self._wait_connected(time.monotonic() + self.call_timeout)
 
     def close(self) -> None:
-        """End the session and with it its ephemeral nodes; never hangs, may be called twice."""
+        """End the session and remove its ephemeral nodes; never hangs, and may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -128,12 +128,12 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the client can still come back by itself; if not, it has to be replaced."""
+        """Whether the client can still reconnect by itself; if not, it has to be replaced."""
         return not self._closed and (not self._opened or self._client.client_state not in _DEAD)
 
     @property
     def connected(self) -> bool:
-        """Whether a server answers at the moment, as far as is known."""
+        """Whether the client is connected, as far as it knows."""
         return self._connected.is_set()
 
     @property
@@ -144,17 +144,17 @@ class Connection:
 
     @property
     def link(self) -> ConnectionStatus:
-        """Whether a server answers at the moment, and how often the connection and the session were made anew."""
+        """Whether the client is connected, and how often the connection and the session were replaced."""
         return replace(self._link, connected=self.connected)
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when the connection or the session is lost or comes back."""
+        """Call ``changed`` (which must not block) when the connection or the session is lost or restored."""
         self._wakers.append(changed)
 
     def watch(self, path: str, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) now and whenever the node at ``path`` may have changed.
 
-        Also after the connection was lost: read again then. Several changes may come as one call.
+        It is called after a lost connection, too. Several changes may cause a single call.
         """
         check_path(path)
         self.on_change(changed)
@@ -164,7 +164,7 @@ class Connection:
     # Inside
 
     def _listen(self, client: Any, state: str) -> None:
-        """Note the connection's state; kazoo calls this on the thread that all else waits for."""
+        """Record the connection's state; kazoo calls this on the thread that delivers all its events."""
         if client is not self._client:
             return  # it was replaced
         if state == KazooState.LOST:
@@ -184,7 +184,7 @@ class Connection:
         self._link = ConnectionStatus(connections=self._link.connections + 1, sessions=self._link.sessions + new)
 
     def _replace(self) -> None:
-        """Put a new client in the place of one that died; raises ``RestartError`` the second time."""
+        """Replace a client that died; raises ``RestartError`` the second time."""
         with self._replacing:
             if self.alive:
                 return  # another thread was faster
@@ -200,7 +200,7 @@ class Connection:
             self._renew()
 
     def _renew(self) -> None:
-        """Put a new client in the place of one that gets no answer; ``RestartError`` if it is one already."""
+        """Replace a client that gets no answer; raises ``RestartError`` if it is a replacement already."""
         with self._replacing:
             if not self._silence.too_long:
                 return  # another thread was faster
@@ -213,7 +213,7 @@ class Connection:
 
     def _rebuild(self) -> None:
         self._behind = True
-        self._opened = False  # as kazoo has it, a client is closed until it is connected
+        self._opened = False  # kazoo counts a client as closed until it is connected
         self._connected.clear()
         discard(self._client)
         self._client = self._make_client()
@@ -231,12 +231,12 @@ class Connection:
     def _get_ready(self, deadline: float) -> None:
         self._wait_connected(deadline)
         if self._behind:
-            # A new session may be with a server that lags behind what the last one showed.
+            # The server of a new session may lag behind the one before.
             self._answer(self._client.sync_async("/"), deadline)
             self._behind = False
 
     def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
-        """Wait for an answer; only a missing node and a dropped connection are left to the caller."""
+        """Return kazoo's answer; only a missing node and a dropped connection are left to the caller."""
         try:
             found = result.get(timeout=max(0.0, deadline - time.monotonic()))
         except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
@@ -252,7 +252,7 @@ class Connection:
         return found
 
     def _failure(self, error: exceptions.KazooException, doing: str) -> ZkdeploymentError:
-        """Return our error for one of kazoo's."""
+        """Return our error for an error of kazoo."""
         if isinstance(error, exceptions.SessionExpiredError):
             return UnreachableError(f"the session with ZooKeeper at {self.connection} was lost")
         if isinstance(error, exceptions.NoAuthError | exceptions.AuthFailedError):

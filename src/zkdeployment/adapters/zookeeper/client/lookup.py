@@ -1,4 +1,4 @@
-"""Following links over live reads."""
+"""Links that are followed in the live tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lookup(session: Session) -> Lookup:
-    """Return what ``tree.links`` follows links with; each node is read once at most."""
+    """Return the function with which ``tree.links`` reads nodes; each node is read at most once."""
     read: dict[str, Properties | None] = {}
 
     def look(path: str) -> Properties | None:

@@ -1,4 +1,4 @@
-"""Node data as zc.zk writes it: a JSON object of properties, nothing for none, other text as ``string_value``."""
+"""Node data in zc.zk's form: a JSON object of properties, empty without any, other text as ``string_value``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 STRING_VALUE = "string_value"
 
-#: Made once: ``json.dumps`` makes one each time.
+#: One encoder for all calls; ``json.dumps`` would build one for each.
 _JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
-#: Characters that ZooKeeper refuses in a path; a lone surrogate would end the client's connection for good.
+#: Characters that ZooKeeper refuses in a path. A lone surrogate would break the client's connection for good.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _LONGEST_PATH = 32768
-#: What almost all paths are like: told at once, they need no closer look.
+#: The form of almost all paths, which need no further check.
 _PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_][A-Za-z0-9._:@%,+-]*+)++")
 
 
 def encode(properties: Properties) -> bytes:
-    """Return the data of a node with these properties; ``decode`` gives them back."""
+    """Return the data of a node with these properties; ``decode`` reverses it."""
     if not properties:
         return b""
     if properties.keys() == {STRING_VALUE}:
@@ -36,7 +36,7 @@ def encode(properties: Properties) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, Value]:
-    """Return the properties in a node's data; never fails, whatever others wrote there."""
+    """Return the properties in a node's data; never fails, whatever the data is."""
     text = data.decode("utf-8", errors="replace")
     stripped = text.strip()
     if not stripped:
@@ -55,14 +55,14 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _reads_otherwise(text: str) -> bool:
-    """Whether text as it stands would not read back as ``string_value``."""
+    """Whether plain text would not read back as ``string_value``."""
     stripped = text.strip()
     framed = stripped.startswith("{") and stripped.endswith("}")
     return not stripped or framed or any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def check_path(path: str) -> str:
-    """Return ``path`` if ZooKeeper takes it; raises ``ConfigurationError`` that says what is wrong with it."""
+    """Return ``path`` if ZooKeeper accepts it; raises ``ConfigurationError`` with the reason if not."""
     if path == "/" or (len(path) <= _LONGEST_PATH and _PLAIN_PATH.fullmatch(path)):
         return path
     if not path.startswith("/"):
@@ -91,17 +91,17 @@ def is_path(path: str) -> bool:
 
 
 def under(chroot: str, path: str) -> str:
-    """Return a path as the server has it, which knows of no chroot."""
+    """Return the absolute path on the server, for a path below the chroot."""
     return chroot + path if path != "/" else chroot or path
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as read: data and what ZooKeeper keeps about it.
+    """A node's data and metadata as read.
 
-    ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data, ``changed``
-    is the transaction of the last one and ``born`` that which made the node. ``created`` and ``modified`` are in
-    seconds since the epoch.
+    ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data. ``changed``
+    is the transaction of the last change, ``born`` the one that created the node. ``created`` and ``modified``
+    are in seconds since the epoch.
     """
 
     data: bytes
@@ -115,7 +115,7 @@ class Node:
 
     @classmethod
     def read(cls, answer: tuple[bytes, Any]) -> Node:
-        """Make it of kazoo's answer to ``get``."""
+        """Return the node in kazoo's answer to ``get``."""
         data, stat = answer
         return cls(
             data=data,
@@ -130,5 +130,5 @@ class Node:
 
     @property
     def properties(self) -> dict[str, Value]:
-        """Its properties."""
+        """The properties in its data."""
         return decode(self.data)

@@ -1,21 +1,21 @@
-"""Records of ours that may be large: JSON, compressed."""
+"""Compressed JSON, for our records that may be large."""
 
 from __future__ import annotations
 
 import json
 import zlib
 
-#: Nothing of ours is larger; more is damage, or made to fill the memory of whoever reads it.
+#: Bytes. No record of ours is larger: more is damage, or an attack on the reader's memory.
 _LARGEST = 64 << 20
 
 
 def pack(value: object) -> bytes:
-    """Return the data of a node that holds a value; equal values give equal data."""
+    """Return the node data for a value; equal values give equal data."""
     return zlib.compress(json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii"), 9)
 
 
 def unpack(data: bytes) -> object:
-    """Return the value, also of JSON that is not compressed; raises ``ValueError`` for anything else."""
+    """Return the value of node data, compressed or plain JSON; raises ``ValueError`` for anything else."""
     if not data.startswith((b"{", b"[")):
         data = _expand(data)
     try:

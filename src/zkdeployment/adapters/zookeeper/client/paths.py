@@ -1,4 +1,4 @@
-"""Where things are in ZooKeeper, besides the tree."""
+"""The paths of our nodes in ZooKeeper, besides the tree."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STRATEGY = f"{OURS}/strategy"
 COORDINATORS = f"{OURS}/coordinators"
 ROLLOUTS = f"{OURS}/rollouts"
 
-#: A sequence is a time in seconds, or above.
+#: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10
 
-#: The nodes that every publication and every agent find or make.
+#: The nodes that every publication and every agent finds or creates.
 SKELETON = (
     HOSTS,
     AGENT_LOCKS,
@@ -48,7 +48,7 @@ SKELETON = (
 
 
 def target_path(name: str) -> str:
-    """Return the node of a target: a host id, a host name or a role."""
+    """Return the path of a target: a host id, a host name or a role."""
     return f"{TARGETS}/{quote(name, safe='')}"
 
 
@@ -58,40 +58,40 @@ def out_of_service_path(host_id: str) -> str:
 
 
 def history_path(sequence: int) -> str:
-    """Return the node of a publication; the names sort as the publications follow each other."""
+    """Return the path of a publication's record; the names sort in the order of the publications."""
     return f"{HISTORY}/{sequence:0{_DIGITS}}"
 
 
 def sequences(names: Iterable[str]) -> list[int]:
-    """Return the sequences of the publications that have nodes of these names, sorted; others are ignored."""
+    """Return the sequences in these node names, sorted; other names are ignored."""
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isascii() and name.isdecimal())
 
 
 def rollout_path(rollout: str) -> str:
-    """Return the node of a rollout; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
+    """Return the path of a rollout; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
     return f"{ROLLOUTS}/{rollout}"
 
 
 def grants_path(rollout: str) -> str:
-    """Return the node above all grants."""
+    """Return the parent path of all grants of a rollout."""
     return f"{rollout_path(rollout)}/grants"
 
 
 def reports_path(rollout: str) -> str:
-    """Return the node above all reports."""
+    """Return the parent path of all reports of a rollout."""
     return f"{rollout_path(rollout)}/reports"
 
 
 def acts_path(rollout: str) -> str:
-    """Return the node above operators' acts: ``act-NNNNNNNNNN``."""
+    """Return the parent path of the operators' acts on a rollout, named ``act-NNNNNNNNNN``."""
     return f"{rollout_path(rollout)}/acts"
 
 
 def grant_path(rollout: str, host_id: str) -> str:
-    """Return the node that says what a host may enter."""
+    """Return the path of a host's grant."""
     return f"{grants_path(rollout)}/{quote(host_id, safe='')}"
 
 
 def report_path(rollout: str, phase: str, host_id: str) -> str:
-    """Return the node in which a host says how a phase went."""
+    """Return the path of a host's report on a phase."""
     return f"{reports_path(rollout)}/{phase}:{quote(host_id, safe='')}"

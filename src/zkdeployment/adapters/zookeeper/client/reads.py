@@ -1,6 +1,6 @@
-"""Many reads in one request: ZooKeeper's ``multiRead`` (since 3.6), which kazoo does not know.
+"""Many reads in one request: ZooKeeper's ``multiRead`` (since 3.6), which kazoo does not support.
 
-What many requests take is mostly kazoo's work for each.
+Most of the time of many single requests is spent in kazoo.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _FAILED = -1
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A node to be read: its data, or the names of its children."""
+    """A read of a node's data, or of the names of its children."""
 
     path: str
     children: bool = False
 
 
 def read_together(client: Any, reads: Sequence[Read]) -> Any:
-    """Send reads as one request; return kazoo's promise of their answers, each as kazoo has it or its exception.
+    """Send reads as one request and return kazoo's future: a list of kazoo's answers or exceptions.
 
-    Not all see the same state: it may change between two of them, but only forwards. A server before 3.6 answers
-    ``UnimplementedError`` and closes the connection.
+    The reads may see different states, each the same as or newer than the one before. A server older than 3.6
+    answers ``UnimplementedError`` and closes the connection.
     """
     result = client.handler.async_result()
     request = _MultiRead(tuple(_request(client.chroot, read) for read in reads))
@@ -54,14 +54,14 @@ def _request(chroot: str, read: Read) -> GetData | GetChildren:
 
 @dataclass(frozen=True, slots=True)
 class _MultiRead:
-    """The request, as kazoo's connection wants one."""
+    """The request, with the methods that kazoo's connection calls."""
 
     requests: tuple[GetData | GetChildren, ...]
 
     type = 22
 
     def serialize(self) -> bytearray:
-        """Return the body: a header before each request, and one after the last."""
+        """Return the body: a header before each read, and one after the last."""
         body = bytearray()
         for request in self.requests:
             body += MultiHeader(request.type, False, -1).serialize() + request.serialize()
@@ -69,7 +69,7 @@ class _MultiRead:
         return body
 
     def deserialize(self, body: bytes, offset: int) -> list[Any]:
-        """Read the answers, in the order of the requests."""
+        """Return the answers in the order of the reads."""
         answers: list[Any] = []
         header, offset = MultiHeader.deserialize(body, offset)
         while not header.done:

@@ -1,4 +1,4 @@
-"""The session with ZooKeeper: every call has a time limit and raises only our errors."""
+"""Reads and writes in a ZooKeeper session; every call has a time limit and raises only our errors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from zkdeployment.model.servers import Servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: Reads in flight during a pipelined read: more do not make it faster, only larger. kazoo writes a byte into a
-#: socket pair for each request, and blocks for good when some 270 are in it that a lost connection leaves unread.
+#: Reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket pair
+#: for each request and blocks for good when a lost connection leaves some 270 of them unread.
 WINDOW = 100
 
 #: Reads that are sent as one request.
@@ -48,9 +48,9 @@ T = TypeVar("T")
 
 
 class Session(Connection):
-    """What is read and written through a connection.
+    """A connection with reads and writes.
 
-    ``options`` are those of the connection. With ``create_chroot`` a missing chroot is made, otherwise it is an
+    ``options`` are those of ``Connection``. With ``create_chroot`` a missing chroot is created; otherwise it is an
     error.
     """
 
@@ -59,9 +59,9 @@ class Session(Connection):
         self._create_chroot = create_chroot
 
     def open(self) -> None:
-        """Connect; raises ``UnreachableError`` that names the address if that does not work in time.
+        """Connect and check the chroot; raises ``UnreachableError``, with the address, if no server answers.
 
-        May be called again then.
+        It may be called again after that.
         """
         super().open()
         if self._chroot and self.get("/") is None:
@@ -70,38 +70,38 @@ class Session(Connection):
     # Reading
 
     def get(self, path: str) -> Node | None:
-        """Read a node; ``None`` if there is none."""
+        """Return a node; ``None`` if it does not exist."""
         check_path(path)
         answer = self._read(path, lambda: self._client.get_async(path))
         return None if answer is None else Node.read(answer)
 
     def children(self, path: str, watch: Callable[[object], None] | None = None) -> list[str] | None:
-        """Read the names of a node's children, sorted; ``None`` if there is no such node.
+        """Return the sorted names of a node's children; ``None`` if the node does not exist.
 
-        Calls ``watch`` (which must not block) once when they change.
+        ``watch`` (which must not block) is called once when the children change.
         """
         check_path(path)
         names = self._read(path, lambda: self._client.get_children_async(path, watch=watch))
         return None if names is None else sorted(names)
 
     def exists(self, path: str, watch: Callable[[object], None]) -> bool:
-        """Whether a node exists; calls ``watch`` (which must not block) once when that or its data changes."""
+        """Whether a node exists; ``watch`` (which must not block) is called once when that or its data changes."""
         check_path(path)
         return self._read(path, lambda: self._client.exists_async(path, watch=watch)) is not None
 
     def get_many(self, paths: Iterable[str]) -> list[Node | None]:
-        """Read nodes in one pipelined round, in this order."""
+        """Return nodes in the given order, read in one pipelined round."""
         return self.get_many_seen(paths)[1]
 
     def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
-        """Like ``get_many``; return also the last transaction that was seen before: all reads saw its effects."""
+        """Return the nodes as ``get_many`` does, and the last transaction that every read has seen."""
         seen, found = self._read_many([Read(check_path(path)) for path in paths])
         return seen, [None if answer is None else Node.read(answer) for answer in found]
 
     def look(
         self, nodes: Sequence[str], children: Sequence[str]
     ) -> tuple[list[Node | None], list[list[str] | None]]:
-        """Read nodes, and of others the names of their children, sorted, in one pipelined round, in this order."""
+        """Return nodes, and the sorted child names of other nodes, in order, read in one pipelined round."""
         _, found = self._read_many(
             [Read(check_path(path)) for path in nodes]
             + [Read(check_path(path), children=True) for path in children]
@@ -112,9 +112,9 @@ class Session(Connection):
         )
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
-        """Send many reads, some at a time, and give each with kazoo's answer (``None``: no such node).
+        """Send many reads, a limited number at a time, and yield each with its answer (``None``: no such node).
 
-        ``waiting`` is emptied on the way; the caller may append to it between answers.
+        ``waiting`` is consumed; the caller may append to it between answers.
         """
         try:
             yield from self._pipeline(waiting)
@@ -122,14 +122,14 @@ class Session(Connection):
             raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
 
     def _read_many(self, wanted: list[Read]) -> tuple[int, list[Any]]:
-        """Read all in one pipelined round; return the last transaction that was seen before, and the answers."""
+        """Return the last transaction that every read has seen, and the answers of one pipelined round."""
 
         def attempt() -> tuple[int, list[Any]]:
             self._get_ready(time.monotonic() + self.call_timeout)
             seen, session = self._client.last_zxid, self.id
             found = [answer for _, answer in self._pipeline(deque(wanted))]
             if self.id != session:
-                raise exceptions.ConnectionLoss  # the new one may be with a server that lags behind ``seen``
+                raise exceptions.ConnectionLoss  # the new session's server may lag behind ``seen``
             return seen, found
 
         return self._again(f"read {len(wanted)} nodes", attempt)
@@ -145,7 +145,7 @@ class Session(Connection):
             yield from zip(reads, self._answers(reads, sent), strict=True)
 
     def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
-        """Wait for the answers to reads that were sent together."""
+        """Yield the answers to reads that were sent as one request."""
         answers = self._answer(sent, time.monotonic() + self.call_timeout)
         for read, answer in zip(reads, answers, strict=True):
             if isinstance(answer, exceptions.NoNodeError):
@@ -159,27 +159,27 @@ class Session(Connection):
 
     @property
     def acl_size(self) -> int:
-        """How many bytes the access list of a new node takes in a transaction."""
+        """The size in bytes of a new node's access list in a transaction."""
         return len(access_list(self._client))
 
     def commit(self, *operations: Operation) -> None:
-        """Do all operations or none.
+        """Execute all operations or none.
 
         Raises ``TransactionError`` (a ``ConflictError``) if a node is not as expected. After ``UnreachableError``
-        they may have been done: read again.
+        the outcome is unknown: read it.
         """
         self.begin(*operations)()
 
     def begin(self, *operations: Operation) -> Callable[[], None]:
-        """Send a transaction; return what waits until it is done, and raises what ``commit`` does.
+        """Send a transaction and return a function that waits for its end and raises what ``commit`` raises.
 
-        What is sent later comes after it, whatever becomes of it.
+        ZooKeeper executes later requests after this transaction, whether or not it succeeds.
         """
         wait = self._write(lambda: send(self._client, operations))
         return lambda: check_failures(operations, wait())
 
     def ensure(self, path: str, data: bytes = b"") -> None:
-        """Make a node, and bare ones above it, unless they are there."""
+        """Create a node, and its missing parents without data, unless they exist."""
         if self.get(path) is not None:
             return
         parent = path.rpartition("/")[0]
@@ -189,9 +189,9 @@ class Session(Connection):
             self.commit(Create(path, data))
 
     def enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> str:
-        """Make a node whose name is ``path`` and the next number; return its path.
+        """Create a sequential node, whose name is ``path`` and the next number, and return its path.
 
-        After ``UnreachableError`` it may have been made.
+        After ``UnreachableError`` the node may exist.
         """
         check_path(path)
         try:
@@ -208,19 +208,19 @@ class Session(Connection):
     # Cleaning up
 
     def later(self, work: Callable[[], None]) -> None:
-        """Do ``work`` in the background again and again until it succeeds or this client is closed.
+        """Retry ``work`` in the background until it succeeds or this client is closed.
 
-        For cleaning up what the session owns when the server does not answer, or does not allow it, just now.
+        It cleans up nodes of this session that the server does not let us remove at the moment.
         """
 
         def persist() -> None:
-            """Try until it works or this client is closed."""
+            """Retry until the work succeeds or this client is closed."""
             while not self._closed:
                 try:
                     self._wait_connected(time.monotonic() + self.call_timeout)
                     work()
                 except (UnreachableError, DeniedError):
-                    time.sleep(_AGAIN)  # the answer may have come at once, only not the one that was hoped for
+                    time.sleep(_AGAIN)  # a refusal may have come at once
                     continue
                 except RestartError:
                     return
@@ -228,7 +228,7 @@ class Session(Connection):
                     get_logger().warning("zookeeper-clean-up-failed", error=str(error))
                 return
 
-        run = contextvars.copy_context().run  # its lines in the log say what ours do
+        run = contextvars.copy_context().run  # its log lines carry the same context as ours
         threading.Thread(target=run, args=(persist,), name="zookeeper-clean-up", daemon=True).start()
 
     # Inside
@@ -252,7 +252,7 @@ class Session(Connection):
         return self._again(f"read {path}", attempt)
 
     def _again(self, what: str, attempt: Callable[[], T]) -> T:
-        """Repeat reads over dropped connections, within the time limit."""
+        """Return the result of reads, repeated after dropped connections within the time limit."""
         try:
             found: T = self._retry()(attempt)
         except (RetryFailedError, exceptions.ConnectionLoss) as error:
@@ -260,9 +260,9 @@ class Session(Connection):
         return found
 
     def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
-        """Send something; return what waits for the answer. The time limit is for both.
+        """Send a write and return a function that waits for its answer; the time limit covers both.
 
-        If the connection drops meanwhile nobody knows whether it was done, so it is not repeated.
+        A write is not repeated: after a dropped connection its outcome is unknown.
         """
         deadline = time.monotonic() + self.call_timeout
 

@@ -1,4 +1,4 @@
-"""How long no server has answered: a client that lives, but never gets through, is not waited for without end."""
+"""The time since a server last answered, after which a client that is alive but cannot connect is replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Silence:
-    """A time without answers; it is too long after ``patience`` seconds. Nobody asks, nobody counts."""
+    """The time without answers, counted only while calls are made; too long after ``patience`` seconds."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
@@ -14,19 +14,19 @@ class Silence:
         self._since: float | None = None
 
     def begin(self) -> None:
-        """Note that a call had no answer."""
+        """Record a call without an answer."""
         if self._since is None:
             self._since = time.monotonic()
 
     def end(self) -> None:
-        """Note an answer: the next silence is another one."""
+        """Record an answer, which ends the silence."""
         self._since, self.renewed = None, False
 
     def renew(self) -> None:
-        """Note that a new client tries: it has as long as the last one had."""
+        """Start the time again for a new client."""
         self._since, self.renewed = time.monotonic(), True
 
     @property
     def too_long(self) -> bool:
-        """Whether it has lasted longer than one waits."""
+        """Whether the silence has lasted longer than ``patience``."""
         return self._since is not None and time.monotonic() - self._since >= self.patience

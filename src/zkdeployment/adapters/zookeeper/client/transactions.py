@@ -1,4 +1,4 @@
-"""Writes: each is a transaction of one or more operations, which ZooKeeper does all or not at all."""
+"""Operations on nodes; ZooKeeper executes all operations of a transaction or none."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 ANY_VERSION = -1
 
-#: Limits well below ZooKeeper's own (1 MiB a request), which it enforces by dropping the connection.
+#: Bytes, well below ZooKeeper's own limit (1 MiB a request), which it enforces by dropping the connection.
 NODE_LIMIT = 512 * 1024
 TRANSACTION_LIMIT = 800_000
 
-#: What an operation takes beside its path and data.
+#: Bytes of an operation beside its path and data.
 _OVERHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a node that must not be there."""
+    """Create a node, which must not exist."""
 
     path: str
     data: bytes = b""
@@ -33,7 +33,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Replace the data of a node that must be there, at ``version``."""
+    """Replace the data of a node, which must exist at ``version``."""
 
     path: str
     data: bytes
@@ -42,7 +42,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a node that must be there, at ``version`` and without children."""
+    """Delete a node, which must exist at ``version`` and have no children."""
 
     path: str
     version: int = ANY_VERSION
@@ -51,7 +51,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing, but fail unless the node is at ``version``."""
+    """Write nothing, but fail the transaction unless the node is at ``version``."""
 
     path: str
     version: int
@@ -62,7 +62,7 @@ Operation: TypeAlias = Create | Set | Delete | Check
 
 
 class TransactionError(ConflictError):
-    """A transaction that ZooKeeper refused as a whole, because of the node at ``path``."""
+    """ZooKeeper refused the whole transaction because of the node at ``path``."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(message)
@@ -70,13 +70,13 @@ class TransactionError(ConflictError):
 
 
 def size(operation: Operation, acl: int = 0) -> int:
-    """About how many bytes an operation takes in a transaction; ``acl``: those of a node's access list."""
+    """Return the approximate bytes of an operation in a transaction; ``acl`` are those of an access list."""
     listed = acl if isinstance(operation, Create) else 0
     return len(operation.path.encode()) + len(operation.data) + listed + _OVERHEAD
 
 
 def check_data(operations: Iterable[Operation]) -> None:
-    """Raise ``TreeError`` for data that no node can hold."""
+    """Raise ``TreeError`` for data that is too large for a node."""
     for operation in operations:
         if len(operation.data) > NODE_LIMIT:
             raise TreeError(
@@ -86,7 +86,7 @@ def check_data(operations: Iterable[Operation]) -> None:
 
 
 def check_sizes(operations: Sequence[Operation], acl: int = 0) -> None:
-    """Raise ``TreeError`` for data that no node can hold, or more than fits into one transaction."""
+    """Raise ``TreeError`` for data that is too large for a node, or operations too large for a transaction."""
     check_data(operations)
     total = sum(size(operation, acl) for operation in operations)
     if total > TRANSACTION_LIMIT:
@@ -103,7 +103,7 @@ _REASONS = {
 
 
 def denied(what: str) -> DeniedError:
-    """Return the error for something that ZooKeeper does not allow."""
+    """Return the error for an action that ZooKeeper denies."""
     return DeniedError(
         f"ZooKeeper does not allow to {what}: missing rights (who we are is said by zookeeper-credentials or"
         " zookeeper-certificate in the configuration, else we are world:anyone)"
@@ -111,9 +111,9 @@ def denied(what: str) -> DeniedError:
 
 
 def check_failures(operations: Sequence[Operation], failures: Sequence[exceptions.KazooException]) -> None:
-    """Raise ``TransactionError`` (or ``DeniedError``, for lack of rights) for the operation that failed.
+    """Raise ``TransactionError`` for the operation that failed, or ``DeniedError`` if rights were missing.
 
-    ``failures`` are empty if all was done, else they say of each operation what ZooKeeper made of it.
+    ``failures`` is empty after success, else it holds an exception for each operation.
     """
     for operation, failure in zip(operations, failures, strict=bool(failures)):
         if isinstance(failure, exceptions.RolledBackError | exceptions.RuntimeInconsistency):

@@ -1,4 +1,4 @@
-"""A transaction as one request, built without kazoo, which takes ten times as long for each operation."""
+"""A transaction as one request, built without kazoo, which takes ten times as long."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _LASTING, _EPHEMERAL = int_struct.pack(0), int_struct.pack(1)
 
 
 def send(client: Any, operations: Sequence[Operation]) -> Any:
-    """Send operations as one request; return kazoo's promise of their failures, none if all was done.
+    """Send operations as one request and return kazoo's future: the list of failures, empty after success.
 
-    Raises ``ConfigurationError`` for a path and ``TreeError`` for data that ZooKeeper does not take.
+    Raises ``ConfigurationError`` for a path and ``TreeError`` for data that ZooKeeper does not accept.
     """
     acl = access_list(client)
     request = _Request(_body(client.chroot, operations, acl))
@@ -55,7 +55,7 @@ def send(client: Any, operations: Sequence[Operation]) -> Any:
 
 
 def access_list(client: Any) -> bytes:
-    """Return who may do what with a new node, in the request's form: by default everyone everything."""
+    """Return the access list of a new node in the request's form; by default everyone may do everything."""
     return _access_list(tuple(client.default_acl or OPEN_ACL_UNSAFE))
 
 
@@ -85,18 +85,18 @@ def _body(chroot: str, operations: Sequence[Operation], acl: bytes) -> bytearray
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The request, as kazoo's connection wants one."""
+    """The request, with the methods that kazoo's connection calls."""
 
     body: bytearray = field(repr=False)
 
     type = Transaction.type
 
     def serialize(self) -> bytearray:
-        """Return the body."""
+        """Return the body of the request."""
         return self.body
 
     def deserialize(self, body: bytes, offset: int) -> list[KazooException]:
-        """Read what failed: of a transaction that was not done, an exception for each operation."""
+        """Return the failures: empty after success, else an exception for each operation."""
         failures = []
         header, offset = MultiHeader.deserialize(body, offset)
         while header.type == _FAILED and not header.done:
