@@ -10,7 +10,7 @@ from zkdeployment.model.cluster import short
 from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
-    from zkdeployment.memory import PublicationMemory
+    from zkdeployment.ports.memory import PublicationMemory
 
 
 class Watermark:

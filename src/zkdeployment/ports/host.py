@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.memory import HostMemory
+from zkdeployment.ports.memory import HostMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -32,7 +32,6 @@ from zkdeployment.planning.publishing import (
 )
 
 if TYPE_CHECKING:
-    from zkdeployment.memory import PublicationMemory
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Forced
     from zkdeployment.model.origin import Origin

@@ -1,4 +1,4 @@
-"""What daemons remember on their machine over restarts: ports, like those of ``ports``, for small files."""
+"""What daemons remember on their machine over restarts, in small files."""
 
 from __future__ import annotations
 
