@@ -13,6 +13,7 @@ from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.model.cluster import short as shortened
+from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
 from zkdeployment.planning.order import order
 from zkdeployment.planning.publishing import PublishedState, draft
@@ -164,8 +165,7 @@ def _comment(seen: Forecast) -> Iterator[str]:
     for outlook, heading in _HEADINGS.items():
         for group in seen.groups(outlook):
             yield ""
-            more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
-            yield f"- {_count(group)} {heading}{_why(group)}: {_names(group[:_NAMED])}{more}"
+            yield f"- {_count(group)} {heading}{_why(group)}: {_names(group, _NAMED)}"
             if outlook is Outlook.CHANGES:
                 yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
     yield from _order(seen, bullet="- ", most=_NAMED)
@@ -183,8 +183,7 @@ def _order(seen: Forecast, *, bullet: str = "", most: int | None = None) -> Iter
     names = {host.identity.id: _names([host]) for host in seen.hosts}
 
     def those(ids: Sequence[str]) -> str:
-        more = f" and {len(ids) - most} more" if most is not None and len(ids) > most else ""
-        return ", ".join(names.get(host_id, host_id) for host_id in ids[:most]) + more
+        return listing([names.get(host_id, host_id) for host_id in ids], most)
 
     yield from ("", f"{bullet}the order, by {seen.order.strategy}:")
     for number, turn in enumerate(seen.order.turns, 1):
@@ -210,8 +209,8 @@ def _title(seen: Forecast) -> str:
     return f"{what} - {seen.summary}"
 
 
-def _names(group: Sequence[HostForecast]) -> str:
-    return ", ".join(f"{host.identity}{' [absent]' if host.absent else ''}" for host in group)
+def _names(group: Sequence[HostForecast], most: int | None = None) -> str:
+    return listing([f"{host.identity}{' [absent]' if host.absent else ''}" for host in group], most)
 
 
 def _count(group: Sequence[HostForecast]) -> str:

@@ -11,6 +11,7 @@ from zkdeployment.fleet.rollouts import RolloutProgressState, is_due, last_movem
 from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
 from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage
 from zkdeployment.rollout.engine import ready_tasks
 
@@ -88,7 +89,7 @@ def _counts(status: FleetStatus) -> tuple[Measure, ...]:
 
 def _halts(status: FleetStatus, now: float) -> Iterator[_Finding]:
     state = None if status.cluster is None else status.cluster.state
-    told = _some(tell(status.stops, now))
+    told = listing(tell(status.stops, now), _NAMED)
     if state is ClusterState.HELD:
         yield Health.WARNING, f"Cluster is {told or 'held: the version was set to false'}"
     if state is ClusterState.STOPPED:
@@ -102,7 +103,7 @@ def _failures(status: FleetStatus) -> Iterator[_Finding]:
     failed = [row for row in status.hosts if row.state is HostState.FAILED]
     new = [f"{row.name}: {row.error}" for row in failed if row.id not in told.split()]
     if new:
-        yield Health.CRITICAL, f"{_number(len(new), 'host')} failed: {_some(new)}"
+        yield Health.CRITICAL, f"{_number(len(new), 'host')} failed: {listing(new, _NAMED)}"
 
 
 def _slowness(
@@ -161,9 +162,9 @@ def _absences(snapshot: Snapshot, status: FleetStatus) -> Iterator[_Finding]:
     known = {name for identity in identities for name in identity.target_names}
     nobody = sorted(name for name in snapshot.targets - known if not name.startswith("/"))
     if absent:
-        yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {_some(absent)}"
+        yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
     if nobody:
-        yield Health.WARNING, f"the tree deploys to what no host is: {_some(nobody)}"
+        yield Health.WARNING, f"the tree deploys to what no host is: {listing(nobody, _NAMED)}"
 
 
 def _old_locks(snapshot: Snapshot, locks: Sequence[Lock], now: float, limits: HealthLimits) -> Iterator[_Finding]:
@@ -199,11 +200,6 @@ def _blindness(
     health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.said}"
-
-
-def _some(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-    return ", ".join(words[:_NAMED]) + rest
 
 
 def _number(count: int, what: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.model.cluster import short
+from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage
 from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.late_joiners import is_open
@@ -201,11 +202,6 @@ def _window(window: Window) -> str:
 
 def _clock(minutes: int) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
-
-
-def _some(hosts: list[str]) -> str:
-    rest = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
-    return ", ".join(hosts[:_NAMED]) + rest
 
 
 def objection(running: RolloutState, directive: Directive, group: str | None = None) -> str | None:

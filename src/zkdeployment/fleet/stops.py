@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
 from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.model.listing import listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +43,5 @@ def _sentence(group: Sequence[Stop]) -> str:
     first = group[0]
     if len(group) == 1:
         return str(first)
-    named = ", ".join(f"{stop.host_name} ({stop.host_id})" for stop in group[:_NAMED])
-    rest = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
-    return f"{named}{rest} failed at {first.step} of {short(first.revision)}: {first.reason}"
+    hosts = listing([f"{stop.host_name} ({stop.host_id})" for stop in group], _NAMED)
+    return f"{hosts} failed at {first.step} of {short(first.revision)}: {first.reason}"

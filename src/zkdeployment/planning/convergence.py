@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
+from zkdeployment.model.listing import listing
 from zkdeployment.rollout.engine import RolloutResult
 from zkdeployment.rollout.groups import is_selected
 from zkdeployment.rollout.state import Ending
@@ -99,8 +100,7 @@ def _rollout(running: RolloutState, hosts: Iterable[Host]) -> str:
         task = running.stage.task
         names = {host.identity.id: str(host.identity) for host in hosts}
         busy = [names.get(one, one) for one in sorted(running.stage.granted.keys() - running.stage.reports.keys())]
-        more = f" and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
-        at_work = f", with {', '.join(busy[:_NAMED])}{more} at work" if busy else ""
+        at_work = f", with {listing(busy, _NAMED)} at work" if busy else ""
         parts.append(f"group {task.group} is in its {task.phase.value} phase{at_work}")
     if running.paused is not None:
         parts.append(f"it is paused ({running.paused})")

@@ -17,6 +17,7 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
+from zkdeployment.model.listing import listing
 from zkdeployment.model.lock import LockKind
 from zkdeployment.printable import printable
 from zkdeployment.wiring.operator import open_operator
@@ -126,7 +127,4 @@ def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ..
 
 def _waiting(lock: Lock, now: float) -> str:
     waiting = lock.contenders[1:]
-    named = [f"{one.identity} {age(now - one.since)}" for one in waiting[:_NAMED]]
-    if len(waiting) > _NAMED:
-        named.append(f"and {len(waiting) - _NAMED} more")
-    return ", ".join(named)
+    return listing([f"{contender.identity} {age(now - contender.since)}" for contender in waiting], _NAMED)
