@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, and that survive a crash of the machine."""
+"""Atomic and durable replacement of files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
-    """Replace a file (a symbolic link or an empty directory in its place, too); raises ``OSError``.
+    """Replace a file, or a symbolic link or an empty directory in its place; raises ``OSError``.
 
-    Without ``sync`` it survives a crash of this process, not of the machine, and takes no time.
+    Without ``sync`` the content survives a crash of this process, but not of the machine, and no time is spent.
     """
     try:
         descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
     except OSError as error:
-        error.filename = str(file)  # that is what could not be written
+        error.filename = str(file)  # the target, not the temporary file
         raise
     try:
         with os.fdopen(descriptor, "wb") as temporary:
@@ -42,13 +42,13 @@ def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True)
 
 
 def remove(file: Path) -> None:
-    """Remove a file unless it is gone already; raises ``OSError``."""
+    """Remove a file if it exists; raises ``OSError``."""
     file.unlink(missing_ok=True)
     sync_directory(file.parent)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make what was created, renamed or removed in a directory survive a crash of the machine."""
+    """Make creations, renames and removals in a directory survive a crash of the machine."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -57,7 +57,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def read(file: Path, limit: int) -> bytes | None:
-    """Return a regular file's content, at most ``limit`` bytes of it; ``None`` if there is no such file.
+    """Return at most ``limit`` bytes of a regular file; ``None`` if it does not exist.
 
     Raises ``OSError``, also for a symbolic link, a directory or a pipe in its place.
     """

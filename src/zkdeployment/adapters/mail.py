@@ -1,4 +1,4 @@
-"""Mail to the operators, through an SMTP server."""
+"""Mail to the operators through an SMTP server (a ``Mailer``)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TIMEOUT = 10.0
 
 
 class SmtpMailer:
-    """Sends to ``address`` (or several, with commas) through ``server`` (``HOST[:PORT]``); without one, nothing.
+    """Sends to ``address`` (one or several, separated by commas) through ``server`` (``HOST[:PORT]``).
 
-    Mail is a courtesy: what goes wrong is logged and changes nothing.
+    Does nothing without an address.
     """
 
     def __init__(self, address: str | None, *, server: str) -> None:
@@ -24,7 +24,6 @@ class SmtpMailer:
         self._port = parts.port or smtplib.SMTP_PORT
 
     def send(self, subject: str, text: str) -> None:
-        """Send one message; ``subject`` is cut to one line."""
         if self._address is None:
             return
         message = EmailMessage()

@@ -1,4 +1,4 @@
-"""A file of metrics for the textfile collector of Prometheus' node exporter."""
+"""A file of metrics for the textfile collector of Prometheus' node exporter (a ``MetricsSink``)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ if TYPE_CHECKING:
 
 
 class MetricsFile:
-    """Replaces ``file`` atomically; without one, does nothing.
-
-    Metrics are a courtesy: what goes wrong is logged, once until it works again, and changes nothing.
-    """
+    """Replaces ``file`` atomically; does nothing without one. A failure is logged once until a write succeeds."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._complained = False
 
     def write(self, metrics: Iterable[Metric]) -> None:
-        """Write metrics in Prometheus' text format, version 0.0.4."""
         if self._file is None:
             return
         try:
-            # The collector reads whatever ends in .prom; what we write first does not.
+            # The collector reads every file that ends in .prom; the temporary file does not.
             durable.replace(self._file, render(metrics), sync=False)
         except OSError as error:
             if not self._complained:
@@ -42,20 +38,20 @@ class MetricsFile:
 
 
 def render(metrics: Iterable[Metric]) -> bytes:
-    """Return the text of metrics; those without samples are only explained."""
+    """Return metrics in Prometheus' text format, version 0.0.4; those without samples have a help text only."""
     from prometheus_client import generate_latest  # noqa: PLC0415  few want metrics, and it takes a megabyte
 
     return generate_latest(_Collector(metrics))
 
 
 class _Collector:
-    """Metrics in the form in which the library asks for them."""
+    """The metrics as a collector of the library."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Family]:
-        """Give each metric with its samples."""
+        """Yield each metric with its samples."""
         from prometheus_client.core import Metric as Family  # noqa: PLC0415  see above
 
         for metric in self._metrics:
@@ -67,5 +63,5 @@ class _Collector:
 
 
 def _encodable(text: str) -> str:
-    """Return a text from ZooKeeper, which may hold anything that JSON can, fit for a file."""
+    """Return a text that encodes as UTF-8: JSON from ZooKeeper may hold lone surrogates."""
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,6 +1,6 @@
-"""The only door to other programs: argument lists only, no shell, standard input closed.
+"""The only way to run other programs: argument lists only, no shell, standard input closed.
 
-Scripts of packages, whose output is streamed and capped, are run by ``adapters.scripts`` on top of this.
+``adapters.scripts`` runs the scripts of packages on top of this module, with streamed and capped output.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-_LOOK = 0.2  # seconds between two looks at a running program
+_LOOK = 0.2  # seconds between two checks of a running program
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A program that ended: its exit status (negative: the signal that ended it) and what it printed."""
+    """A program that ended: its exit status (negative: the signal that ended it) and its output."""
 
     argv: tuple[str, ...]
     status: int
@@ -33,7 +33,7 @@ class Completed:
     stderr: str
 
     def check(self) -> Completed:
-        """Return itself, or raise ``ProgramError`` with the program's words if it failed."""
+        """Return this result, or raise ``ProgramError`` with the program's messages if it failed."""
         if self.status:
             words = (self.stderr.strip() or self.stdout.strip())[-2000:]
             raise ProgramError(f"{' '.join(self.argv)} failed with status {self.status}: {words}")
@@ -48,11 +48,11 @@ def run(
     timeout: float | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> Completed:
-    """Run a program to its end, in a session of its own, and return what it printed, whatever its exit status.
+    """Return the result of a program that runs in its own session, whatever its exit status.
 
-    ``env`` replaces the environment. Raises ``ProgramError`` if it cannot be started or runs over ``timeout``
-    seconds. It is killed then, and all that it started with it; so it is when ``tick`` raises something, which is
-    called a few times a second. Signals meant for us (a terminal's, say) do not reach it.
+    ``env`` replaces the environment. ``tick`` is called a few times a second. Raises ``ProgramError`` if the
+    program cannot be started or exceeds ``timeout`` seconds. Then, and when ``tick`` raises, the program and all
+    processes of its session are killed. Signals to this process, such as a terminal's, do not reach the program.
     """
     try:
         with subprocess.Popen(
@@ -101,9 +101,9 @@ def start(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Start a program in a session of its own, its output appended to ``log``, and return its process id.
+    """Start a program in its own session, its output appended to ``log``, and return its process id.
 
-    It outlives this process. Raises ``ProgramError`` if it cannot be started.
+    The program outlives this process. Raises ``ProgramError`` if it cannot be started.
     """
     child = Child(_launch(argv, log, "ab", cwd, env))
     child.abandon()
@@ -111,42 +111,44 @@ def start(
 
 
 def run_apart(argv: Sequence[str], *, output: Path, env: Mapping[str, str] | None = None) -> int:
-    """Run a program to its end in a session of its own and return its exit status; there is no time limit.
+    """Return the exit status of a program that runs in its own session without a time limit.
 
-    What it prints goes to the file ``output``. For work that must never be cut short: signals meant for us do not
-    reach it, and when this process dies it goes on. Raises ``ProgramError`` if it cannot be started.
+    Its output goes to the file ``output``. For work that must never be interrupted: signals to this process do not
+    reach the program, and it continues when this process dies. Raises ``ProgramError`` if it cannot be started.
     """
     child = _launch(argv, output, "wb", None, env)
     try:
         return child.wait()
     finally:
-        child.returncode = 0  # Disown it if the wait was interrupted.
+        child.returncode = 0  # No "still running" warning if the wait was interrupted.
 
 
 class Child:
-    """A running program that leads a session and a process group of its own; it outlives this process."""
+    """A running program in its own session and process group; it outlives this process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = process.pid
 
     def wait(self, timeout: float) -> int | None:
-        """Return its exit status, or ``None`` if it still runs after ``timeout`` seconds."""
+        """Return the exit status, or ``None`` if the program still runs after ``timeout`` seconds."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
 
     def abandon(self) -> None:
-        """Let it run without us: nobody here waits for it any more."""
+        """Let the program run on without waiting for it."""
         if self._process.returncode is None:
-            self._process.returncode = 0  # Disown it: no "still running" warning, init reaps it when we are gone.
+            self._process.returncode = (
+                0  # No "still running" warning: init reaps the program when this process is gone.
+            )
 
 
 def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str | None = None) -> Child:
-    """Start a program in a session of its own and return it; what it prints is appended to ``output``.
+    """Start a program in its own session and return it; its output is appended to ``output``.
 
-    Raises ``ProgramError`` if it cannot be started; its ``__cause__`` is the ``OSError``.
+    Raises ``ProgramError`` if the program cannot be started; the ``__cause__`` is the ``OSError``.
     """
     return Child(_launch(argv, output, "ab", cwd, env))
 
@@ -154,7 +156,7 @@ def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str
 def _launch(
     argv: Sequence[str], output: Path, mode: str, cwd: Path | str | None, env: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own that prints into a file."""
+    """Start a program in its own session, with its output in a file."""
     try:
         with output.open(mode) as printed:
             return subprocess.Popen(
@@ -188,7 +190,7 @@ class Attached:
 
 
 def attach(argv: Sequence[str]) -> Attached:
-    """Start a program in our place in the terminal; raises ``ProgramError`` if it cannot be started."""
+    """Start a program that shares our terminal and return it; raises ``ProgramError`` if it cannot be started."""
     try:
         return Attached(subprocess.Popen(list(argv)))
     except OSError as error:
@@ -196,7 +198,7 @@ def attach(argv: Sequence[str]) -> Attached:
 
 
 def replace(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
-    """Become another program; does not return. Raises ``ProgramError`` if it cannot be started."""
+    """Replace this process by another program; raises ``ProgramError`` if it cannot be started."""
     try:
         os.execvpe(argv[0], list(argv), dict(env if env is not None else os.environ))  # noqa: S606
     except OSError as error:

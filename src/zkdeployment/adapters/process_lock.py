@@ -1,4 +1,4 @@
-"""One process at a time, of one user: a lock on this machine that ends with whoever has it."""
+"""A lock on this machine that ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 def check_owner(directory: Path) -> None:
-    """Raise ``RefusedError`` if a directory is another user's, or is to be made in one that is.
+    """Raise ``RefusedError`` if a directory, or the parent it is to be created in, belongs to another user.
 
-    What we leave there would be in that user's way.
+    Our files there would be in that user's way.
     """
-    # What a place above keeps closed to us is not seen; that place counts then.
+    # A directory below a closed one cannot be seen; the closed one counts then.
     place = next(one for one in (directory, *directory.parents) if os.access(one, os.F_OK))
     owner = place.stat().st_uid
-    # Below what is root's there may be places for all.
+    # Directories of root may hold directories for everybody.
     if owner != os.geteuid() and (place == directory or owner != 0):
         raise RefusedError(f"{place} belongs to {_name(owner)}: run this as that user, say with runuser -u")
 
 
 @contextlib.contextmanager
 def sole_process(file: Path) -> Iterator[bool]:
-    """Hold the lock of ``file``, which is made if need be; gives ``False`` if another process has it.
+    """Hold the lock of ``file``, which is created if missing; yields ``False`` if another process holds it.
 
-    Raises ``ConfigurationError`` if the file cannot be made.
+    Raises ``ConfigurationError`` if the file cannot be created.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The program that this process runs, as it is on the disk."""
+"""The file of the running program on disk."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 class Program:
-    """Knows of what file this process was started; an upgrade puts another one in its place."""
+    """The file that this process was started from; an upgrade replaces it."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._started = self._look()
 
     def outdated(self) -> bool:
-        """Whether something else is there by now."""
+        """Whether the file was replaced since this process started."""
         return self._look() != self._started
 
     def _look(self) -> tuple[int, int, int] | None:

@@ -1,4 +1,4 @@
-"""The file in which a process keeps the last publication it knows of (a ``PublicationMemory``)."""
+"""The file that records the last known publication (a ``PublicationMemory``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class PublishedFile:
         self._file = file
 
     def read_published(self) -> Published:
-        """Return the last publication known; sequence 0, and a warning, for a file that makes no sense."""
         try:
             content = durable.read(self._file, _LARGEST)
             found = {} if content is None else json.loads(content)
@@ -38,7 +37,6 @@ class PublishedFile:
         return Published(revision=revision if is_revision(revision) else None, sequence=found["sequence"])
 
     def write_published(self, published: Published) -> None:
-        """Record the last publication known; raises ``HostFilesError``."""
         content = json.dumps({"revision": published.revision, "sequence": published.sequence}).encode()
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tries again what may only have been out of reach."""
+"""Retries of calls that may have failed only because something was out of reach."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 def persist(
     act: Callable[[], T], *, attempts: int, gap: float, kind: type[ZkdeploymentError] = ZkdeploymentError
 ) -> T:
-    """Return what ``act`` returns; where a retry helps with an error of this kind, try again in ``gap`` seconds.
+    """Return the result of ``act``, retried every ``gap`` seconds after errors of this kind that a retry may help.
 
-    At most ``attempts`` times in all; then the last error is raised.
+    After ``attempts`` calls the last error is raised.
     """
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),

@@ -1,4 +1,4 @@
-"""The systems that a tree may be kept in: a new one is a module beside this, a line below, and how to tell it."""
+"""The version control systems for trees. A new one needs a room, a line below, and a test in ``system_of``."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class _Open(Protocol):
 def open_source(
     url: str, tree_directory: Path, *, branch: str | None = None, allowed_signers: Path | None = None
 ) -> TreeSource:
-    """Return the repository at ``url``; nothing is contacted yet.
+    """Return the source for the repository at ``url``; no network is used yet.
 
-    Raises ``ConfigurationError`` if its system cannot do what is asked.
+    Raises ``ConfigurationError`` if its system does not support an option.
     """
     return SYSTEMS[system_of(url)](url, tree_directory, branch=branch, allowed_signers=allowed_signers)
 
 
 def system_of(url: str) -> str:
-    """Say which system a repository is of; a local one is looked at."""
+    """Return the name of a repository's system; local directories are inspected."""
     if re.match(r"svn(\+[a-z]+)?:", url) or (url.startswith("file://") and _is_in_subversion(url)):
         return "svn"
     return "git"
@@ -48,8 +48,8 @@ def _is_in_subversion(url: str) -> bool:
 def _open_subversion(
     url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
 ) -> TreeSource:
-    """Return a directory of a Subversion repository; ``svn:URL`` stands for any URL that svn understands."""
-    del tree_directory  # nothing has to be kept
+    """Return the source for a Subversion directory; ``svn:URL`` marks any URL that svn understands."""
+    del tree_directory  # Subversion needs no mirror
     shown = without_passwords(url)
     if branch is not None:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Tell systemd how the service is doing: the ``sd_notify`` protocol, one datagram a message."""
+"""Notifications to systemd by the ``sd_notify`` protocol, one datagram a message (a ``Notifier``)."""
 
 from __future__ import annotations
 
@@ -14,48 +14,42 @@ if TYPE_CHECKING:
 
 
 _FOREVER = 7 * 24 * 3600 * 1_000_000  # microseconds; longer than any package transaction
-_PATIENCE = 1.0  # seconds for a supervisor that has no time for messages
+_PATIENCE = 1.0  # seconds for a supervisor that does not read its socket
 
 
 class SystemdNotifier:
-    """Writes to the socket named by ``NOTIFY_SOCKET``; without one (no systemd) it says nothing.
+    """Sends to the socket named by ``NOTIFY_SOCKET``; does nothing without one, that is without systemd.
 
-    A supervisor that does not listen is no reason to fail: errors are ignored.
+    Errors are ignored: a supervisor that does not listen is no reason to fail.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
         address = environment.get("NOTIFY_SOCKET", "")
-        # A leading @ stands for the NUL of Linux' abstract addresses.
+        # A leading @ stands for the NUL of an abstract socket address.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         limit = environment.get("WATCHDOG_USEC", "")
         mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self._limit = int(limit) if limit.isdecimal() and mine else 0
 
     def ready(self) -> None:
-        """Say that the service is up."""
         self._send("READY=1")
 
     def status(self, text: str) -> None:
-        """Say in one line what the service is doing, for ``systemctl status``."""
         self._send(f"STATUS={' '.join(text.split())}")
 
     def stopping(self) -> None:
-        """Say that the service is about to end."""
         self._send("STOPPING=1")
 
     def reloading(self) -> None:
-        """Say that the configuration is read again, until ``ready``."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     @property
     def pace(self) -> float:
-        """How many seconds may pass between two calls of ``watchdog``: half of what systemd allows."""
         return self._limit / 2e6 if self._limit else math.inf
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:
-        """Keep the watchdog from ending us while something goes on in which we cannot call it."""
         if not self._limit:
             yield
             return
@@ -66,7 +60,6 @@ class SystemdNotifier:
             self._send(f"WATCHDOG_USEC={self._limit}\nWATCHDOG=1")
 
     def watchdog(self) -> None:
-        """Say that the service is alive."""
         self._send("WATCHDOG=1")
 
     def _send(self, message: str) -> None:

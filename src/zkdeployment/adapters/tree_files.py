@@ -1,4 +1,4 @@
-"""Which files of a repository are read, how large they may be, and how often a repository is asked."""
+"""Limits for the files of a tree repository, and for attempts to reach it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def check_limits(sizes: Mapping[str, int], revision: str) -> None:
 
 
 def shorten(text: str) -> str:
-    """Return somebody's name or subject line fit for terminals, without what is more of it than anybody reads."""
+    """Return a name or a subject line that is safe for terminals, cut to a readable length."""
     text = clean(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""Runs git: without prompts, hooks or an inherited repository, and never for longer than it may."""
+"""Running git: without prompts, hooks or an inherited repository, and with a time limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zkdeployment.errors import SourceError, without_passwords
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a hook's environment says about *its* repository: ``git rev-parse --local-env-vars`` and what that misses.
+#: Variables of a hook's environment that name *its* repository: ``git rev-parse --local-env-vars`` and a few more.
 _OF_ANOTHER_REPOSITORY = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -43,14 +43,14 @@ _OPTIONS = (
     "core.hooksPath=/dev/null",
     "-c",
     "core.fsmonitor=false",
-    # A collection of garbage in the background would outlive us, and work in a directory that is to be swapped.
+    # Background garbage collection would outlive this process and work in a directory that gets replaced.
     "-c",
     "gc.autoDetach=false",
     "-c",
     "maintenance.autoDetach=false",
 )
 
-#: What git says when it is not let in.
+#: Parts of git's messages when the server denies access.
 DENIED = (
     "Authentication failed",
     "Permission denied",
@@ -60,23 +60,23 @@ DENIED = (
     "returned error: 403",
     "dubious ownership",
 )
-#: What git says when there is no repository, or none that it may use.
+#: Parts of git's messages when there is no usable repository.
 NOT_THERE = ("does not appear to be a git repository", "not found", "does not exist", "not allowed", "blocked")
 
 _TIMED_OUT = "Timeout: "
 
 
 class GitError(SourceError):
-    """Git failed: its last words."""
+    """Git failed; the message is the last one that git printed."""
 
 
 class GitTimeoutError(GitError):
-    """Git was stopped because it took too long."""
+    """Git exceeded its time limit and was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """What git said: its exit status, standard output, and standard error without passwords."""
+    """The exit status of git, its standard output, and its standard error without passwords."""
 
     command: str
     status: int
@@ -84,24 +84,24 @@ class GitOutput:
     words: str
 
     def check(self) -> GitOutput:
-        """Return itself, or raise ``GitError`` if git failed."""
+        """Return this output, or raise ``GitError`` if git failed."""
         if self.status:
             raise GitError(f"git {self.command} failed: {last_words(self.words)}")
         return self
 
     @property
     def text(self) -> str:
-        """The output as text, without blanks around it."""
+        """The output as text, stripped."""
         return self.output.decode("utf-8", "replace").strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """How to run git: where, with which options, for how many seconds at most.
+    """A way to run git: the directory, the options and the time limit in seconds.
 
-    ``settings`` are git configuration that nobody sees in the list of processes, ``variables`` are added to the
-    environment. ``alone``: the system's and the user's configuration do not count. ``inherit``: the environment of
-    a hook does.
+    ``settings`` are git configuration that does not show in the process list. ``variables`` are added to the
+    environment. ``alone`` ignores the configuration of the system and the user. ``inherit`` keeps the environment
+    of a hook.
     """
 
     directory: Path = Path("/")
@@ -113,7 +113,7 @@ class Git:
     inherit: bool = False
 
     def run(self, *words: str, stdin: BinaryIO | None = None) -> GitOutput:
-        """Run git to its end, whatever its exit status; raises ``GitError`` if there is no git or no time."""
+        """Return git's output for any exit status; raises ``GitError`` if git is missing or takes too long."""
         try:
             from git.cmd import Git as Command  # noqa: PLC0415  it takes a while, and fails where git is missing
             from git.exc import GitCommandNotFound  # noqa: PLC0415
@@ -129,7 +129,7 @@ class Git:
                 strip_newline_in_stdout=False,
                 kill_after_timeout=self.timeout,
                 env=self._environment(),
-                start_new_session=True,  # without a terminal nothing can ask for a password
+                start_new_session=True,  # without a terminal no program can ask for a password
             )
         except GitCommandNotFound as error:
             raise GitError(f"cannot run git: {error.__cause__ or error}") from error
@@ -153,7 +153,7 @@ class Git:
 
 
 def last_words(said: str) -> str:
-    """Return the line of git's talk that says what went wrong, as well as can be told."""
+    """Return the line of git's messages that most likely names the cause of a failure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "remote: "))]
     generic = "fatal: Could not read from remote repository."

@@ -1,4 +1,4 @@
-"""Commits as git tells them: by one run for all that is asked of one."""
+"""Commits, each read with one run of git."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORM = "--format=%H%x00%P%x00%ct%x00%an <%ae>%x00%s"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit: its id, those of its parents, when it was made (seconds since the epoch), by whom, what for."""
+    """A commit: its id, its parents' ids, its time (seconds since the epoch), its author and its subject."""
 
     id: str
     parents: tuple[str, ...]
@@ -25,13 +25,13 @@ class Commit:
 
 
 def ask(git: Git, name: str) -> GitOutput:
-    """Ask for the commit of any name; ``git`` has to run alone."""
+    """Return git's output about the commit of any name; ``git`` has to run alone."""
     log = ("log", "--no-walk", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", _FORM)
     return git.run(*log, "--end-of-options", f"{name}^{{commit}}", "--")
 
 
 def read(answer: GitOutput) -> Commit:
-    """Read the answer; raises ``GitError`` if there is no such commit."""
+    """Return the commit in the output of ``ask``; raises ``GitError`` if there is no such commit."""
     told = answer.check().output.decode("utf-8", "replace")
     commit, parents, time, author, subject = told.split("\0")
     return Commit(commit, tuple(parents.split()), float(time), shorten(author), shorten(subject.strip()))

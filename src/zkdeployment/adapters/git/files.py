@@ -1,4 +1,4 @@
-"""Reads tree files, and documents of rollouts, from git's object store: blobs of a commit, never a work tree."""
+"""Tree files and rollout documents, read from git's object store: blobs of a commit, never a work tree."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a d
 
 
 def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
-    """Read the files of any revision, or tree, of the repository that ``repository`` is a directory of.
+    """Return the files of any revision or tree of the repository around the directory ``repository``.
 
-    In a hook, also of what is about to be pushed. Raises ``SourceError``.
+    In a hook this includes objects that are being pushed. Raises ``SourceError``.
     """
     git = Git(directory=repository, inherit=True)
     if not repository.is_dir():
@@ -44,10 +44,10 @@ def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
 
 
 def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
-    """Read the tree files and documents at the top of ``tree`` (anything git takes for a tree), sorted by name.
+    """Return the tree files and documents at the top of ``tree`` (anything that names a git tree), sorted by name.
 
-    ``revision`` is what messages call it. Raises ``GitError`` when git fails and ``SourceError`` when what is
-    there cannot be a tree.
+    ``revision`` names the tree in messages. Raises ``GitError`` if git fails, and ``SourceError`` if the files
+    cannot be a tree.
     """
     listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
     found = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
@@ -60,7 +60,7 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What ``ls-tree --long`` says of a name; only files have a size. In a name, what is not UTF-8 is kept."""
+    """An entry of ``ls-tree --long``; only files have a size. Bytes of a name that are not UTF-8 are kept."""
 
     name: str
     mode: str
@@ -69,7 +69,7 @@ class _Entry:
 
 
 def _entry(line: bytes) -> _Entry:
-    """Read a line: mode, type, object, size, tab, name."""
+    """Return the entry in a line: mode, type, object, size, tab, name."""
     facts, _, raw_name = line.partition(b"\t")
     mode, _, blob, size = facts.decode("ascii").split()
     name = raw_name.decode("utf-8", "surrogateescape")
@@ -79,7 +79,7 @@ def _entry(line: bytes) -> _Entry:
 
 
 def _checked(entry: _Entry, revision: str) -> _Entry:
-    """Refuse what cannot be a tree file."""
+    """Return the entry; raises ``SourceError`` if it cannot be a tree file."""
     raw_name = entry.name.encode("utf-8", "surrogateescape")
     if raw_name.decode("utf-8", "replace") != entry.name:
         raise SourceError(f"revision {revision}: the name of {raw_name!r} is not UTF-8")
@@ -94,7 +94,7 @@ def _checked(entry: _Entry, revision: str) -> _Entry:
 
 
 def _documents(git: Git, entries: Iterable[_Entry]) -> Iterator[SourceFile]:
-    """Read the YAML files that are about rollouts; no more at once than one file may have."""
+    """Yield the YAML files that hold rollout documents; reads at most the size limit of one file at a time."""
     batch: list[_Entry] = []
     taken = 0
     for entry in entries:
@@ -122,7 +122,7 @@ def _read(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
 
 
 def _contents(git: Git, blobs: Sequence[str]) -> Iterator[bytes]:
-    """Read blobs, all by one process: each comes as a line with object, type and size, then its content."""
+    """Yield the content of blobs, read by one process: a line with object, type and size, then the content."""
     with tempfile.TemporaryFile() as wanted:
         wanted.write("".join(f"{blob}\n" for blob in blobs).encode("ascii"))
         wanted.seek(0)

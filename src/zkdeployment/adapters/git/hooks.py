@@ -1,4 +1,4 @@
-"""What git is about to take: the index before a commit, branches before a push ends."""
+"""The input of git hooks: the index before a commit, the branches of a push."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BRANCHES = "refs/heads/"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A branch that is being pushed, and the commit that it is to be at; ``None``: it is being deleted."""
+    """A branch of a push and its new commit; ``None`` deletes the branch."""
 
     branch: str
     commit: str | None
 
 
 def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
-    """Read what a ``pre-receive`` hook is told: lines ``OLD NEW REF``; ``None`` before a commit.
+    """Return the branches in the input of a ``pre-receive`` hook: lines ``OLD NEW REF``; ``None`` before a commit.
 
-    Other refs than branches are left out. Raises ``ConfigurationError`` for lines that say something else.
+    Refs that are no branches are left out. Raises ``ConfigurationError`` for lines of another form.
     """
     if ("GIT_INDEX_FILE" in os.environ and "GIT_QUARANTINE_PATH" not in os.environ) or stdin.isatty():
         return None
@@ -38,7 +38,7 @@ def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
     for words in lines:
         if len(words) != 3:
             raise ConfigurationError(
-                f"expected OLD NEW REF, as git tells a pre-receive hook, found {' '.join(words)!r}"
+                f"expected OLD NEW REF, as git passes them to a pre-receive hook, found {' '.join(words)!r}"
             )
     return tuple(
         Pushed(ref.removeprefix(_BRANCHES), None if set(new) == {"0"} else new)
@@ -48,6 +48,6 @@ def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
 
 
 def staged_files() -> tuple[SourceFile, ...]:
-    """Read the tree files of the index of the repository around the working directory; raises ``SourceError``."""
+    """Return the tree files in the index of the repository around this directory; raises ``SourceError``."""
     git = Git(directory=Path.cwd(), inherit=True)
     return read_files(git, git.run("write-tree").check().text, "to be committed")

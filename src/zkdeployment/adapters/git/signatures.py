@@ -1,9 +1,8 @@
-"""The gate for signed commits.
+"""Verification of signed commits.
 
-Git picks the verifying program by the signature's type and lets configuration name it, says "Good" about keys it
-does not know, and judges a key's validity at the date that the commit gives itself. So all programs and files are
-named on the command line, only one kind of signature counts, and exit status, verdict and date all have to be
-right.
+Git chooses the verifying program by the signature's type, lets configuration name that program, reports "Good" for
+unknown keys, and judges a key's validity at the date in the commit. Therefore all programs and files are named on
+the command line, only one kind of signature is accepted, and exit status, verdict and date are all checked.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.git.command import Git
 
-#: How far the clock of whoever commits may be ahead, in seconds.
+#: Seconds that a committer's clock may be ahead.
 _TOLERANCE = 600
 
 _NOT_ALLOWED = "it is signed with a key that is not allowed"
@@ -37,15 +36,16 @@ _VERDICTS = {
     "Y": "its key has expired",
 }
 
-#: For a key ring of allowed keys only: to be in it is to be trusted, and nothing is asked of the network.
+#: The key ring holds allowed keys only, so each is trusted; gpg must not use the network.
 _GPG_CONFIGURATION = "trust-model always\nno-autostart\nno-auto-key-retrieve\n"
 
 
 def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: float) -> str:
-    """Return the name and the fingerprint of the key that a commit is signed with.
+    """Return the name and the fingerprint of the key that signed a commit.
 
-    Raises ``SourceError`` unless it is one of ``allowed_signers``: a file of SSH keys, as ssh-keygen has it, or of
-    OpenPGP keys, as ``gpg --export`` writes it. ``git`` has to run alone. ``now`` is in seconds since the epoch.
+    Raises ``SourceError`` unless the key is one of ``allowed_signers``: a file of SSH keys in ssh-keygen's format,
+    or of OpenPGP keys as ``gpg --export`` writes them. ``git`` has to run alone. ``now`` is in seconds since the
+    epoch.
     """
     try:
         keys = allowed_signers.read_bytes()
@@ -58,7 +58,7 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
         told = verifying.run(*log)
         verified = verifying.run("verify-commit", "--end-of-options", revision)
     refusal = f"revision {revision} is not published"
-    # Where the signature is of the other kind, the program that is not there may take git with it (SIGPIPE).
+    # With a signature of the other kind, the missing verifying program may end git by SIGPIPE.
     verdict, date, fingerprint, name = ("N", "", "", "") if told.status else _fields(told.output)
     if verdict != "G" or verified.status:
         reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {last_words(verified.words)}")
@@ -76,13 +76,13 @@ def _fields(told: bytes) -> tuple[str, str, str, str]:
 
 
 def _is_openpgp(keys: bytes) -> bool:
-    """Whether these are OpenPGP keys, armoured or not: no line of text begins with the high bit of a packet."""
+    """Whether these are OpenPGP keys, armoured or binary: text never starts with the high bit of a packet."""
     return keys.lstrip().startswith(b"-----BEGIN PGP ") or bool(keys[:1] and keys[0] & 0x80)
 
 
 @contextmanager
 def _ssh(git: Git, keys: Path) -> Iterator[Git]:
-    """Give a git that verifies SSH signatures only."""
+    """Yield a git that verifies SSH signatures only."""
     yield _verifying(
         git,
         {
@@ -99,7 +99,7 @@ def _ssh(git: Git, keys: Path) -> Iterator[Git]:
 
 @contextmanager
 def _openpgp(git: Git, keys: Path) -> Iterator[Git]:
-    """Give a git that verifies OpenPGP signatures only, with a key ring that holds the allowed keys."""
+    """Yield a git that verifies OpenPGP signatures only, with a key ring of the allowed keys."""
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as home:
         (Path(home) / "gpg.conf").write_text(_GPG_CONFIGURATION, encoding="ascii")
         argv = ["gpg", "--homedir", home, "--batch", "--no-tty", "--quiet", "--import", "--", str(keys)]

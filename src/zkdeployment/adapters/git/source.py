@@ -1,4 +1,4 @@
-"""The tree's repository: a bare mirror of one branch of a git repository, from which files are read."""
+"""The tree in a git repository: a bare mirror of one branch (a ``TreeSource``)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
 
-#: How many commits are remembered: the published one and the tip come back every time.
+#: Commits kept in memory: every cycle asks for the published one and the tip.
 _REMEMBERED = 4
 
-#: The file in a mirror that says that it is one, and of what.
+#: The file that marks a mirror as ours and names its repository.
 _MARK = "zkdeployment-mirror"
 
 
@@ -49,9 +49,9 @@ _MARK = "zkdeployment-mirror"
 class GitSource:
     """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
 
-    ``allowed_signers`` is a file of SSH or OpenPGP keys; with it only commits signed by one of them are read.
-    Each run of git may take ``timeout`` seconds; a remote that cannot be reached is tried three times more, after
-    ``gap`` seconds.
+    ``allowed_signers`` is a file of SSH or OpenPGP keys; with it, only commits signed by one of them are read.
+    Each run of git is limited to ``timeout`` seconds. An unreachable remote is retried three times, every ``gap``
+    seconds.
     """
 
     url: str
@@ -61,11 +61,10 @@ class GitSource:
     timeout: float = field(default=300, kw_only=True)
     gap: float = field(default=3, kw_only=True)
     now: Callable[[], float] = field(default=time.time, kw_only=True)
-    #: Commits that the mirror has: one run of git for each is enough.
+    #: Commits of the mirror by id; each is read once.
     _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fetch(self) -> Revision:
-        """Bring the mirror up to date and return the branch's tip."""
         return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
@@ -89,7 +88,7 @@ class GitSource:
         try:
             signer = self._verify(git, commit.id)
         except SourceError:
-            signer = None  # whoever asks for the files is told why
+            signer = None  # reading the files reports the reason
         return Origin(commit.author, commit.subject, commit.time, signer)
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
@@ -99,14 +98,14 @@ class GitSource:
         """
         git, commit = self._find(revision)
         if ancestor in (commit.id, *commit.parents):
-            return True  # as almost always
+            return True  # the usual case
         if not is_commit(str(ancestor)) or self._read(git, str(ancestor)) is None:
             return False
         answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit.id)
         return answer.status != 1 and bool(answer.check())
 
     def _find(self, revision: Revision) -> tuple[Git, Commit]:
-        """Return the mirror and a commit that it has."""
+        """Return the mirror and a commit in it; raises ``SourceError`` if the mirror does not have it."""
         git = self._mirror(self._directory, alone=True)
         commit = self._read(git, str(revision))
         if commit is None:
@@ -114,7 +113,7 @@ class GitSource:
         return git, commit
 
     def _read(self, git: Git, name: str) -> Commit | None:
-        """Read the commit of this id; ``None`` if the mirror does not have it."""
+        """Return the commit of this id; ``None`` if the mirror does not have it."""
         if name not in self._known:
             answer = ask(git, name)
             if answer.status:
@@ -128,7 +127,7 @@ class GitSource:
         self._known[commit.id] = commit
 
     def _verify(self, git: Git, commit: str) -> str | None:
-        """Return who signed a commit, if that matters; raises ``SourceError`` unless it is somebody allowed."""
+        """Return a commit's signer where signatures are required; raises ``SourceError`` if it is not allowed."""
         if self.allowed_signers is None:
             return None
         return check_signature(git, commit, self.allowed_signers, now=self.now())
@@ -152,11 +151,11 @@ class GitSource:
             except GitTimeoutError:
                 raise
             except GitError:
-                pass  # Whose fault it is, the remote's or the mirror's, asking the remote tells.
+                pass  # The remote's answer below shows whether the remote or the mirror failed.
         return self._remake()
 
     def _update(self, directory: Path) -> Revision:
-        # Without --update-shallow a branch of a shallow repository is left where it was, and nothing said.
+        # Without --update-shallow git silently does not update a branch of a shallow repository.
         words = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
         git = self._mirror(directory)
         git.run("fetch", "--quiet", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
@@ -165,7 +164,7 @@ class GitSource:
         return tip.id
 
     def _remake(self) -> Revision:
-        """Make a mirror beside the old one, then take its place; nothing is lost if that fails."""
+        """Create a new mirror beside the old one and replace that; a failure loses nothing."""
         tip = self._remote_tip()
         self._known.clear()
         new = self._directory.with_name(f".{self._directory.name}.new")
@@ -190,7 +189,7 @@ class GitSource:
         return revision
 
     def _is_ours(self) -> bool:
-        """Whether there is a mirror of this url; raises ``SourceError`` if there is something else."""
+        """Whether the directory holds a mirror of this url; raises ``SourceError`` if it holds something else."""
         with self._writing():
             if not self._directory.exists():
                 return False
@@ -205,7 +204,7 @@ class GitSource:
         return False
 
     def _remote_tip(self) -> str:
-        """Ask the remote for the branch's tip; raises ``SourceError`` that says why there is none."""
+        """Return the branch's tip at the remote; raises ``SourceError`` with the reason if there is none."""
         git = Git(timeout=self.timeout, settings={"remote.origin.url": _absolute(self.url)})
         answer = git.run("ls-remote", "--quiet", "--end-of-options", "origin", "HEAD", "refs/heads/*")
         if answer.status:
@@ -252,7 +251,7 @@ class GitSource:
 
 
 def _absolute(url: str) -> str:
-    """Make the path of a local repository one from the root, for git does not run where we do."""
+    """Return a url with an absolute path for a local repository, as git runs in another directory."""
     if ":" in url.partition("/")[0]:
         return url
     return os.path.abspath(Path(url).expanduser())  # noqa: PTH100  a path that need not exist, links kept

@@ -1,4 +1,4 @@
-"""Runs svn: without questions, with no more of our environment than it needs, and never for longer than it may."""
+"""Running svn: without prompts, with a minimal environment and a time limit."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from zkdeployment.adapters import process
 from zkdeployment.errors import ProgramError, SourceError, without_passwords
 
-#: What says that the repository was reached, so that asking again is of no use.
+#: Parts of svn's messages after which a retry does not help, as the repository was reached.
 _ANSWERED = ("E160006", "E160013", "E170000", "E170001", "E180001", "E200009", "E205000", "E215004")
 
 _INHERITED = ("HOME", "PATH", "SSH_AUTH_SOCK")
 
-#: ssh must not ask, and gives up on a server that is silent.
+#: ssh without prompts, with time limits for silent servers.
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
 
 
 class SvnError(SourceError):
-    """Svn failed: its words."""
+    """Svn failed; the message is svn's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Svn:
-    """How to run svn: for how many seconds at most."""
+    """A way to run svn, with a time limit in seconds."""
 
     timeout: float = 60
 
     def run(self, verb: str, *words: str) -> str:
-        """Run svn to its end and return what it printed; raises ``SvnError``."""
-        # Nothing of ours but where svn finds itself, its user's keys and its settings.
+        """Return the output of svn; raises ``SvnError`` if it fails."""
+        # Only the variables that svn needs to find its programs, the user's keys and its settings.
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment = {**inherited, "LANG": "C.UTF-8", "SVN_SSH": os.environ.get("SVN_SSH", _SSH)}
         try:
@@ -44,7 +44,7 @@ class Svn:
 
 
 def _last_words(said: str) -> str:
-    """Return svn's complaints without their prefix and number: ``svn: E170000: URL '…' doesn't exist``."""
+    """Return svn's errors without prefix and number, as in ``svn: E170000: URL '…' doesn't exist``."""
     complaints = [line.removeprefix("svn: ") for line in said.splitlines() if line.startswith("svn: ")]
     lines = [line.removeprefix("warning: ") for line in complaints]
     words = [line.partition(": ")[2] or line for line in lines if line.startswith(("E", "W"))]

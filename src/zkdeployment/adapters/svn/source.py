@@ -1,4 +1,4 @@
-"""The tree's repository: a directory of a Subversion repository, read from the server at a revision."""
+"""The tree in a directory of a Subversion repository, read from the server (a ``TreeSource``)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SvnSource:
-    """The directory at ``url``; its revision is that of its last change, a number. Nothing is kept on disk.
+    """The directory at ``url``; its revision is the number of its last change. Nothing is kept on disk.
 
-    Each run of svn may take ``timeout`` seconds; a server that cannot be reached is tried three times more after
-    ``gap`` seconds.
+    Each run of svn is limited to ``timeout`` seconds. An unreachable server is retried three times, every ``gap``
+    seconds.
     """
 
     url: str
@@ -39,7 +39,6 @@ class SvnSource:
     gap: float = field(default=3, kw_only=True)
 
     def fetch(self) -> int:
-        """Return the revision of the directory's last change."""
 
         def ask() -> int:
             found = self._svn.run("info", "--show-item", "last-changed-revision", f"{self.url}@HEAD").strip()
@@ -54,7 +53,6 @@ class SvnSource:
         return self._persist(lambda: self._files(self._number(revision)))
 
     def origin(self, revision: Revision) -> Origin:
-        """Say who committed a revision, what for and when."""
         place = self._place(self._number(revision))
         log = self._persist(lambda: self._svn.run("log", "--xml", "--limit", "1", place))
         entry = _parse(log).find("logentry")
