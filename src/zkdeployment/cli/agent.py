@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from zkdeployment import log
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.planning.plan_text import removed_files, sentence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 from zkdeployment.wiring.process import check_access

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.files import read_trees
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, review
 from zkdeployment.tree.lint import sort_problems

@@ -14,8 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from zkdeployment import log
+from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.errors import ZkdeploymentError
 
 #: Verb → the module below this package that defines its ``command``, and its line in ``--help``.

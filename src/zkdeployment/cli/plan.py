@@ -8,10 +8,10 @@ import click
 from rich.console import Group
 from rich.padding import Padding
 
-from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast

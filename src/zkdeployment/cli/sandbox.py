@@ -11,10 +11,10 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import read_hosts
 from zkdeployment.sandbox.layout import default_directory

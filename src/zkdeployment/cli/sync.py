@@ -16,7 +16,7 @@ from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.notices import give_notice
 from zkdeployment.cli.shared.operator_options import act, permit_options, reason_option
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.history import Forced

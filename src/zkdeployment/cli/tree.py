@@ -8,8 +8,8 @@ import click
 
 from zkdeployment.cli.shared.files import is_whole_tree, names_file, read_files
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree

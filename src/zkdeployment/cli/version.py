@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import click
 
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 
 
 @click.command(name="version")

@@ -128,7 +128,7 @@ def report(running: RolloutState) -> str:
     for state, words in UNSUCCESSFUL.items():
         hosts = sorted(host for host, found in running.rollout.hosts.items() if found is state)
         if hosts:
-            parts.append(f"{words}: {_some(hosts)}")
+            parts.append(f"{words}: {listing(hosts, _NAMED)}")
     return "; ".join(parts)
 
 

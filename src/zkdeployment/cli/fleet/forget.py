@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.options import zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

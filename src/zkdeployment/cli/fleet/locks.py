@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json

@@ -11,7 +11,7 @@ import click
 import nagiosplugin
 
 from zkdeployment.cli.shared.options import checked_connection, find_connection, named_configuration
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line

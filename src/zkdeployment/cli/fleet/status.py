@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.live import Live
 
-from zkdeployment.cli.console import console_for
 from zkdeployment.cli.fleet.table import render
 from zkdeployment.cli.fleet.watch import watch as watch_fleet
+from zkdeployment.cli.shared.console import console_for
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.fleet.status import FleetStatus, WaitVerdict, fleet_status, wait_verdict
 from zkdeployment.model.cluster import short
 from zkdeployment.wiring.operator import open_operator

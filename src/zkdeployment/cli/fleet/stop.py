@@ -8,7 +8,7 @@ import click
 
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 
-from zkdeployment.cli.console import styled
+from zkdeployment.cli.shared.console import styled
 from zkdeployment.cli.shared.responsive_table import Fitting
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.status import HostState

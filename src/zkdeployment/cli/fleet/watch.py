@@ -11,8 +11,8 @@ from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.cli.console import console_for, styled
 from zkdeployment.cli.fleet.table import COLOURS
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.live_display import shown
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.ages import age

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.why import why

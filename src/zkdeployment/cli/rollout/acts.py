@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import find_connection, zookeeper_options
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.rollouts import objection
 from zkdeployment.rollout.state import Directive

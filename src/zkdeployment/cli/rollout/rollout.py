@@ -11,10 +11,10 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.cli.terminal import echo
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.documents import Documents, read_strategies

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.cli.console import console_for, styled
+from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.live_display import shown
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.live import Live
 
-from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.shared.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from zkdeployment.cli.terminal import echo_lines
+from zkdeployment.cli.shared.terminal import echo_lines
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, UnreachableError

@@ -8,7 +8,7 @@ from rich import box
 from rich.measure import Measurement
 from rich.table import Table
 
-from zkdeployment.cli.console import styled
+from zkdeployment.cli.shared.console import styled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import Forced
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationStore, TreeSource
 

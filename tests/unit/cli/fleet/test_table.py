@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.console import console_for
 from zkdeployment.cli.fleet.table import render
+from zkdeployment.cli.shared.console import console_for
 from zkdeployment.fleet.snapshot import Snapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster
