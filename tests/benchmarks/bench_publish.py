@@ -20,6 +20,7 @@ from benchmarks.results import Result, Scale, best, interleaved, seconds
 from support.zookeeper import connected
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.host import Identity
@@ -93,13 +94,13 @@ class Side:
         return seconds(fetch_and_sync)
 
     def operations(self) -> list[int]:
-        """Publish a change of one property; return the sizes of the transactions that write the tree."""
+        """Publish a change of one property; return how many nodes each transaction writes that changes the tree."""
         written: list[int] = []
         begin = self.session.begin
 
         def counted(*operations: Any) -> Callable[[], None]:
             if any(operation.path == "/hosts" for operation in operations):
-                written.append(len(operations))
+                written.append(sum(not isinstance(operation, Check) for operation in operations))
             return begin(*operations)
 
         with mock.patch.object(self.session, "begin", counted):
