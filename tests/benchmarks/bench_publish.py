@@ -94,7 +94,7 @@ class Side:
         return seconds(fetch_and_sync)
 
     def operations(self) -> list[int]:
-        """Publish a change of one property; return how many nodes each transaction writes that changes the tree."""
+        """Publish a change of one property; return how many nodes each transaction of the tree writes."""
         written: list[int] = []
         begin = self.session.begin
 

@@ -67,3 +67,15 @@ def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet,
     assert operations.snapshot().absent == ()
     with pytest.raises(RefusedError, match="nothing is known of a host with the id h1"):
         operations.forget("h1")
+
+
+def test_a_host_that_is_out_of_service_is_seen_until_it_is_forgotten(session, client):
+    fleet, operations = ZooKeeperFleet(session), Operations(session)
+    fleet.publish_inventory(KNOWN)
+    identity = replace(KNOWN.identity, role="web")
+    request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
+    client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
+    assert fleet.hand_on_role(identity)
+    assert operations.snapshot().out_of_service == {identity.id: "web"}
+    operations.forget(identity.id)
+    assert operations.snapshot().out_of_service == {}
