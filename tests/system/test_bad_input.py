@@ -65,23 +65,25 @@ def hosts(box):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "said", "changed"),
     [
-        ("missing", ("missing",)),
-        ("unsigned", ("unsigned", "sign")),
-        ("scriptless", ("scriptless", "zookeeper-deploy")),
-        ("stiff", ("stiff", "executable")),
-        ("failing", ("failing/bin/zookeeper-deploy", "exit status 3")),
+        ("missing", ("missing",), False),
+        ("unsigned", ("unsigned", "sign"), False),
+        ("scriptless", ("scriptless", "zookeeper-deploy"), True),
+        ("stiff", ("stiff", "executable"), True),
+        ("failing", ("failing/bin/zookeeper-deploy", "exit status 3"), True),
     ],
 )
-def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, good, kind, said):
+def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, good, kind, said, changed):
     revision = box.push(with_bad(kind), kind)
     waited = box.wait(revision)
     assert waited.returncode == 3, waited.stdout + waited.stderr
     cluster, nodes = hosts(box)
     assert cluster is None
     assert all(word in nodes["host1"]["error"] for word in said), nodes
-    assert nodes["host1"]["version"] == good
+    # A host that the deployment has changed is at no version until a deployment is whole.
+    assert nodes["host1"].get("version") == (None if changed else good)
+    assert nodes["host1"].get("former") == (good if changed else None)
     assert "error" not in nodes["host2"]
     shown = box.zkdeployment("status")
     assert shown.returncode == 4
