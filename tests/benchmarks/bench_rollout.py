@@ -19,12 +19,12 @@ from zkdeployment import log
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.records import encode_grant, encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_grant, encode_state
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
-from zkdeployment.rollout.engine import HostProgress, Phase
 from zkdeployment.rollout.groups import members, misses
 from zkdeployment.rollout.progress import advance, grants
 from zkdeployment.rollout.state import Grant, PhaseReport, RolloutState
+from zkdeployment.rollout.state_machine import HostProgress, Phase
 
 #: The plain way is slow: it is measured in so many rounds.
 _SLOW_ROUNDS = 2
@@ -73,7 +73,7 @@ def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds:
         reference=best(plain),
         at_least=10,
     )
-    yield Result(work="state of a rollout", size=size, value=len(encode_running(running)) / 1000, unit="kB")
+    yield Result(work="state of a rollout", size=size, value=len(encode_state(running)) / 1000, unit="kB")
 
 
 def _decide_from_scratch(

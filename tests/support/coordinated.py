@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.acts import direct
-from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode_report, read_current, read_running
+from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode_report, read_current, read_state
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
@@ -24,8 +24,8 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.history import Record
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutState
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -128,7 +128,7 @@ class CoordinatedFleet:
     @property
     def running(self) -> RolloutState:
         """Its state."""
-        found = read_running(self.session)
+        found = read_state(self.session)
         assert found is not None
         return found
 

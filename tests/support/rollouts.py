@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.rollout.engine import begin, next_task, record
+from zkdeployment.rollout.engine import begin, record
 from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutState
+from zkdeployment.rollout.tasks import next_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,9 +50,11 @@ def at_work(
         host: PhaseReport(BEGUN + 40, "boom") for host in failed
     }
     let_in = dict.fromkeys([*granted, *reports], BEGUN + 10)
-    return replace(found, stage=ActivePhase(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking=baking))
+    return replace(
+        found, active_phase=ActivePhase(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking_since=baking)
+    )
 
 
 def over(found: RolloutState, ending: Ending = Ending.COMPLETED) -> RolloutState:
     """Return it at its end."""
-    return replace(found, ended=BEGUN + 100, ending=ending, stage=None)
+    return replace(found, ended=BEGUN + 100, ending=ending, active_phase=None)

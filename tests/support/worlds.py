@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from support.strategies import plain_hosts
 from zkdeployment.model.act import Act
-from zkdeployment.rollout.progress import advance, grants, readmitted, start
+from zkdeployment.rollout.progress import advance, grants, restarted_hosts, start
 from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct, RolloutObservation, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.model.strategy import Facts, Strategy
-    from zkdeployment.rollout.engine import Phase
     from zkdeployment.rollout.state import Grant
+    from zkdeployment.rollout.state_machine import Phase
 
 #: When every test begins.
 NOON = 1_800_000_000.0
@@ -49,7 +49,7 @@ class PlainWorld:
             active=self.active,
             present=dict(self.present),
             absent=dict(self.absent),
-            left=dict(self.left),
+            left_at=dict(self.left),
             current=frozenset(self.current),
             outdated=frozenset(self.outdated),
             failing=frozenset(self.erring),
@@ -68,7 +68,7 @@ class PlainWorld:
     def advance(self, running: RolloutState) -> RolloutState:
         """Let the coordinator look once; reports of hosts that begin again are removed."""
         after = advance(running, self.seen())
-        again = readmitted(running, after)
+        again = restarted_hosts(running, after)
         self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
         self.outdated -= again
         return after

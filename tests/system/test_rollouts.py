@@ -14,9 +14,9 @@ from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_running
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_state
 from zkdeployment.rollout.state import Ending, RolloutState
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 #: One host is in two groups, so that six are enough for all five.
@@ -98,13 +98,13 @@ class Fleet:
     @property
     def rollout(self) -> RolloutState:
         """The newest rollout."""
-        found = read_running(self.session)
+        found = read_state(self.session)
         assert found is not None
         return found
 
     def verdict(self, group: str) -> GroupVerdict | None:
         """What became of a group."""
-        return self.rollout.rollout.courses[group].verdict
+        return self.rollout.rollout.progress[group].verdict
 
     def is_at_work(self, host: str, revision: str) -> bool:
         """Whether a host's script runs, or has run."""
@@ -168,7 +168,7 @@ def verdicts(rollout: RolloutState) -> dict[str, tuple[str, str]]:
     letter = {GroupVerdict.SUCCESS: "s", GroupVerdict.FAILED: "f"}
     return {
         name: "".join(letter[course.verdicts[phase]] for phase in Phase)
-        for name, course in rollout.rollout.courses.items()
+        for name, course in rollout.rollout.progress.items()
     }
 
 
@@ -263,7 +263,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted
         unblock()
         wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 is done", 60)
         wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins", 60)
-        assert fleet.rollout.rollout.courses["compute-nodes-2"].sent == {}
+        assert fleet.rollout.rollout.progress["compute-nodes-2"].submitted == {}
         fleet.ask("resume")
         ended = GroupVerdict.FAILED, GroupVerdict.SUCCESS
         wait_until(
@@ -292,7 +292,7 @@ def test_an_operator_aborts_and_the_resumed_fleet_begins_anew_with_the_hosts_tha
     wait_until(lambda: fleet.rollout.attempt == 2, "another attempt", 60)
     over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.SUCCESS, done.stderr
-    assert over.rollout.courses["monitoring-nodes"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ()}
+    assert over.rollout.progress["monitoring-nodes"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ()}
     assert {fleet.node(name)["version"] for name in NAMES} == {revision}
     converged = fleet.box.wait(revision)
     assert converged.returncode == 0, converged.stdout

@@ -17,7 +17,7 @@ from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.fleet.rollouts import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.strategy import Facts, Pace, Strategy
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state_machine import Phase
 
 DRAWN = pictures()
 

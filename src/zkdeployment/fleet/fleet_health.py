@@ -13,7 +13,7 @@ from zkdeployment.fleet.stops import tell
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage
-from zkdeployment.rollout.engine import ready_tasks
+from zkdeployment.rollout.tasks import ready_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,8 +140,11 @@ def _rollout(snapshot: Snapshot, told: float, now: float, limits: HealthLimits) 
         yield Health.WARNING, report(running)
     elif rollout_state(running) is RolloutProgressState.PAUSED:
         yield Health.WARNING, f"rollout {running.id} is paused for {age(still)}: {running.paused}"
-    elif running.stage is not None:
-        yield health, f"rollout {running.id} is at group {running.stage.task.group}, last moved {age(still)} ago"
+    elif running.active_phase is not None:
+        yield (
+            health,
+            f"rollout {running.id} is at group {running.active_phase.task.group}, last moved {age(still)} ago",
+        )
     elif running.ended is None:
         yield Health.OK, f"rollout {running.id} waits: {running.waiting or 'for its next group'}"
     if running is not None and running.ended is None:

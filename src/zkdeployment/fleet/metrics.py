@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, group_state, last_movement, rollout_state
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.rollout.engine import HostProgress
+from zkdeployment.rollout.state_machine import HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

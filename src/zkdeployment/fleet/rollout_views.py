@@ -17,8 +17,8 @@ from zkdeployment.fleet.rollouts import (
     rollout_state,
     rollout_words,
 )
-from zkdeployment.rollout.engine import HostProgress
 from zkdeployment.rollout.groups import unmatched_selectors
+from zkdeployment.rollout.state_machine import HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,8 @@ from zkdeployment.fleet.explanation import Cause, Explanation
 from zkdeployment.fleet.rollouts import group_words, is_due, rollout_state
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.absence import shortage
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, width
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress
+from zkdeployment.rollout.tasks import width
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
@@ -70,9 +71,9 @@ def _answer(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] 
 
 
 def _is_granted(running: RolloutState, host_id: str) -> bool:
-    stage = running.stage
+    stage = running.active_phase
     at_work = stage is not None and host_id in stage.granted and host_id not in stage.reports
-    late = host_id in running.late and running.rollout.hosts.get(host_id) is not HostProgress.FAILURE
+    late = host_id in running.late_joiners and running.rollout.hosts.get(host_id) is not HostProgress.FAILURE
     return at_work or late
 
 
@@ -86,9 +87,9 @@ def _failed(running: RolloutState, identity: Identity, error: str) -> Explanatio
 
 
 def _over(running: RolloutState, identity: Identity, groups: list[Group]) -> Explanation:
-    failed = [one for one in groups if running.rollout.courses[one.name].verdict is GroupVerdict.FAILED]
+    failed = [one for one in groups if running.rollout.progress[one.name].verdict is GroupVerdict.FAILED]
     if failed:
-        reason = running.rollout.courses[failed[0].name].reason
+        reason = running.rollout.progress[failed[0].name].reason
         return _answer(
             f"{identity} was left out of the rollout: its group {failed[0].name} failed ({reason}).",
             _end(running),
@@ -112,7 +113,7 @@ def _late(running: RolloutState, identity: Identity, groups: list[Group]) -> Exp
             ("'zkdeployment rollout resume' goes on",),
         )
     for group in groups:
-        busy = sorted(host for host in running.late if host in running.rollout.members[group.name])
+        busy = sorted(host for host in running.late_joiners if host in running.rollout.members[group.name])
         if len(busy) >= width(running.rollout, group.name):
             named = ", ".join(busy[:_NAMED])
             return _answer(f"{came}; max_parallel of {group.name} lets it begin after {named}.", facts)
@@ -120,7 +121,7 @@ def _late(running: RolloutState, identity: Identity, groups: list[Group]) -> Exp
 
 
 def _turn(running: RolloutState, identity: Identity, groups: list[Group], now: float) -> Explanation:
-    courses, stage = running.rollout.courses, running.stage
+    courses, stage = running.rollout.progress, running.active_phase
     open_groups = [one for one in groups if courses[one.name].verdict is None]
     group = next((one for one in open_groups if stage is not None and stage.task.group == one.name), None)
     facts = [running.waiting] if running.waiting and stage is not None else []

@@ -10,9 +10,9 @@ from zkdeployment.fleet.ages import age
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.late_joiners import is_open
 from zkdeployment.rollout.state import Directive, Ending
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +87,7 @@ def is_due(running: RolloutState | None) -> bool:
 
 def rollout_words(running: RolloutState, *, led: bool) -> str:
     """Say in a sentence how a rollout stands; ``led`` says whether a coordinator is there."""
-    verdicts = [course.verdict for course in running.rollout.courses.values()]
+    verdicts = [course.verdict for course in running.rollout.progress.values()]
     ready = f"{verdicts.count(GroupVerdict.SUCCESS)} of {len(verdicts)} groups succeeded"
     if GroupVerdict.FAILED in verdicts:
         ready += f", {verdicts.count(GroupVerdict.FAILED)} failed"
@@ -99,8 +99,8 @@ def rollout_words(running: RolloutState, *, led: bool) -> str:
     if running.paused is not None:
         return f"{running.paused}; {ready}"
     parts = [running.waiting, ready] if running.waiting else [ready]
-    if running.stage is not None:
-        group = running.stage.task.group
+    if running.active_phase is not None:
+        group = running.active_phase.task.group
         parts.insert(0, f"{group} is {group_state(running, group).value}")
     return "; ".join(parts)
 
@@ -108,7 +108,7 @@ def rollout_words(running: RolloutState, *, led: bool) -> str:
 def last_movement(running: RolloutState) -> float:
     """Return when anything last happened, in seconds since the epoch."""
     taken = [one.act.time for one in running.acts]
-    stage = [] if running.stage is None else [running.stage.moved]
+    stage = [] if running.active_phase is None else [running.active_phase.last_progress]
     return max([running.begun, *taken, *stage, *([] if running.ended is None else [running.ended])])
 
 
@@ -119,7 +119,7 @@ def report(running: RolloutState) -> str:
     parts.append(host_counts(running.rollout.hosts.values()))
     failed = []
     for group in running.rollout.strategy.groups:
-        course = running.rollout.courses[group.name]
+        course = running.rollout.progress[group.name]
         if course.verdict is GroupVerdict.FAILED:
             failed.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
     parts += failed[:_REPORTED]
@@ -143,7 +143,7 @@ def host_counts(states: Iterable[HostProgress]) -> str:
 def host_words(running: RolloutState) -> dict[str, str]:
     """Return the state of each host in a word, also of those that are in a phase now."""
     words = {host: state.value for host, state in running.rollout.hosts.items()}
-    stage = running.stage
+    stage = running.active_phase
     if stage is not None:
         at_work = _PHASES[stage.task.phase].value
         reached = HostProgress.PREPARED if stage.task.phase is Phase.PREPARE else HostProgress.SUCCESS
@@ -152,7 +152,7 @@ def host_words(running: RolloutState) -> dict[str, str]:
             host: reached.value if one.error is None else HostProgress.FAILURE.value
             for host, one in stage.reports.items()
         }
-    for host, phase in running.late.items():
+    for host, phase in running.late_joiners.items():
         if running.rollout.hosts.get(host) not in {HostProgress.SUCCESS, HostProgress.FAILURE}:
             words[host] = _PHASES[phase].value
     return words
@@ -160,18 +160,18 @@ def host_words(running: RolloutState) -> dict[str, str]:
 
 def group_words(running: RolloutState, group: Group, now: float) -> str:
     """Say why a group failed, what it is doing, or what it waits for; nothing of one that succeeded."""
-    course = running.rollout.courses[group.name]
+    course = running.rollout.progress[group.name]
     if course.verdict is not None:
         return course.reason
-    stage = running.stage
+    stage = running.active_phase
     if stage is not None and stage.task.group == group.name:
-        if stage.baking is not None:
-            left = stage.baking + group.pace.bake_time - now
+        if stage.baking_since is not None:
+            left = stage.baking_since + group.pace.bake_time - now
             return f"all hosts are done; it proves itself for {age(left)} more"
         return f"{len(stage.reports)} of {len(stage.task.hosts)} hosts are through with {stage.task.phase.value}"
     if running.ended is not None:
         return "never begun"
-    courses = running.rollout.courses
+    courses = running.rollout.progress
     before = [parent for parent in group.depends_on if courses[parent].verdict is not GroupVerdict.SUCCESS]
     if before:
         return f"after {', '.join(before)}"
@@ -186,13 +186,13 @@ def group_words(running: RolloutState, group: Group, now: float) -> str:
 
 def group_state(running: RolloutState, name: str) -> GroupState:
     """Say how far a group is."""
-    verdict = running.rollout.courses[name].verdict
+    verdict = running.rollout.progress[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
-    stage = running.stage
+    stage = running.active_phase
     if stage is None or stage.task.group != name:
         return GroupState.WAITING
-    return _PHASES[stage.task.phase] if stage.baking is None else GroupState.BAKING
+    return _PHASES[stage.task.phase] if stage.baking_since is None else GroupState.BAKING
 
 
 def _window(window: Window) -> str:
@@ -206,7 +206,9 @@ def _clock(minutes: int) -> str:
 
 def objection(running: RolloutState, directive: Directive, group: str | None = None) -> str | None:
     """Say why an operator's act on a rollout would do nothing; ``None`` if it makes sense."""
-    lasts = directive in {Directive.PAUSE, Directive.RESUME} or (directive is Directive.ABORT and running.late)
+    lasts = directive in {Directive.PAUSE, Directive.RESUME} or (
+        directive is Directive.ABORT and running.late_joiners
+    )
     if running.ended is not None and not (lasts and is_open(running)):
         return f"the rollout {running.id} is over: {rollout_state(running).value}"
     match directive:
@@ -223,7 +225,7 @@ def _promotion_objection(running: RolloutState, name: str | None) -> str | None:
     groups = {group.name: group for group in running.rollout.strategy.groups}
     if name not in groups:
         return f"there is no group {name} in {running.rollout.strategy.name}; expected one of: {', '.join(groups)}"
-    course = running.rollout.courses[name]
+    course = running.rollout.progress[name]
     if course.verdict is GroupVerdict.FAILED:
         return f"the group {name} failed: {course.reason}"
     if groups[name].pace.manual and name not in running.promoted:

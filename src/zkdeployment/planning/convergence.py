@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
-from zkdeployment.rollout.engine import RolloutResult
 from zkdeployment.rollout.groups import is_selected
 from zkdeployment.rollout.state import Ending
+from zkdeployment.rollout.state_machine import RolloutResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,10 +96,13 @@ def _rollout(running: RolloutState, hosts: Iterable[Host]) -> str:
     if running.ended is not None:
         return f"{what} failed, and the next has not begun"
     parts = [f"{what} is under way"]
-    if running.stage is not None:
-        task = running.stage.task
+    if running.active_phase is not None:
+        task = running.active_phase.task
         names = {host.identity.id: str(host.identity) for host in hosts}
-        busy = [names.get(one, one) for one in sorted(running.stage.granted.keys() - running.stage.reports.keys())]
+        busy = [
+            names.get(one, one)
+            for one in sorted(running.active_phase.granted.keys() - running.active_phase.reports.keys())
+        ]
         at_work = f", with {listing(busy, _NAMED)} at work" if busy else ""
         parts.append(f"group {task.group} is in its {task.phase.value} phase{at_work}")
     if running.paused is not None:

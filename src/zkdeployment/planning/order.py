@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.host import is_host_name
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.engine import GroupVerdict, Phase
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate
+from zkdeployment.rollout.state_machine import GroupVerdict, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -84,8 +84,8 @@ def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost],
     begun = [strategy.group(name) for name in rollout.order]
     turns = []
     for group in (*begun, *(group for group in strategy.groups if group not in begun)):
-        course, members = rollout.courses[group.name], rollout.members[group.name]
-        sent = course.sent.get(Phase.PREPARE, ())
+        course, members = rollout.progress[group.name], rollout.members[group.name]
+        sent = course.submitted.get(Phase.PREPARE, ())
         before = tuple(sorted(members.difference(sent))) if group in begun else ()
         fault = course.reason if course.verdict is GroupVerdict.FAILED else ""
         turns.append(Turn(group, sent if group in begun else tuple(sorted(members)), before, fault))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
     from zkdeployment.ports.locks import RoleLock, ServiceLock
-    from zkdeployment.rollout.engine import Phase
     from zkdeployment.rollout.state import (
         Permission,
         PhaseReport,
     )
+    from zkdeployment.rollout.state_machine import Phase
 
 
 class FleetStore(Protocol):

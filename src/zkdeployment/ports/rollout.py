@@ -39,23 +39,23 @@ class RolloutStore(Protocol):
     def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
         """Read all hosts, and those that are away, before a rollout of ``revision`` begins."""
 
-    def observation(self, snapshot: RolloutSnapshot, running: RolloutState, *, now: float) -> RolloutObservation:
+    def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
 
-    def begin(self, running: RolloutState, stamp: int) -> None:
+    def begin(self, state: RolloutState, stamp: int) -> None:
         """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is still this."""
 
-    def record(self, running: RolloutState, stop: Stop | None = None) -> None:
+    def record(self, state: RolloutState, stop: Stop | None = None) -> None:
         """Replace the state of the newest rollout; with a ``stop`` the fleet stops, and no grant counts any more.
 
         Raises ``ConflictError`` if that was changed since ``situation`` read it, or if there are acts that
         ``world`` has not told.
         """
 
-    def clear_reports(self, running: RolloutState, hosts: Collection[str]) -> None:
+    def clear_reports(self, state: RolloutState, hosts: Collection[str]) -> None:
         """Remove what hosts reported in a rollout, in which they begin again."""
 
-    def grant(self, running: RolloutState, wanted: Mapping[str, Grant]) -> None:
+    def grant(self, state: RolloutState, wanted: Mapping[str, Grant]) -> None:
         """Make the grants of a rollout what they should be."""
 
     def tidy(self, current: str) -> None:

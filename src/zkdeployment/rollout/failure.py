@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from zkdeployment.model.tree import Value

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.engine import GroupVerdict, Phase, Rollout, begin, is_closed, next_task, record, width
+from zkdeployment.rollout.engine import begin, record
+from zkdeployment.rollout.state_machine import GroupVerdict, Phase, Rollout
+from zkdeployment.rollout.tasks import is_closed, next_task, width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.strategy import Facts, Strategy
-    from zkdeployment.rollout.engine import Task
+    from zkdeployment.rollout.state_machine import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ def summarize(rollout: Rollout) -> dict[str, object]:
         "members": {name: sorted(hosts) for name, hosts in rollout.members.items()},
         "order": list(rollout.order),
         "sent": {
-            name: {phase.value: list(course.sent.get(phase, ())) for phase in Phase}
-            for name, course in rollout.courses.items()
+            name: {phase.value: list(progress.submitted.get(phase, ())) for phase in Phase}
+            for name, progress in rollout.progress.items()
         },
         "groups": {group.name: _summarize_group(rollout, group.name) for group in rollout.strategy.groups},
         "hosts": {name: state.value for name, state in rollout.hosts.items()},
@@ -70,11 +72,11 @@ def summarize(rollout: Rollout) -> dict[str, object]:
 
 
 def _summarize_group(rollout: Rollout, name: str) -> dict[str, object]:
-    course = rollout.courses[name]
-    failed = course.verdict is GroupVerdict.FAILED
+    progress = rollout.progress[name]
+    failed = progress.verdict is GroupVerdict.FAILED
     return {
-        **{phase.value: course.verdicts[phase].value for phase in Phase},
+        **{phase.value: progress.verdicts[phase].value for phase in Phase},
         "result": (GroupVerdict.FAILED if failed else GroupVerdict.SUCCESS).value,
         "critical": rollout.strategy.group(name).critical,
-        "reason": course.reason,
+        "reason": progress.reason,
     }

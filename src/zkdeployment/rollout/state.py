@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.publication import Published
     from zkdeployment.model.strategy import Facts
-    from zkdeployment.rollout.engine import Rollout, Task
+    from zkdeployment.rollout.state_machine import Rollout, Task
 
 
 class Ending(Enum):
@@ -70,12 +70,12 @@ class Permission:
     grant: Grant | None = None
     reports: Mapping[Phase, PhaseReport] = field(default_factory=dict)
 
-    def lets(self, phase: Phase) -> bool:
+    def allows(self, phase: Phase) -> bool:
         """Whether the host may be in a phase; who may deploy may prepare."""
         return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
 
     @property
-    def is_left_out(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the rollout goes on without the host."""
         return self.grant is not None and self.grant.phase is None
 
@@ -83,7 +83,7 @@ class Permission:
     def failure(self) -> str | None:
         """What the host failed with in this rollout, or why that goes on without it; ``None`` if it may go on."""
         error = next((one.error for one in self.reports.values() if one.error is not None), None)
-        if error is None and self.grant is not None and self.is_left_out:
+        if error is None and self.grant is not None and self.is_excluded:
             return f"rollout {self.rollout} goes on without this host: {self.grant.reason}"
         return error
 
@@ -110,10 +110,10 @@ class ActivePhase:
 
     task: Task
     begun: float
-    moved: float
+    last_progress: float
     granted: Mapping[str, float] = field(default_factory=dict)
     reports: Mapping[str, PhaseReport] = field(default_factory=dict)
-    baking: float | None = None
+    baking_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +136,19 @@ class RolloutState:
     revision: Revision
     rollout: Rollout
     begun: float
-    stage: ActivePhase | None = None
+    active_phase: ActivePhase | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, float] = field(default_factory=dict)
-    late: Mapping[str, Phase] = field(default_factory=dict)
-    entered: Mapping[str, float] = field(default_factory=dict)
+    late_joiners: Mapping[str, Phase] = field(default_factory=dict)
+    late_since: Mapping[str, float] = field(default_factory=dict)
     proven: frozenset[str] = frozenset()
     promoted: frozenset[str] = frozenset()
     forced: frozenset[str] = frozenset()
     paused: Act | None = None
-    held: float | None = None
-    looked: float | None = None
+    halted_since: float | None = None
+    coordinated_at: float | None = None
     acts: tuple[RolloutAct, ...] = ()
-    taken: int = -1
+    last_act_number: int = -1
     waiting: str = ""
     ended: float | None = None
     ending: Ending | None = None
@@ -175,7 +175,7 @@ class RolloutObservation:
     active: bool
     present: Mapping[str, Facts] = field(default_factory=dict)
     absent: Mapping[str, Facts] = field(default_factory=dict)
-    left: Mapping[str, float] = field(default_factory=dict)
+    left_at: Mapping[str, float] = field(default_factory=dict)
     current: frozenset[str] = frozenset()
     outdated: frozenset[str] = frozenset()
     failing: frozenset[str] = frozenset()
@@ -189,7 +189,7 @@ class RolloutSnapshot:
 
     cluster: Cluster | None
     published: Published
-    running: RolloutState | None = None
+    state: RolloutState | None = None
 
     @property
     def active(self) -> bool:

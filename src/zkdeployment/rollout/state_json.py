@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.rollout.encoding import strategy_from_json, strategy_to_json
-from zkdeployment.rollout.engine import GroupProgress, GroupVerdict, HostProgress, Phase, Rollout, Task
 from zkdeployment.rollout.state import ActivePhase, Directive, Ending, PhaseReport, RolloutAct, RolloutState
+from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Phase, Rollout, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,15 +34,15 @@ _LETTERS = {
 _STATES = {letter: state for state, letter in _LETTERS.items()}
 
 
-def state_to_json(running: RolloutState, *, longest: int | None = None) -> dict[str, object]:
+def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[str, object]:
     """Return all of it; equal rollouts give equal values.
 
     With ``longest`` it is smaller, and coordinators from before there was that form cannot read it: errors have so
     many characters at most, only the last acts are kept, and hosts are listed by what they have in common.
     """
     if longest is not None:
-        running = _shortened(running, longest)
-    rollout = running.rollout
+        state = _shortened(state, longest)
+    rollout = state.rollout
     hosts = sorted(rollout.hosts)
     numbers = {host: number for number, host in enumerate(hosts)}
 
@@ -55,52 +55,52 @@ def state_to_json(running: RolloutState, *, longest: int | None = None) -> dict[
         return [[value, several(names)] for value, names in _by_value(values)]
 
     return {
-        "sequence": running.sequence,
-        "attempt": running.attempt,
-        "revision": running.revision,
+        "sequence": state.sequence,
+        "attempt": state.attempt,
+        "revision": state.revision,
         "strategy": strategy_to_json(rollout.strategy),
         "hosts": hosts,
         "states": "".join(_LETTERS[rollout.hosts[host]] for host in hosts),
         "members": {name: several(found) for name, found in rollout.members.items()},
-        "courses": {name: _course_to_json(course, several) for name, course in rollout.courses.items()},
+        "courses": {name: _progress_to_json(progress, several) for name, progress in rollout.progress.items()},
         "order": list(rollout.order),
-        "begun": running.begun,
-        "stage": None if running.stage is None else _stage_to_json(running.stage, several),
-        "errors": by_host(running.errors),
-        "absent": by_host(running.absent),
-        "late": by_host({host: phase.value for host, phase in running.late.items()}),
-        "entered": by_host(running.entered),
-        "proven": several(running.proven),
-        "promoted": sorted(running.promoted),
-        "forced": sorted(running.forced),
-        "paused": None if running.paused is None else running.paused.to_json(),
-        "held": running.held,
-        "looked": running.looked,
-        "acts": [act_to_json(one) | {"number": one.number} for one in running.acts],
-        "taken": running.taken,
-        "waiting": running.waiting,
-        "ended": running.ended,
-        "ending": None if running.ending is None else running.ending.value,
+        "begun": state.begun,
+        "stage": None if state.active_phase is None else _active_phase_to_json(state.active_phase, several),
+        "errors": by_host(state.errors),
+        "absent": by_host(state.absent),
+        "late": by_host({host: phase.value for host, phase in state.late_joiners.items()}),
+        "entered": by_host(state.late_since),
+        "proven": several(state.proven),
+        "promoted": sorted(state.promoted),
+        "forced": sorted(state.forced),
+        "paused": None if state.paused is None else state.paused.to_json(),
+        "held": state.halted_since,
+        "looked": state.coordinated_at,
+        "acts": [act_to_json(one) | {"number": one.number} for one in state.acts],
+        "taken": state.last_act_number,
+        "waiting": state.waiting,
+        "ended": state.ended,
+        "ending": None if state.ending is None else state.ending.value,
     }
 
 
-def _shortened(running: RolloutState, longest: int) -> RolloutState:
+def _shortened(state: RolloutState, longest: int) -> RolloutState:
     """Return the rollout with shorter errors and sentences, and fewer acts."""
-    stage = running.stage
-    if stage is not None:
+    active = state.active_phase
+    if active is not None:
         reports = {
             host: report if report.error is None else replace(report, error=_cut(report.error, longest))
-            for host, report in stage.reports.items()
+            for host, report in active.reports.items()
         }
-        stage = replace(stage, reports=reports)
-    paused = running.paused
+        active = replace(active, reports=reports)
+    paused = state.paused
     return replace(
-        running,
-        stage=stage,
-        errors={host: _cut(error, longest) for host, error in running.errors.items()},
+        state,
+        active_phase=active,
+        errors={host: _cut(error, longest) for host, error in state.errors.items()},
         paused=None if paused is None else _cut_act(paused),
-        waiting=_cut(running.waiting, _LONGEST_SENTENCE),
-        acts=tuple(replace(one, act=_cut_act(one.act)) for one in running.acts[-_MOST_ACTS:]),
+        waiting=_cut(state.waiting, _LONGEST_SENTENCE),
+        acts=tuple(replace(one, act=_cut_act(one.act)) for one in state.acts[-_MOST_ACTS:]),
     )
 
 
@@ -115,7 +115,7 @@ def _cut(text: str, longest: int) -> str:
 def state_from_json(value: object) -> RolloutState:
     """Read what ``running_to_json`` returned; raises ``ValueError`` for anything else."""
     try:
-        return _running(value)
+        return _read_state(value)
     except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"no valid rollout: {type(error).__name__}: {error}") from error
 
@@ -133,7 +133,7 @@ def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
     )
 
 
-def _running(value: Any) -> RolloutState:
+def _read_state(value: Any) -> RolloutState:
     hosts: list[str] = [_text(host) for host in value["hosts"]]
 
     def several(ranges: str) -> list[str]:
@@ -151,7 +151,7 @@ def _running(value: Any) -> RolloutState:
         strategy_from_json(value["strategy"]),
         members={name: frozenset(several(found)) for name, found in value["members"].items()},
         hosts={host: _STATES[letter] for host, letter in zip(hosts, value["states"], strict=True)},
-        courses={name: _course(found, several) for name, found in value["courses"].items()},
+        progress={name: _progress(found, several) for name, found in value["courses"].items()},
         order=tuple(value["order"]),
     )
     return RolloutState(
@@ -160,60 +160,60 @@ def _running(value: Any) -> RolloutState:
         revision=revision,
         rollout=rollout,
         begun=float(value["begun"]),
-        stage=None if value["stage"] is None else _stage(value["stage"], several),
+        active_phase=None if value["stage"] is None else _active_phase(value["stage"], several),
         errors={host: _text(error) for host, error in by_host(value["errors"]).items()},
         absent={host: float(since) for host, since in by_host(value["absent"]).items()},
-        late={host: Phase(phase) for host, phase in by_host(value["late"]).items()},
-        entered={host: float(when) for host, when in by_host(value.get("entered", {})).items()},
+        late_joiners={host: Phase(phase) for host, phase in by_host(value["late"]).items()},
+        late_since={host: float(when) for host, when in by_host(value.get("entered", {})).items()},
         proven=frozenset(several(value.get("proven", ""))),
         promoted=frozenset(value["promoted"]),
         forced=frozenset(value.get("forced", ())),
         paused=None if value["paused"] is None else Act.from_json(value["paused"]),
-        held=_number(value["held"]),
-        looked=_number(value["looked"] if "looked" in value else (value["stage"] or {}).get("looked")),
+        halted_since=_number(value["held"]),
+        coordinated_at=_number(value["looked"] if "looked" in value else (value["stage"] or {}).get("looked")),
         acts=tuple(act_from_json(one, int(one["number"])) for one in value["acts"]),
-        taken=int(value["taken"]),
+        last_act_number=int(value["taken"]),
         waiting=_text(value["waiting"]),
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
     )
 
 
-def _course_to_json(course: GroupProgress, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
+def _progress_to_json(progress: GroupProgress, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
     return {
-        "verdicts": {phase.value: verdict.value for phase, verdict in course.verdicts.items()},
-        "sent": {phase.value: several(hosts) for phase, hosts in course.sent.items()},
-        "reason": course.reason,
+        "verdicts": {phase.value: verdict.value for phase, verdict in progress.verdicts.items()},
+        "sent": {phase.value: several(hosts) for phase, hosts in progress.submitted.items()},
+        "reason": progress.reason,
     }
 
 
-def _course(value: Any, several: Callable[[str], list[str]]) -> GroupProgress:
+def _progress(value: Any, several: Callable[[str], list[str]]) -> GroupProgress:
     return GroupProgress(
         verdicts={Phase(phase): GroupVerdict(verdict) for phase, verdict in value["verdicts"].items()},
-        sent={Phase(phase): tuple(several(hosts)) for phase, hosts in value["sent"].items()},
+        submitted={Phase(phase): tuple(several(hosts)) for phase, hosts in value["sent"].items()},
         reason=_text(value["reason"]),
     )
 
 
-def _stage_to_json(stage: ActivePhase, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
+def _active_phase_to_json(active: ActivePhase, several: Callable[[Iterable[str]], str]) -> dict[str, object]:
     return {
-        "group": stage.task.group,
-        "phase": stage.task.phase.value,
-        "hosts": several(stage.task.hosts),
-        "begun": stage.begun,
-        "moved": stage.moved,
-        "baking": stage.baking,
-        "granted": [[when, several(hosts)] for when, hosts in _by_value(stage.granted)],
-        "reports": [[one.time, one.error, several(hosts)] for one, hosts in _by_value(stage.reports)],
+        "group": active.task.group,
+        "phase": active.task.phase.value,
+        "hosts": several(active.task.hosts),
+        "begun": active.begun,
+        "moved": active.last_progress,
+        "baking": active.baking_since,
+        "granted": [[when, several(hosts)] for when, hosts in _by_value(active.granted)],
+        "reports": [[one.time, one.error, several(hosts)] for one, hosts in _by_value(active.reports)],
     }
 
 
-def _stage(value: Any, several: Callable[[str], list[str]]) -> ActivePhase:
+def _active_phase(value: Any, several: Callable[[str], list[str]]) -> ActivePhase:
     return ActivePhase(
         Task(value["group"], Phase(value["phase"]), tuple(several(value["hosts"]))),
         begun=float(value["begun"]),
-        moved=float(value["moved"]),
-        baking=_number(value["baking"]),
+        last_progress=float(value["moved"]),
+        baking_since=_number(value["baking"]),
         granted={host: float(when) for when, hosts in value["granted"] for host in several(hosts)},
         reports={
             host: PhaseReport(float(when), None if error is None else _text(error))

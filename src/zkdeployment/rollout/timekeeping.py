@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ PROGRESS_DEADLINE = 7200.0
 
 
 def limits(
-    strategy: Strategy, group: Group, phase: Phase, *, begun: float, moved: float
+    strategy: Strategy, group: Group, phase: Phase, *, begun: float, last_progress: float
 ) -> Iterator[tuple[float, str]]:
     """Return when a phase is out of time, in seconds since the epoch, and the words that end a sentence on it."""
     pace, progress = group.pace, group.pace.progress_deadline
@@ -36,65 +36,65 @@ def limits(
     elif progress is None:
         progress = PROGRESS_DEADLINE
     if progress is not None:
-        yield moved + progress, f", and nothing went on for {progress:g} s"
+        yield last_progress + progress, f", and nothing went on for {progress:g} s"
 
 
-def note_look(running: RolloutState, now: float) -> RolloutState:
+def note_coordination(state: RolloutState, now: float) -> RolloutState:
     """Note now and then that somebody coordinates; no limit counts when nobody did, nor how clocks differ.
 
     That clocks differ shows where time goes back, or jumps.
     """
-    if running.looked is None:
-        return running
-    gap = now - running.looked
+    if state.coordinated_at is None:
+        return state
+    gap = now - state.coordinated_at
     if 0 <= gap < _BEAT:
-        return running
+        return state
     if gap < 0 or gap > _UNLED:
-        running = _move_bake(running, gap)
-        if gap < 0 or running.held is None:  # else that time will not count either
-            running = _move(running, lambda when: when + gap)
-            running = replace(running, held=None if running.held is None else running.held + gap)
-    return replace(running, looked=now)
+        state = _move_bake(state, gap)
+        if gap < 0 or state.halted_since is None:  # else that time will not count either
+            state = _move(state, lambda when: when + gap)
+            state = replace(state, halted_since=None if state.halted_since is None else state.halted_since + gap)
+    return replace(state, coordinated_at=now)
 
 
-def keep_looking(running: RolloutState, now: float) -> RolloutState:
+def track_coordination(state: RolloutState, now: float) -> RolloutState:
     """Return the rollout with a note of this look, if hosts may be at work now."""
-    idle = running.stage is None and not running.late
-    looked = None if idle else now if running.looked is None else running.looked
-    return running if looked == running.looked else replace(running, looked=looked)
+    idle = state.active_phase is None and not state.late_joiners
+    looked = None if idle else now if state.coordinated_at is None else state.coordinated_at
+    return state if looked == state.coordinated_at else replace(state, coordinated_at=looked)
 
 
-def note_halt(running: RolloutState, observation: RolloutObservation) -> RolloutState:
+def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Note since when nothing new may begin; that time counts for no limit and no absence."""
-    if running.paused is not None or not observation.active:
-        return running if running.held is not None else replace(running, held=observation.now)
-    if running.held is None:
-        return running
-    waited = max(0.0, observation.now - running.held)
-    return _move(replace(running, held=None), lambda when: min(observation.now, when + waited))
+    if state.paused is not None or not observation.active:
+        return state if state.halted_since is not None else replace(state, halted_since=observation.now)
+    if state.halted_since is None:
+        return state
+    waited = max(0.0, observation.now - state.halted_since)
+    return _move(replace(state, halted_since=None), lambda when: min(observation.now, when + waited))
 
 
-def counted_until(running: RolloutState, now: float) -> float:
+def counted_until(state: RolloutState, now: float) -> float:
     """Return the moment until which time counts: during a halt, when that began."""
-    return now if running.held is None else min(now, running.held)
+    return now if state.halted_since is None else min(now, state.halted_since)
 
 
-def _move_bake(running: RolloutState, gap: float) -> RolloutState:
+def _move_bake(state: RolloutState, gap: float) -> RolloutState:
     """Move the moment from which a group proves itself, which it does also during a halt."""
-    stage = running.stage
-    if stage is None or stage.baking is None:
-        return running
-    return replace(running, stage=replace(stage, baking=stage.baking + gap))
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return state
+    return replace(state, active_phase=replace(active, baking_since=active.baking_since + gap))
 
 
-def _move(running: RolloutState, shift: Callable[[float], float]) -> RolloutState:
+def _move(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:
     """Move all moments from which limits count; an absence that nobody waits for (0) stays."""
-    stage = running.stage
-    if stage is not None:
-        stage = replace(stage, begun=shift(stage.begun), moved=shift(stage.moved))
+    active = state.active_phase
+    if active is not None:
+        active = replace(active, begun=shift(active.begun), last_progress=shift(active.last_progress))
     return replace(
-        running,
-        stage=stage,
-        absent={host: since and shift(since) for host, since in running.absent.items()},
-        entered={host: shift(when) for host, when in running.entered.items()},
+        state,
+        active_phase=active,
+        absent={host: since and shift(since) for host, since in state.absent.items()},
+        late_since={host: shift(when) for host, when in state.late_since.items()},
     )

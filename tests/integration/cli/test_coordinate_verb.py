@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader
 from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.rollout.engine import RolloutResult
+from zkdeployment.rollout.state_machine import RolloutResult
 
 
 @pytest.fixture

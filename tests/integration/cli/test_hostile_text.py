@@ -11,7 +11,7 @@ import yaml
 
 from support.rollouts import running
 from support.strategies import group, strategy
-from zkdeployment.adapters.zookeeper.rollout.records import encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
 from zkdeployment.model.strategy import Facts
 from zkdeployment.printable import is_printable
@@ -71,7 +71,7 @@ def fleet(client: KazooClient) -> KazooClient:
     put(client, "/zkdeployment/targets", {"version": "r2", "ordered": "r2", "sequence": 7, "strategy": f"s{EVIL}"})
     begun = running(strategy(group("one")), {"h2": Facts()}, errors={"h2": EVIL}, waiting=EVIL)
     put(client, "/zkdeployment/rollouts", {"current": begun.id})
-    client.create(f"/zkdeployment/rollouts/{begun.id}", encode_running(replace(begun, errors={"h2": EVIL})))
+    client.create(f"/zkdeployment/rollouts/{begun.id}", encode_state(replace(begun, errors={"h2": EVIL})))
     put(client, f"/a/{NAME}", {EVIL: EVIL, f"l{EVIL} ->": f"/{EVIL}", f"p{EVIL} =>": EVIL, "type": EVIL})
     return client
 

@@ -16,11 +16,12 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
-from zkdeployment.adapters.zookeeper.rollout.records import encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
 from zkdeployment.model.history import Record
 from zkdeployment.model.strategy import Pace
-from zkdeployment.rollout.engine import next_task, record
+from zkdeployment.rollout.engine import record
+from zkdeployment.rollout.tasks import next_task
 
 STATE = "/zkdeployment/rollouts/7-1"
 LEADER = "/zkdeployment/coordinators/abc__lock__0000000000"
@@ -51,12 +52,12 @@ def fleet(client):
     client.create("/zkdeployment/targets", json.dumps(targets).encode(), makepath=True)
     client.create(LEADER, b"ops1 (process 7)", makepath=True)
     client.create("/zkdeployment/rollouts", b'{"current": "7-1"}')
-    client.create(STATE, encode_running(running(MANUAL, plain_hosts("xy"), begun=time.time())))
+    client.create(STATE, encode_state(running(MANUAL, plain_hosts("xy"), begun=time.time())))
     return client
 
 
 def put(fleet, found):
-    fleet.set(STATE, encode_running(found))
+    fleet.set(STATE, encode_state(found))
 
 
 def asked(zookeeper):
@@ -122,7 +123,7 @@ def test_after_a_resume_another_attempt_is_waited_for(run, fleet):
 
     def begin():
         second = over(through(replace(running(group_of_x, plain_hosts("x")), attempt=2)))
-        fleet.create("/zkdeployment/rollouts/7-2", encode_running(second))
+        fleet.create("/zkdeployment/rollouts/7-2", encode_state(second))
         fleet.set("/zkdeployment/rollouts", b'{"current": "7-2"}')
 
     timer = threading.Timer(1.0, begin)
@@ -157,7 +158,7 @@ def test_what_operators_ask_is_written_for_the_coordinator_and_audited(run, zook
 
 
 def test_acts_are_numbered_above_those_that_were_taken(run, fleet, zookeeper):
-    put(fleet, replace(running(MANUAL, plain_hosts("xy")), taken=4))
+    put(fleet, replace(running(MANUAL, plain_hosts("xy")), last_act_number=4))
     run("rollout", "pause", "--reason", "one")
     run("rollout", "promote", "web", "--reason", "two")
     assert [number for number, *_ in asked(zookeeper)[0]] == [5, 6]
@@ -264,9 +265,9 @@ def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
     found = running(strategy(group("db", hosts="x", critical=True, minimum_successful=1)), plain_hosts("x"))
     put(fleet, over(through(found, "x")))
     second = over(through(replace(found, attempt=2)))
-    fleet.create("/zkdeployment/rollouts/7-2", encode_running(second))
+    fleet.create("/zkdeployment/rollouts/7-2", encode_state(second))
     fleet.create("/zkdeployment/rollouts/7-3", b"nonsense")
-    fleet.create("/zkdeployment/rollouts/70-1", encode_running(replace(second, sequence=70)))
+    fleet.create("/zkdeployment/rollouts/70-1", encode_state(replace(second, sequence=70)))
     _, out, _ = run("history", "show", "7")
     why = "prepare: 0 of 1 hosts successful, expected at least 1"
     assert out.splitlines()[-2:] == [

@@ -16,8 +16,8 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.model.host import Host
 from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.failure import Failure
+from zkdeployment.rollout.state_machine import Phase
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]

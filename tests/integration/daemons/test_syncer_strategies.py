@@ -12,7 +12,7 @@ from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strate
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout.records import encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.errors import NotConvergedError, TreeError
 from zkdeployment.fleet.status import HostState, fleet_status
 from zkdeployment.model.strategy import Facts
@@ -112,14 +112,14 @@ def test_the_next_revision_waits_for_the_end_of_the_rollout_and_for_no_host_that
     sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
     going = replace(running(strategy(group("one")), plain_hosts(["good", "bad"])), sequence=sequence)
     publishing.put("/zkdeployment/rollouts", {"current": going.id})
-    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_running(at_work(going, granted=["bad"])))
+    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_state(at_work(going, granted=["bad"])))
     with pytest.raises(
         NotConvergedError, match=rf"rollout {sequence}-1 .* under way; group one is in its prepare phase, with bad"
     ):
         publishing.sync()
     with publishing.syncer("another") as another, pytest.raises(NotConvergedError):
         another.preview()
-    publishing.client.set(f"/zkdeployment/rollouts/{going.id}", encode_running(over(through(going, "bad"))))
+    publishing.client.set(f"/zkdeployment/rollouts/{going.id}", encode_state(over(through(going, "bad"))))
     publishing.sync()
     assert publishing.version == tip
 
@@ -131,7 +131,7 @@ def test_a_rollout_of_another_publication_and_one_that_makes_no_sense_are_none(p
     publishing.push(TREE.replace("1.0", "1.1"))
     other = over(through(running(hosts=plain_hosts("a"))))
     publishing.put("/zkdeployment/rollouts", {"current": other.id})
-    for data in (encode_running(other), b"rubbish"):
+    for data in (encode_state(other), b"rubbish"):
         publishing.client.ensure_path(f"/zkdeployment/rollouts/{other.id}")
         publishing.client.set(f"/zkdeployment/rollouts/{other.id}", data)
         with pytest.raises(NotConvergedError, match=r"no coordinator has begun"):
@@ -147,7 +147,7 @@ def test_hosts_in_no_group_neither_hold_up_a_revision_nor_make_the_fleet_look_un
     rollout = running(strategy(group("one", hosts="good")), {"good": Facts(), "apart": Facts()})
     going = over(through(replace(rollout, sequence=sequence, revision=published)))
     publishing.put("/zkdeployment/rollouts", {"current": going.id})
-    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_running(going))
+    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_state(going))
     with Session(publishing.zookeeper) as session:
         status = fleet_status(Operations(session).snapshot())
     assert {host.id: host.state for host in status.hosts} == {

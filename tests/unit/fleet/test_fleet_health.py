@@ -184,7 +184,7 @@ def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
 def begun(minutes):
     """Return a rollout in its first group, in which something happened so many minutes ago."""
     found = at_work(running(begun=NOW - 3600))
-    return replace(found, stage=replace(found.stage, moved=NOW - 60 * minutes))
+    return replace(found, active_phase=replace(found.active_phase, last_progress=NOW - 60 * minutes))
 
 
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)

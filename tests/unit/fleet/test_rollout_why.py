@@ -11,7 +11,7 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.strategy import Pace, Share
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.rollout.state_machine import Phase
 
 NOW = BEGUN + 100
 SHOW = "'zkdeployment rollout show' shows all groups"
@@ -138,12 +138,14 @@ def test_a_host_that_was_away_when_its_group_went_is_let_in_later():
         "mon1.example.com (mon1) did not have the revision, or was not there, when its group monitoring-nodes"
         " succeeded; the coordinator lets it in."
     )
-    assert ask("mon1", replace(found, late={"mon1": Phase.PREPARE})).cause is Cause.WORKING
+    assert ask("mon1", replace(found, late_joiners={"mon1": Phase.PREPARE})).cause is Cause.WORKING
 
 
 def test_a_late_host_waits_for_others_of_its_group_or_for_the_end_of_a_pause():
     limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
-    found = replace(over(through(running(strategy(limited), plain_hosts("ab")))), late={"a": Phase.PREPARE})
+    found = replace(
+        over(through(running(strategy(limited), plain_hosts("ab")))), late_joiners={"a": Phase.PREPARE}
+    )
     came = "b.example.com (b) did not have the revision, or was not there, when its group x succeeded"
     assert ask("b", found).sentence == f"{came}; max_parallel of x lets it begin after a."
     paused = replace(found, paused=Act("ann@ops", "rollout pause", "latency", BEGUN))

@@ -8,8 +8,10 @@ from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
 from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, objection, report
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
-from zkdeployment.rollout.engine import Phase, next_task, record
+from zkdeployment.rollout.engine import record
 from zkdeployment.rollout.state import Directive, Ending, RolloutAct
+from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.tasks import next_task
 
 NOW = BEGUN + 60
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)
@@ -174,7 +176,7 @@ def test_the_report_stays_short_however_much_failed():
 
 
 def test_a_late_host_is_shown_at_work():
-    late = over(replace(running(), late={"one1": Phase.DEPLOY}))
+    late = over(replace(running(), late_joiners={"one1": Phase.DEPLOY}))
     words = next(one.hosts for one in show(late).groups if one.name == "compute-nodes-1")
     assert words == {"one1": "deploying", "one2": "not started"}
 
@@ -258,7 +260,7 @@ def test_a_group_that_lacks_hosts_says_so_and_may_be_promoted():
 
 
 def test_late_hosts_may_be_paused_and_aborted_after_the_end():
-    late = replace(over(through(running())), late={"one1": Phase.DEPLOY})
+    late = replace(over(through(running())), late_joiners={"one1": Phase.DEPLOY})
     assert objection(late, Directive.ABORT) is None
     assert objection(late, Directive.PAUSE) is None
     paused = replace(late, paused=PAUSED)

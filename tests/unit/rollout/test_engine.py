@@ -9,23 +9,16 @@ from hypothesis import strategies as st
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Share
-from zkdeployment.rollout.engine import (
-    GroupVerdict,
-    HostProgress,
-    Phase,
-    RolloutResult,
-    Task,
-    begin,
-    next_task,
-    record,
-)
+from zkdeployment.rollout.engine import begin, record
 from zkdeployment.rollout.simulation import Faults, simulate
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult, Task
+from zkdeployment.rollout.tasks import next_task
 
 FAILED, SUCCESS = GroupVerdict.FAILED, GroupVerdict.SUCCESS
 
 
 def verdicts(rollout):
-    return {name: course.verdict for name, course in rollout.courses.items()}
+    return {name: course.verdict for name, course in rollout.progress.items()}
 
 
 def run(*groups, hosts="abcd", prepare="", deploy="", times_out=()):
@@ -47,16 +40,16 @@ class TestExampleRuns:
         rollout = simulate(example(), EXAMPLE_HOSTS, Faults(prepare=frozenset({"ntp01"})))
         held = {"ntp-node", "control-nodes", "compute-nodes-1", "compute-nodes-2"}
         for name in held:
-            assert rollout.courses[name].verdicts == {Phase.PREPARE: FAILED, Phase.DEPLOY: FAILED}
+            assert rollout.progress[name].verdicts == {Phase.PREPARE: FAILED, Phase.DEPLOY: FAILED}
         assert verdicts(rollout)["monitoring-nodes"] is SUCCESS
         assert set(rollout.order) == {"ntp-node", "monitoring-nodes"}
-        assert rollout.courses["compute-nodes-1"].reason == "not attempted: ntp-node failed"
+        assert rollout.progress["compute-nodes-1"].reason == "not attempted: ntp-node failed"
         assert rollout.hosts["ctl1"] is HostProgress.NOT_STARTED
         assert rollout.result is RolloutResult.FAILED
 
     def test_a_group_that_is_not_critical_fails_in_deploy(self):
         rollout = simulate(example(), EXAMPLE_HOSTS, Faults(deploy=frozenset({"two1"})))
-        assert rollout.courses["compute-nodes-2"].verdicts == {Phase.PREPARE: SUCCESS, Phase.DEPLOY: FAILED}
+        assert rollout.progress["compute-nodes-2"].verdicts == {Phase.PREPARE: SUCCESS, Phase.DEPLOY: FAILED}
         assert {name for name, verdict in verdicts(rollout).items() if verdict is FAILED} == {"compute-nodes-2"}
         assert rollout.result is RolloutResult.PARTIAL
 
@@ -99,43 +92,43 @@ class TestRules:
 
     def test_missing_the_criteria_in_prepare_skips_deploy(self):
         rollout = run(group("x", percent_successful=100), prepare="a")
-        assert Phase.DEPLOY not in rollout.courses["x"].sent
-        assert rollout.courses["x"].verdicts[Phase.DEPLOY] is FAILED
+        assert Phase.DEPLOY not in rollout.progress["x"].submitted
+        assert rollout.progress["x"].verdicts[Phase.DEPLOY] is FAILED
         assert rollout.hosts == {"a": HostProgress.FAILURE} | dict.fromkeys("bcd", HostProgress.PREPARED)
 
     def test_hosts_that_fail_in_prepare_are_not_deployed(self):
         rollout = run(group("x"), prepare="a")
-        assert rollout.courses["x"].sent[Phase.DEPLOY] == ("b", "c", "d")
+        assert rollout.progress["x"].submitted[Phase.DEPLOY] == ("b", "c", "d")
         assert rollout.result is RolloutResult.PARTIAL
 
     def test_a_host_is_not_submitted_again_and_its_result_counts(self):
         groups = group("x", hosts="ab"), group("y", hosts="abc", minimum_successful=3)
         rollout = run(*groups)
-        assert rollout.courses["y"].sent == {Phase.PREPARE: ("c",), Phase.DEPLOY: ("c",)}
-        assert rollout.courses["y"].verdict is SUCCESS
-        assert run(*groups, deploy="a").courses["y"].verdict is FAILED
+        assert rollout.progress["y"].submitted == {Phase.PREPARE: ("c",), Phase.DEPLOY: ("c",)}
+        assert rollout.progress["y"].verdict is SUCCESS
+        assert run(*groups, deploy="a").progress["y"].verdict is FAILED
 
     def test_a_host_that_was_only_prepared_goes_on_with_a_later_group(self):
         rollout = run(group("x", hosts="ab", maximum_failed=0), group("y", hosts="b"), prepare="a")
-        assert rollout.courses["y"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ("b",)}
+        assert rollout.progress["y"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ("b",)}
         assert rollout.hosts["b"] is HostProgress.SUCCESS
 
     def test_a_group_whose_hosts_are_all_done_is_judged_at_once(self):
         rollout = run(group("x", hosts="a"), group("y", hosts="a", minimum_successful=1))
-        assert rollout.courses["y"].sent == {Phase.PREPARE: (), Phase.DEPLOY: ()}
-        assert rollout.courses["y"].verdict is SUCCESS
+        assert rollout.progress["y"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ()}
+        assert rollout.progress["y"].verdict is SUCCESS
 
     def test_a_group_none_of_which_could_be_prepared_and_that_need_not_is_not_deployed(self):
         rollout = run(group("x", percent_successful=0), prepare="abcd")
-        assert rollout.courses["x"].sent[Phase.DEPLOY] == ()
-        assert rollout.courses["x"].verdict is SUCCESS
+        assert rollout.progress["x"].submitted[Phase.DEPLOY] == ()
+        assert rollout.progress["x"].verdict is SUCCESS
         assert rollout.result is RolloutResult.PARTIAL
 
     @pytest.mark.parametrize(
         ("criteria", "verdict"), [({"percent_successful": 100}, SUCCESS), ({"minimum_successful": 1}, FAILED)]
     )
     def test_a_group_of_no_hosts(self, criteria, verdict):
-        assert run(group("x", hosts="z", **criteria)).courses["x"].verdict is verdict
+        assert run(group("x", hosts="z", **criteria)).progress["x"].verdict is verdict
 
     def test_without_groups_there_is_nothing_to_do(self):
         rollout = run()
@@ -146,7 +139,7 @@ class TestRules:
     def test_a_phase_over_its_time_fails_the_group_even_without_criteria(self, phase):
         rollout = run(group("x", hosts="ab"), group("y", "x"), times_out={("x", phase)})
         assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
-        assert rollout.courses["x"].reason == f"{phase.value}: 2 of 2 hosts did not end in time"
+        assert rollout.progress["x"].reason == f"{phase.value}: 2 of 2 hosts did not end in time"
         assert rollout.hosts["a"] is HostProgress.FAILURE
 
     @pytest.mark.parametrize(("phase", "reached"), [("prepare", "not started"), ("deploy", "prepared")])
@@ -155,17 +148,17 @@ class TestRules:
         limited = replace(group("x", maximum_failed=3), pace=Pace(max_parallel=Share(10)))
         rollout = simulate(strategy(limited), hosts, Faults(**{phase: frozenset(hosts)}))
         assert [state.value for state in rollout.hosts.values()].count(reached) == 990
-        assert rollout.courses["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
+        assert rollout.progress["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
 
     def test_a_group_without_max_parallel_is_prepared_as_a_whole_whatever_became_of_its_hosts_before(self):
         rollout = run(group("x", hosts="a"), group("y", "x", percent_successful=100), prepare="a")
-        assert rollout.courses["y"].sent[Phase.PREPARE] == tuple("bcd")
-        assert Phase.DEPLOY not in rollout.courses["y"].sent
+        assert rollout.progress["y"].submitted[Phase.PREPARE] == tuple("bcd")
+        assert Phase.DEPLOY not in rollout.progress["y"].submitted
 
     def test_a_group_that_requires_more_hosts_than_there_are_would_wait(self):
         rollout = run(replace(group("x", hosts="a"), require_hosts=2), group("y", "x"))
         assert verdicts(rollout) == {"x": FAILED, "y": FAILED}
-        assert rollout.courses["x"].reason == "prepare: it would wait: requires 2 hosts, found 1"
+        assert rollout.progress["x"].reason == "prepare: it would wait: requires 2 hosts, found 1"
 
     def test_only_hosts_that_entered_a_phase_fail_by_its_time(self):
         limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
@@ -206,7 +199,7 @@ def test_any_rollout_keeps_the_rules(any_strategy, data):
     tasks = []
     while (task := next_task(rollout)) is not None:
         parents = any_strategy.group(task.group).depends_on
-        assert all(rollout.courses[parent].verdict is SUCCESS for parent in parents)
+        assert all(rollout.progress[parent].verdict is SUCCESS for parent in parents)
         assert all(rollout.hosts[host] is not HostProgress.FAILURE for host in task.hosts)
         submitted[task.phase] += task.hosts
         tasks.append(task)
@@ -219,6 +212,6 @@ def test_any_rollout_keeps_the_rules(any_strategy, data):
         assert len(hosts) == len(set(hosts))
     assert None not in verdicts(rollout).values()
     for one in any_strategy.groups:
-        if any(rollout.courses[parent].verdict is FAILED for parent in one.depends_on):
-            assert rollout.courses[one.name].verdict is FAILED
+        if any(rollout.progress[parent].verdict is FAILED for parent in one.depends_on):
+            assert rollout.progress[one.name].verdict is FAILED
             assert one.name not in rollout.order

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.failure import Failure
+from zkdeployment.rollout.state_machine import Phase
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 

@@ -10,18 +10,18 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share, Window
 from zkdeployment.rollout.absence import RESTART
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.progress import (
     advance,
     grants,
     has_failed,
     is_superseded,
     next_attempt,
-    next_look,
-    readmitted,
+    restarted_hosts,
+    seconds_until_change,
     supersede,
 )
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutSnapshot
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.timekeeping import PROGRESS_DEADLINE
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
@@ -33,7 +33,7 @@ def paced(name, *parents, hosts="", critical=False, criteria=None, **pace):
 
 
 def verdicts(running):
-    return {name: course.verdict for name, course in running.rollout.courses.items()}
+    return {name: course.verdict for name, course in running.rollout.progress.items()}
 
 
 def let_in(running):
@@ -41,11 +41,11 @@ def let_in(running):
 
 
 def is_baking(running):
-    return running.stage is not None and running.stage.baking is not None
+    return running.active_phase is not None and running.active_phase.baking_since is not None
 
 
 def look(running, seen):
-    return next_look(running, seen.seen())
+    return seconds_until_change(running, seen.seen())
 
 
 def _failing_while_another_works(one):
@@ -53,8 +53,10 @@ def _failing_while_another_works(one):
     fleet = observation("ab", failing={(DEPLOY, "a")})
     running = fleet.step(fleet.start(strategy(one)))
     fleet.silent = {"b"}
-    running = fleet.run(running, until=lambda found: found.stage is not None and "a" in found.stage.reports)
-    assert running.stage.task.phase is DEPLOY
+    running = fleet.run(
+        running, until=lambda found: found.active_phase is not None and "a" in found.active_phase.reports
+    )
+    assert running.active_phase.task.phase is DEPLOY
     return running
 
 
@@ -153,7 +155,7 @@ class TestPace:
         fleet = observation("abcdef", failing={(phase, "a"), (phase, "c")})
         over = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2), criteria={"maximum_failed": 1}))))
         assert [host for _, entered, host in fleet.entered if entered is phase] == ["a", "b", "c", "d"]
-        assert over.rollout.courses["x"].reason == f"{phase.value}: 2 of 6 hosts failed, expected at most 1"
+        assert over.rollout.progress["x"].reason == f"{phase.value}: 2 of 6 hosts failed, expected at most 1"
         assert {over.rollout.hosts[host] for host in "ef"} == {
             HostProgress.NOT_STARTED if phase is PREPARE else HostProgress.PREPARED
         }
@@ -162,13 +164,15 @@ class TestPace:
         fleet = observation("abc")
         limited = paced("x", max_parallel=Share(2), bake_time=600.0, criteria={"percent_successful": 100})
         running = fleet.start(strategy(limited))
-        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
+        running = fleet.run(
+            running, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+        )
         fleet.reports = {key: report for key, report in fleet.reports.items() if key[0] is PREPARE}
         fleet.reports[DEPLOY, "a"] = PhaseReport(NOON, "boom")
         fleet.silent = set("bc")
         running = fleet.step(running)
-        assert running.stage is not None
-        assert running.stage.granted.keys() == {"a", "b"}
+        assert running.active_phase is not None
+        assert running.active_phase.granted.keys() == {"a", "b"}
         fleet.silent = {"c"}
         over = fleet.run(running)
         assert fleet.now < NOON + 600
@@ -188,8 +192,8 @@ class TestPace:
         fleet = observation("abc", silent={"b"}, failing={(PREPARE, "a")})
         limited = paced("x", max_parallel=Share(2), criteria={"percent_successful": 70})
         running = fleet.step(fleet.step(fleet.start(strategy(limited))))
-        assert running.stage is not None
-        assert running.stage.task.hosts == ("a", "b")
+        assert running.active_phase is not None
+        assert running.active_phase.task.hosts == ("a", "b")
         fleet.come("d", Facts())
         running = fleet.step(running)
         assert let_in(running) == ["b", "c"]
@@ -211,7 +215,7 @@ class TestPace:
         fleet.now += 1
         running = advance(running, fleet.seen())
         assert verdicts(running)["x"] is FAILED
-        assert running.rollout.courses["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
+        assert running.rollout.progress["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
         assert grants(running)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
         assert running.rollout.hosts["a"] in {HostProgress.PREPARED, HostProgress.SUCCESS}
         assert fleet.run(running).rollout.hosts["b"] is HostProgress.FAILURE
@@ -237,16 +241,20 @@ class TestPace:
     def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
         fleet = observation("ab")
         running = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
-        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.task.phase is DEPLOY)
+        running = fleet.run(
+            running, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+        )
         fleet.leave("b")
         running = fleet.wait(running, 60)
-        assert running.stage is not None
-        assert running.stage.baking == fleet.now
+        assert running.active_phase is not None
+        assert running.active_phase.baking_since == fleet.now
         fleet.come("b", Facts())
-        assert advance(running, fleet.seen()).stage == running.stage
+        assert advance(running, fleet.seen()).active_phase == running.active_phase
         running = fleet.wait(running, 100)
         assert (running.ending, verdicts(running)) == (Ending.COMPLETED, {"x": SUCCESS})
-        assert fleet.run(running, until=lambda one: not one.late).rollout.hosts["b"] is HostProgress.SUCCESS
+        assert (
+            fleet.run(running, until=lambda one: not one.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
+        )
 
     def test_without_progress_for_too_long_the_group_fails(self):
         fleet = observation("abc", silent=set("bc"))
@@ -258,7 +266,7 @@ class TestPace:
         assert verdicts(fleet.step(running)) == {"x": None}
         fleet.now += 1
         over = fleet.step(running)
-        assert over.rollout.courses["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
+        assert over.rollout.progress["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
@@ -273,15 +281,17 @@ class TestPace:
         assert look(running, fleet) == 30
         fleet.silent = set()
         running = fleet.run(fleet.step(running))
-        assert running.stage is not None
-        assert running.stage.reports.keys() == {"a", "b"}
+        assert running.active_phase is not None
+        assert running.active_phase.reports.keys() == {"a", "b"}
         fleet.come("c", Facts())
         assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_proves_itself_before_it_is_judged(self):
         fleet = observation("ab")
         running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
-        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        running = fleet.run(
+            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        )
         assert look(running, fleet) == 600
         running = fleet.wait(running, 599)
         assert fleet.step(running).rollout.order == ("x",)
@@ -292,7 +302,9 @@ class TestPace:
     def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
         fleet = observation("ab")
         running = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
-        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        running = fleet.run(
+            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        )
         if trouble == "error":
             fleet.erring = {"b"}
         else:
@@ -306,14 +318,16 @@ class TestPace:
     def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
         fleet = observation("ab")
         running = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
-        running = fleet.run(running, until=lambda one: one.stage is not None and one.stage.baking is not None)
+        running = fleet.run(
+            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        )
         fleet.now += 6
         fleet.leave("b")
         running = fleet.step(running)
         assert look(running, fleet) == ABSENT_AFTER
         fleet.now += 20
         running = fleet.step(running)
-        assert running.stage is not None
+        assert running.active_phase is not None
         fleet.come("b", Facts())
         assert fleet.step(running).rollout.result is RolloutResult.SUCCESS
 
@@ -329,7 +343,7 @@ class TestPace:
         running = fleet.wait(running, PROGRESS_DEADLINE - 1)
         assert verdicts(running) == {"x": None}
         over = fleet.wait(running, 1)
-        assert over.rollout.courses["x"].reason == (
+        assert over.rollout.progress["x"].reason == (
             "prepare: 1 of 2 hosts did not end, and nothing went on for 7200 s"
         )
 
@@ -342,9 +356,9 @@ class TestPace:
         running = fleet.wait(fleet.step(fleet.start(groups)), 8999)
         assert verdicts(running)["x"] is None
         running = fleet.wait(running, 1)
-        assert running.rollout.courses["x"].reason.endswith("did not end within 9000 s")
+        assert running.rollout.progress["x"].reason.endswith("did not end within 9000 s")
         over = fleet.wait(running, 60)
-        assert over.rollout.courses["y"].reason.endswith("did not end within 60 s")
+        assert over.rollout.progress["y"].reason.endswith("did not end within 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
@@ -413,7 +427,7 @@ class TestStarting:
         left = look(running, fleet)
         assert left is not None
         fleet.now += left - 1
-        assert fleet.step(running).stage is None
+        assert fleet.step(running).active_phase is None
         fleet.now += 1
         assert fleet.run(running).rollout.order == ("y", "x")
 
@@ -432,8 +446,8 @@ class TestActs:
         running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.act(Directive.PAUSE)
         running = fleet.run(running)
-        assert running.stage is not None
-        assert sorted(running.stage.reports) == let_in(running) == ["a"]
+        assert running.active_phase is not None
+        assert sorted(running.active_phase.reports) == let_in(running) == ["a"]
         assert running.waiting == "paused by ann@ops"
         fleet.act(Directive.RESUME)
         assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
@@ -443,7 +457,7 @@ class TestActs:
         running = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
         fleet.act(Directive.PAUSE)
         running = fleet.run(running)
-        assert running.stage is None
+        assert running.active_phase is None
         assert fleet.entered == [("x", PREPARE, "a")]
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
@@ -469,7 +483,7 @@ class TestActs:
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.act(Directive.ABORT)
         over = fleet.step(running)
-        assert (over.ending, over.ended, over.stage) == (Ending.ABORTED, fleet.now, None)
+        assert (over.ending, over.ended, over.active_phase) == (Ending.ABORTED, fleet.now, None)
         assert has_failed(over)
         assert grants(over) == {}
 
@@ -480,7 +494,7 @@ class TestActs:
         fleet.act(Directive.RESUME)
         running = fleet.step(fleet.step(running))
         assert [one.directive for one in running.acts] == [Directive.PAUSE, Directive.RESUME]
-        assert (running.taken, running.paused) == (1, None)
+        assert (running.last_act_number, running.paused) == (1, None)
 
     def test_a_stopped_fleet_waits_and_says_so(self):
         fleet = observation("a", active=False)
@@ -499,7 +513,7 @@ class TestHosts:
     def test_absent_hosts_count_and_are_no_success(self):
         fleet = observation("ab", absent={"c": Facts(), "d": Facts()})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=51))))
-        assert over.rollout.courses["x"].reason == (
+        assert over.rollout.progress["x"].reason == (
             "prepare: 2 of 4 hosts successful (50 %), expected at least 51 %"
         )
         assert over.rollout.hosts["c"] is HostProgress.NOT_STARTED
@@ -515,7 +529,7 @@ class TestHosts:
         assert look(running, fleet) == RESTART - 10
         fleet.now += RESTART - 11
         running = fleet.step(running)
-        assert running.stage is not None
+        assert running.active_phase is not None
         fleet.come("b", Facts())
         assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
 
@@ -523,7 +537,7 @@ class TestHosts:
         fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
         running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         fleet.now += RESTART - 10
-        assert fleet.step(running).rollout.courses["x"].reason.startswith("prepare: 1 of 2 hosts successful")
+        assert fleet.step(running).rollout.progress["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
     def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
         fleet = observation("ab", silent={"b"})
@@ -585,8 +599,8 @@ class TestHosts:
         running = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("a")
         running = fleet.wait(running, ABSENT_AFTER)
-        assert running.stage is not None
-        assert running.stage.reports["a"].error is None
+        assert running.active_phase is not None
+        assert running.active_phase.reports["a"].error is None
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_no_absence_counts_while_the_fleet_is_halted(self, how):
@@ -681,7 +695,11 @@ class TestLateHosts:
         running = fleet.step(running)
         assert grants(running) == {"c": Grant("x", DEPLOY)}
         running = fleet.step(running)
-        assert (running.rollout.hosts["c"], running.late, grants(running)) == (HostProgress.SUCCESS, {}, {})
+        assert (running.rollout.hosts["c"], running.late_joiners, grants(running)) == (
+            HostProgress.SUCCESS,
+            {},
+            {},
+        )
 
     def test_one_that_nobody_knew_is_let_in_too(self):
         fleet, running = self.over(group("x"))
@@ -716,8 +734,8 @@ class TestLateHosts:
         fleet.silent = {"d"}
         running = fleet.run(running, until=has_failed)
         assert has_failed(running)
-        assert running.rollout.courses["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
-        assert running.late == {}
+        assert running.rollout.progress["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
+        assert running.late_joiners == {}
 
     def test_they_keep_max_parallel(self):
         fleet = observation("a", absent=plain_hosts("bcde"))
@@ -727,7 +745,7 @@ class TestLateHosts:
         entered = []
         while fleet.now < NOON + 200:
             running = fleet.step(running)
-            entered.append(sorted(running.late))
+            entered.append(sorted(running.late_joiners))
             fleet.now += 10
         assert max(map(len, entered)) == 2
         assert [*entered[0], *entered[2]] == ["b", "c", "d", "e"]
@@ -766,7 +784,7 @@ class TestLateHosts:
         assert verdicts(running) == {"canary": FAILED, "rest": None, "last": FAILED}
         fleet.silent = set()
         over = fleet.run(running)
-        assert over.rollout.courses["rest"].reason == "prepare: canary failed"
+        assert over.rollout.progress["rest"].reason == "prepare: canary failed"
         assert {host for _, _, host in fleet.entered} == {"a", "b", "e"}
 
     @pytest.mark.parametrize("when", ["under way", "over"])
@@ -778,9 +796,9 @@ class TestLateHosts:
         fleet.act(Directive.PAUSE)
         fleet.come("c", Facts())
         running = fleet.step(running)
-        assert running.late == {}
+        assert running.late_joiners == {}
         fleet.act(Directive.RESUME)
-        assert fleet.step(running).late == {"c": PREPARE}
+        assert fleet.step(running).late_joiners == {"c": PREPARE}
 
     def test_an_abort_is_the_end_for_them_too(self):
         fleet, running = self.over(group("x"), silent={"c"})
@@ -803,7 +821,7 @@ class TestLateHosts:
             fleet.leave("b")
             running = fleet.step(running)
             assert look(running, fleet) == ABSENT_AFTER
-        running = fleet.run(fleet.wait(running, 600), until=lambda one: not one.late)
+        running = fleet.run(fleet.wait(running, 600), until=lambda one: not one.late_joiners)
         assert running.errors == {
             "b": "its agent is gone for 300 s" if away else "prepare: it did not end within 600 s"
         }
@@ -819,7 +837,7 @@ class TestLateHosts:
         fleet.entered.clear()
         fleet.outdated = {"a"}
         before, running = running, fleet.step(running)
-        assert readmitted(before, running) == {"a"}
+        assert restarted_hosts(before, running) == {"a"}
         assert grants(running)["a"] == Grant("x", PREPARE)
         running = fleet.step(fleet.step(running))
         assert [entered for entered in fleet.entered if entered[2] == "a"] == [
@@ -883,7 +901,7 @@ class TestAttempts:
         assert is_superseded(newer)
         ended = supersede(running, NOON + 5)
         assert (ended.ending, ended.ended, has_failed(ended)) == (Ending.SUPERSEDED, NOON + 5, False)
-        assert next_attempt(replace(newer, running=ended)) == 1
+        assert next_attempt(replace(newer, state=ended)) == 1
 
 
 def test_a_selector_selects_hosts_that_come_by_their_facts():

@@ -10,12 +10,12 @@ from support.generated_strategies import NAMES, paces, strategies, widths
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
 from support.worlds import PlainWorld
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase
 from zkdeployment.rollout.groups import misses
-from zkdeployment.rollout.progress import advance, grants, next_look, readmitted
+from zkdeployment.rollout.progress import advance, grants, restarted_hosts, seconds_until_change
 from zkdeployment.rollout.simulation import Faults, simulate
 from zkdeployment.rollout.state import Directive, PhaseReport
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase
 
 host_names = st.sampled_from(NAMES)
 events = st.one_of(
@@ -57,40 +57,40 @@ def happen(fleet, running, event):
 
 def check(running, fleet, granted):
     """Check what must hold at any moment; ``granted`` remembers who was let into which phase by which group."""
-    courses = running.rollout.courses
+    courses = running.rollout.progress
     assert all(courses[name].verdict is not None for name in running.rollout.order[:-1])
-    if running.stage is not None:
-        name = running.stage.task.group
+    if running.active_phase is not None:
+        name = running.active_phase.task.group
         assert all(one == name or courses[one].verdict is not None for one in running.rollout.order)
     for host, grant in grants(running).items():
         if running.rollout.hosts[host] is HostProgress.FAILURE:
             assert grant.phase is None
         if grant.phase is not None:
             assert granted.setdefault((grant.phase, host), grant.group) == grant.group
-    left = next_look(running, fleet.seen())
+    left = seconds_until_change(running, fleet.seen())
     assert left is None or left > 0  # what time alone brings now was done just now
 
 
 def check_entries(before, after):
     """Check what must hold of hosts that enter a phase between two states."""
-    late = after.late.keys() - before.late.keys()
-    if after.held is not None:
+    late = after.late_joiners.keys() - before.late_joiners.keys()
+    if after.halted_since is not None:
         assert late == set()
     for host in late:
         names = [name for name, found in after.rollout.members.items() if host in found]
         assert names
-        assert all(after.rollout.courses[name].verdict is GroupVerdict.SUCCESS for name in names)
+        assert all(after.rollout.progress[name].verdict is GroupVerdict.SUCCESS for name in names)
         assert all(at_work(after, name) <= width(after, name) for name in names)
-    stage = after.stage
+    stage = after.active_phase
     if stage is None:
         return
     group = after.rollout.strategy.group(stage.task.group)
-    same = before.stage is not None and phase_of(before.stage) == phase_of(stage)
-    entered = stage.granted.keys() - (before.stage.granted.keys() if same else set())
+    same = before.active_phase is not None and phase_of(before.active_phase) == phase_of(stage)
+    entered = stage.granted.keys() - (before.active_phase.granted.keys() if same else set())
     if entered:
-        assert after.held is None
+        assert after.halted_since is None
         assert at_work(after, group.name) <= width(after, group.name)
-        assert all(after.rollout.courses[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
+        assert all(after.rollout.progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
     if entered and (stage.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
         assert not certainly_missed(after, group)
 
@@ -99,7 +99,7 @@ def check_verdicts(before, after, fleet):
     """Check what must hold of groups that succeeded between two states."""
     for group in after.rollout.strategy.groups:
         name, states = group.name, after.rollout.hosts
-        former, verdict = before.rollout.courses[name].verdict, after.rollout.courses[name].verdict
+        former, verdict = before.rollout.progress[name].verdict, after.rollout.progress[name].verdict
         if former is verdict or verdict is not GroupVerdict.SUCCESS:
             continue
         members = after.rollout.members[name]
@@ -120,9 +120,9 @@ def phase_of(stage):
 
 def at_work(running, name):
     """Count the hosts of a group that were let into a phase and have not reported, late hosts included."""
-    busy = {host for host in running.late if host in running.rollout.members[name]}
-    if running.stage is not None and running.stage.task.group == name:
-        busy |= running.stage.granted.keys() - running.stage.reports.keys()
+    busy = {host for host in running.late_joiners if host in running.rollout.members[name]}
+    if running.active_phase is not None and running.active_phase.task.group == name:
+        busy |= running.active_phase.granted.keys() - running.active_phase.reports.keys()
     return len(busy)
 
 
@@ -138,7 +138,7 @@ def certainly_missed(running, group):
     """Say which criteria a group misses even if all its hosts that have not failed succeed."""
     hosts = running.rollout.members[group.name]
     failed = {host for host in hosts if running.rollout.hosts[host] is HostProgress.FAILURE}
-    failed |= {host for host, report in running.stage.reports.items() if report.error is not None}
+    failed |= {host for host, report in running.active_phase.reports.items() if report.error is not None}
     total = len(hosts)
     return list(misses(group.criteria, successful=total - len(failed), failed=len(failed), total=total))
 
@@ -156,7 +156,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current,
     for event in happening:
         before, running = running, fleet.advance(running)
         assert advance(running, fleet.seen()) == running
-        granted = {key: name for key, name in granted.items() if key[1] not in readmitted(before, running)}
+        granted = {key: name for key, name in granted.items() if key[1] not in restarted_hosts(before, running)}
         check_entries(before, running)
         check_verdicts(before, running, fleet)
         kept = state_from_json(json.loads(json.dumps(state_to_json(running), sort_keys=True)))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.state import Grant, Permission, PhaseReport
+from zkdeployment.rollout.state_machine import Phase
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")
@@ -34,5 +34,5 @@ GOES_ON = "rollout 7-1 goes on without this host: 1 of 2 hosts did not end withi
     ids=["no rollout", "not yet", "prepare", "deploy", "withdrawn", "failed", "failed, grant gone"],
 )
 def test_a_permission_says_what_a_host_may_do_and_else_why_not(permission, phases, failure, obstacle):
-    assert [phase for phase in Phase if permission.lets(phase)] == phases
+    assert [phase for phase in Phase if permission.allows(phase)] == phases
     assert (permission.failure, permission.obstacle) == (failure, obstacle)

@@ -10,13 +10,13 @@ import pytest
 from support.rollouts import at_work, over, running, through
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
-from zkdeployment.adapters.zookeeper.rollout.records import decode_running, encode_running
+from zkdeployment.adapters.zookeeper.rollout.records import decode_state, encode_state
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Facts, Selector
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
+from zkdeployment.rollout.state_machine import Phase
 
 
 def fully_equipped():
@@ -30,9 +30,9 @@ def fully_equipped():
         forced=frozenset({"control-nodes"}),
         proven=frozenset({"ntp01", "ctl1", "ctl2"}),
         paused=act,
-        held=8.5,
+        halted_since=8.5,
         acts=(RolloutAct(Directive.PROMOTE, act, "ntp-node", 3),),
-        taken=3,
+        last_act_number=3,
         waiting="for better times",
     )
 
@@ -43,8 +43,8 @@ def fully_equipped():
         running(),
         fully_equipped(),
         at_work(running(), granted=["mon1"], baking=5.0),
-        replace(at_work(running()), looked=9.5),
-        replace(over(through(running())), late={"one1": Phase.DEPLOY}, entered={"one1": 4.5}),
+        replace(at_work(running()), coordinated_at=9.5),
+        replace(over(through(running())), late_joiners={"one1": Phase.DEPLOY}, late_since={"one1": 4.5}),
         running(revision=4711),
     ],
 )
@@ -61,7 +61,7 @@ def test_states_of_older_and_newer_coordinators_are_read():
         value.pop(name)
     assert state_from_json(value) == found
     value["stage"]["looked"] = 9.5
-    assert state_from_json(value) == replace(found, looked=9.5)
+    assert state_from_json(value) == replace(found, coordinated_at=9.5)
     value["stage"].pop("looked")
     value["stage"]["mood"] = value["mood"] = value["courses"]["ntp-node"]["mood"] = "good"
     assert state_from_json(value) == found
@@ -90,7 +90,7 @@ def test_damage_is_an_error(spoil):
 
 def test_a_node_that_cannot_be_read_is_an_error_that_says_what_to_do():
     with pytest.raises(ZkdeploymentError, match="the next publication begins another"):
-        decode_running(b"{}")
+        decode_state(b"{}")
 
 
 def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
@@ -101,11 +101,11 @@ def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
     ]
     found = running(strategy(*racks, group("all")), hosts)
     found = through(found, until="all")
-    assert len(encode_running(found)) < NODE_LIMIT / 2
+    assert len(encode_state(found)) < NODE_LIMIT / 2
     errors = {host: f"{host} says: {host * 10}" for host in hosts}
     found = replace(found, errors=errors)
-    assert len(encode_running(found)) < NODE_LIMIT
-    assert decode_running(encode_running(found)).rollout == found.rollout
+    assert len(encode_state(found)) < NODE_LIMIT
+    assert decode_state(encode_state(found)).rollout == found.rollout
 
 
 def random_text(random, length):
@@ -125,13 +125,13 @@ def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting)
     errors = {host: random_text(random, 200) for host in hosts}
     if reporting:
         reports = {host: PhaseReport(1_800_000_000 + random.randrange(10**6), errors[host]) for host in hosts}
-        found = replace(found, stage=replace(found.stage, reports=reports))
+        found = replace(found, active_phase=replace(found.active_phase, reports=reports))
     else:
-        found = replace(found, stage=None, errors=errors)
-    data = encode_running(found)
+        found = replace(found, active_phase=None, errors=errors)
+    data = encode_state(found)
     assert len(data) < NODE_LIMIT
-    read = decode_running(data)
-    kept = {host: one.error for host, one in read.stage.reports.items()} if reporting else read.errors
+    read = decode_state(data)
+    kept = {host: one.error for host, one in read.active_phase.reports.items()} if reporting else read.errors
     assert kept.keys() == errors.keys()
     assert all(
         error is not None and errors[host].startswith(error.removesuffix("…")) for host, error in kept.items()
@@ -146,16 +146,20 @@ def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
     found = replace(
         over(through(running(strategy(group("all")), hosts))),
         absent={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
-        late={host: random.choice([Phase.PREPARE, Phase.DEPLOY]) for host in hosts},
-        entered={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
+        late_joiners={host: random.choice([Phase.PREPARE, Phase.DEPLOY]) for host in hosts},
+        late_since={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
         proven=frozenset(random.sample(sorted(hosts), 5_000)),
         acts=(act,) * 1000,
         paused=replace(act.act, reason=random_text(random, 300_000)),
     )
-    data = encode_running(found)
+    data = encode_state(found)
     assert len(data) < NODE_LIMIT
-    read = decode_running(data)
-    assert (read.absent, read.late, read.entered) == (found.absent, found.late, found.entered)
+    read = decode_state(data)
+    assert (read.absent, read.late_joiners, read.late_since) == (
+        found.absent,
+        found.late_joiners,
+        found.late_since,
+    )
     assert len(read.acts) == 50
     assert read.paused == replace(found.paused, reason=f"{found.paused.reason[:500]}…")
 
@@ -170,6 +174,6 @@ def test_reports_at_ten_thousand_different_times_fit_too():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts() for number in range(10_000)}
     found = at_work(running(strategy(group("all")), hosts), granted=hosts)
     reports = {host: PhaseReport(1_800_000_000 + number * 0.37) for number, host in enumerate(hosts)}
-    found = replace(found, stage=replace(found.stage, reports=reports))
-    assert len(encode_running(found)) < NODE_LIMIT
-    assert decode_running(encode_running(found)) == found
+    found = replace(found, active_phase=replace(found.active_phase, reports=reports))
+    assert len(encode_state(found)) < NODE_LIMIT
+    assert decode_state(encode_state(found)) == found

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
-    from zkdeployment.rollout.engine import Phase
     from zkdeployment.rollout.state import Permission, PhaseReport
+    from zkdeployment.rollout.state_machine import Phase
 
 #: How often a write is tried again when others write to the same nodes at the same time.
 _ATTEMPTS = 20

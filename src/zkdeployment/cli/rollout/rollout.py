@@ -18,10 +18,10 @@ from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.documents import Documents, read_strategies
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, Rollout
 from zkdeployment.rollout.facts import read_facts
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate, summarize
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -185,7 +185,7 @@ def _render(rollout: Rollout) -> RenderableType:
     table = Table("GROUP", "CRITICAL", "HOSTS", "PREPARE", "DEPLOY", "REASON", box=box.SIMPLE_HEAD)
     waiting = [group.name for group in rollout.strategy.groups if group.name not in rollout.order]
     for name in (*rollout.order, *waiting):
-        course = rollout.courses[name]
+        course = rollout.progress[name]
         table.add_row(
             styled(name),
             "critical" if rollout.strategy.group(name).critical else "-",

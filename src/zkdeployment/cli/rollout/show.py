@@ -20,7 +20,7 @@ from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
 from zkdeployment.fleet.rollouts import UNSUCCESSFUL, GroupState, RolloutProgressState, host_counts
 from zkdeployment.model.cluster import short
-from zkdeployment.rollout.engine import HostProgress
+from zkdeployment.rollout.state_machine import HostProgress
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.rollout.engine import Phase
+    from zkdeployment.rollout.state_machine import Phase
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from zkdeployment.daemons.failpoints import reach
 from zkdeployment.errors import ConflictError, HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import WAITS
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.state import Permission
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class RolloutGate:
     def failure(self) -> str | None:
         """Look why the rollout goes on without this host, if it does; be woken by another rollout."""
         self._look(self._control.wake)
-        if self._permission.is_left_out:
+        if self._permission.is_excluded:
             self._hand_on_role()
         return self._permission.failure
 
@@ -77,9 +77,9 @@ class RolloutGate:
         if self._phase is not None:
             self._report(self._phase)
             self._look_again()
-        if not self._permission.lets(phase):
+        if not self._permission.allows(phase):
             self._hand_on_role()
-        while not self._permission.lets(phase):
+        while not self._permission.allows(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
             self._pause(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
@@ -96,14 +96,14 @@ class RolloutGate:
         """Raise ``ConflictError`` unless the host may go on with the phase that it was let into."""
         rollout = self._permission.rollout
         self._look()
-        if self._permission.rollout != rollout or (self._phase and not self._permission.lets(self._phase)):
+        if self._permission.rollout != rollout or (self._phase and not self._permission.allows(self._phase)):
             raise ConflictError(f"rollout {rollout} lets this host do no more: {self._permission.obstacle}")
 
     def confirm(self) -> None:
         """Report what the host was let into: it has the revision, whoever brought it there."""
         self._look()
         for phase in Phase:
-            if self._permission.lets(phase):
+            if self._permission.allows(phase):
                 self._report(phase)
 
     def _hand_on_role(self) -> None:

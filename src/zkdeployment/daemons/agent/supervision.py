@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Wanted
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Plan
-    from zkdeployment.rollout.engine import Phase
+    from zkdeployment.rollout.state_machine import Phase
 
 
 class FailedError(Exception):

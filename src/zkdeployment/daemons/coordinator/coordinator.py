@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.daemons.coordinator.rollout_log import tell, warn_of_selectors
+from zkdeployment.daemons.coordinator.rollout_log import log_changes, log_unmatched_selectors
 from zkdeployment.daemons.telemetry.coordinator import CoordinatorTelemetry
 from zkdeployment.errors import (
     ConflictError,
@@ -29,8 +29,8 @@ from zkdeployment.rollout.progress import (
     has_failed,
     is_superseded,
     next_attempt,
-    next_look,
-    readmitted,
+    restarted_hosts,
+    seconds_until_change,
     start,
     supersede,
 )
@@ -134,23 +134,23 @@ class Coordinator:
     def _look(self) -> float:
         """Read the world, decide, write; return in how many seconds time alone brings more."""
         snapshot = self._store.snapshot()
-        running, now = snapshot.running, round(self._clock.now(), 1)
-        self._telemetry.lead(running)
-        if running is not None and is_superseded(snapshot):
-            self._write(running, supersede(running, now))
+        state, now = snapshot.state, round(self._clock.now(), 1)
+        self._telemetry.lead(state)
+        if state is not None and is_superseded(snapshot):
+            self._write(state, supersede(state, now))
             return 0.0
         attempt = next_attempt(snapshot)
         if attempt is not None:
             self._begin(snapshot, attempt, now)
             return 0.0
-        if running is not None and running.sequence == snapshot.published.sequence:
-            pause = self._go_on(snapshot, running, now)
+        if state is not None and state.sequence == snapshot.published.sequence:
+            pause = self._advance(snapshot, state, now)
         else:
             self._notifier.status("nothing to coordinate: no strategy is in force")
             pause = _SELDOM
-        if running is not None and not self._tidied:
+        if state is not None and not self._tidied:
             # It may take a while: hosts were let in before.
-            self._store.tidy(running.id)
+            self._store.tidy(state.id)
             self._tidied = True
             return 0.0
         return pause
@@ -160,24 +160,24 @@ class Coordinator:
         if strategy is None or published.ordered is None or strategy.name != published.strategy:
             raise ConflictError("another strategy is just being published")
         observation = self._store.first_observation(published.ordered, now=now)
-        running = start(
+        state = start(
             strategy,
             observation,
             sequence=published.sequence,
             attempt=attempt,
             revision=published.ordered,
-            before=snapshot.running,
+            before=snapshot.state,
         )
-        self._store.begin(running, published.stamp)
+        self._store.begin(state, published.stamp)
         self._tidied = False
-        tell(None, running)
-        warn_of_selectors(running, {**observation.absent, **observation.present})
+        log_changes(None, state)
+        log_unmatched_selectors(state, {**observation.absent, **observation.present})
 
-    def _go_on(self, snapshot: RolloutSnapshot, running: RolloutState, now: float) -> float:
-        observation = self._store.observation(snapshot, running, now=now)
-        after = advance(running, observation)
-        self._write(running, after)
-        pause = next_look(after, observation)
+    def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
+        observation = self._store.observation(snapshot, state, now=now)
+        after = advance(state, observation)
+        self._write(state, after)
+        pause = seconds_until_change(after, observation)
         return _SELDOM if pause is None else min(pause, _SELDOM)
 
     def _write(self, before: RolloutState, after: RolloutState) -> None:
@@ -186,12 +186,12 @@ class Coordinator:
         But old reports of hosts that begin again go before: nobody may take them for new ones.
         """
         if after != before:
-            if again := readmitted(before, after):
+            if again := restarted_hosts(before, after):
                 self._store.clear_reports(after, again)
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
             self._telemetry.show(after)
-            tell(before, after)
+            log_changes(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
 
@@ -217,18 +217,17 @@ class Coordinator:
         return pause
 
 
-def _stop(running: RolloutState) -> Stop:
-    ended = running.begun if running.ended is None else running.ended
-    by = running.acts[-1].act.by if running.ending is Ending.ABORTED and running.acts else COORDINATOR
-    return Stop.of_operator(Act(by, "stop", report(running), ended))
+def _stop(state: RolloutState) -> Stop:
+    ended = state.begun if state.ended is None else state.ended
+    by = state.acts[-1].act.by if state.ending is Ending.ABORTED and state.acts else COORDINATOR
+    return Stop.of_operator(Act(by, "stop", report(state), ended))
 
 
-def _standing(running: RolloutState) -> str:
-    if running.ended is not None:
+def _standing(state: RolloutState) -> str:
+    if state.ended is not None:
         return "it is over"
-    if running.stage is None:
-        return running.waiting or "it begins"
-    task = running.stage.task
-    return (
-        f"{task.phase.value} of {task.group}, {len(running.stage.reports)} of {len(task.hosts)} hosts are through"
-    )
+    active = state.active_phase
+    if active is None:
+        return state.waiting or "it begins"
+    task = active.task
+    return f"{task.phase.value} of {task.group}, {len(active.reports)} of {len(task.hosts)} hosts finished"

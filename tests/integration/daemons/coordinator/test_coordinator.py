@@ -18,13 +18,13 @@ from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, 
 from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
-from zkdeployment.adapters.zookeeper.rollout.records import encode_running, read_leader, read_running
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_leader, read_state
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share
-from zkdeployment.rollout.engine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.progress import supersede
 from zkdeployment.rollout.state import Directive, Ending, Grant, Permission
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ class TestCourse:
             one.turn()
             assert fleet.grants()["b"].phase is None
             over = fleet.run(one.coordinator)
-        assert over.rollout.courses["x"].verdict is GroupVerdict.FAILED
+        assert over.rollout.progress["x"].verdict is GroupVerdict.FAILED
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
     def test_a_phase_does_not_run_out_of_time_while_nobody_coordinates(self, fleet):
@@ -125,7 +125,7 @@ class TestCourse:
                 one.turn()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
             one.turn()
-            assert fleet.running.stage.baking is not None
+            assert fleet.running.active_phase.baking_since is not None
             fleet.change(f"{paths.HOSTS}/b", error="boom")
             fleet.clock.time += 60
             over = fleet.run(one.coordinator)
@@ -290,7 +290,7 @@ class TestOperators:
             assert (over.attempt, over.rollout.result) == (2, RolloutResult.SUCCESS)
             assert fleet.done.count(("x", "prepare", "a")) == 1  # it has the revision already
             assert fleet.session.children(paths.rollout_path(first)) == []
-            assert read_running(fleet.session, first).ending is Ending.ABORTED
+            assert read_state(fleet.session, first).ending is Ending.ABORTED
 
     def test_a_bake_that_was_aborted_is_done_by_the_next_attempt(self, fleet):
         fleet.register(plain_hosts("ab"))
@@ -300,13 +300,16 @@ class TestOperators:
             for _ in range(6):
                 one.turn()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
-            assert fleet.running.stage.baking is not None
+            assert fleet.running.active_phase.baking_since is not None
             fleet.act(Directive.ABORT)
             turn(one)
             Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
             turn(one, times=5)
             assert fleet.running.attempt == 2
-            assert (fleet.running.stage.task.group, fleet.running.stage.baking) == ("x", fleet.clock.time)
+            assert (fleet.running.active_phase.task.group, fleet.running.active_phase.baking_since) == (
+                "x",
+                fleet.clock.time,
+            )
             fleet.wait(one.coordinator, 60)
             assert fleet.run(one.coordinator).rollout.order == ("x", "y")
 
@@ -366,7 +369,7 @@ class TestPublications:
             fleet.publish("r2", ALL_HOSTS)
             over = fleet.run(one.coordinator)
             assert (over.revision, over.rollout.result) == ("r2", RolloutResult.SUCCESS)
-            assert read_running(fleet.session, first).ending is Ending.SUPERSEDED
+            assert read_state(fleet.session, first).ending is Ending.SUPERSEDED
             assert fleet.session.children(paths.rollout_path(first)) == []
 
     def test_one_without_a_strategy_ends_it_and_takes_the_grants_back(self, fleet):
@@ -688,5 +691,5 @@ def test_the_state_is_written_once_for_many_reports(fleet):
         one.turn()
         after = fleet.session.get(paths.rollout_path(fleet.current))
         assert after.version == before + 1
-        assert after.data == encode_running(fleet.running)
+        assert after.data == encode_state(fleet.running)
         assert {grant.phase for grant in fleet.grants().values()} == {Phase.DEPLOY}

@@ -10,10 +10,10 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Set
 from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.publication.builder import published
-from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_running
+from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
 from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.fleet.rollouts import objection
-from zkdeployment.rollout.progress import take_acts
+from zkdeployment.rollout.progress import apply_acts
 from zkdeployment.rollout.state import RolloutAct
 from zkdeployment.rollout.state_json import act_from_json, act_to_json
 
@@ -51,23 +51,23 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
             "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"
         )
     directory = paths.acts_path(rollout_id)
-    state, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])
-    if state is None:
+    node, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])
+    if node is None:
         raise ConflictError(f"the rollout {rollout_id} is gone")
-    running, names = decode_running(state.data), session.children(directory) or ()
-    words = objection(take_acts(running, _read(session, directory, names), act.time), directive, group)
+    state, names = decode_state(node.data), session.children(directory) or ()
+    words = objection(apply_acts(state, _read(session, directory, names), act.time), directive, group)
     if words is not None:
         raise RefusedError(words)
-    number = max([running.taken, *map(_number, names)]) + 1
+    number = max([state.last_act_number, *map(_number, names)]) + 1
     session.commit(
         Check(paths.TARGETS, targets.version),
-        Check(paths.rollout_path(rollout_id), state.version),
+        Check(paths.rollout_path(rollout_id), node.version),
         # A coordinator that does not know of this act cannot write any more.
         Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
         Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
         recording(session, act),
     )
-    return running
+    return state
 
 
 def read_rollout_acts(

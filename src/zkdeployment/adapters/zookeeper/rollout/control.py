@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.rollout.acts import direct
-from zkdeployment.adapters.zookeeper.rollout.records import read_attempts, read_leader, read_running
+from zkdeployment.adapters.zookeeper.rollout.records import read_attempts, read_leader, read_state
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -20,7 +20,7 @@ class ZooKeeperRolloutControl:
         self._session = session
 
     def rollout(self, rollout_id: str | None = None) -> RolloutState | None:
-        return read_running(self._session, rollout_id)
+        return read_state(self._session, rollout_id)
 
     def attempts(self, sequence: int) -> tuple[RolloutState, ...]:
         return read_attempts(self._session, sequence)

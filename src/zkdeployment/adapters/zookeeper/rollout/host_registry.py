@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-class Census:
+class HostRegistry:
     """Who is there, through one session; ``changed`` is called when hosts come or go.
 
     A host's node is read when it comes. What it says later is only read where that is asked for: thousands of
@@ -30,7 +30,7 @@ class Census:
         self._changed = changed
         self._hosts: dict[str, Host] = {}
         self._stale = False
-        self.left: Mapping[str, float] = {}
+        self.left_at: Mapping[str, float] = {}
 
     def expire(self) -> None:
         """Read all hosts anew next time: much may have happened since nobody looked."""
@@ -42,8 +42,8 @@ class Census:
         known = {} if self._stale else self._hosts
         new = self.read(name for name in names if name not in known)
         self._stale = False
-        gone = (self.left.keys() | self._hosts.keys()).difference(names)
-        self.left = {name: since for name in gone if now - (since := self.left.get(name, now)) < RESTART}
+        gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
+        self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
         self._hosts = {name: found for name in names if (found := known.get(name) or new.get(name)) is not None}
         return self._hosts
 

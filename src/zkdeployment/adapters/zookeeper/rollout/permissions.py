@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, decode_report, encode_report, standing_id
-from zkdeployment.rollout.engine import Phase
+from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, decode_report, encode_report, granting_id
 from zkdeployment.rollout.state import Permission, PhaseReport
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def read_permission(
     """Read what the newest rollout of a publication lets a host do; watch that for one change."""
     if changed is not None:
         session.exists(paths.ROLLOUTS, WatchHandler(changed))
-    rollout = standing_id(session.get(paths.ROLLOUTS))
+    rollout = granting_id(session.get(paths.ROLLOUTS))
     if rollout is None or not rollout.startswith(f"{sequence}-"):
         return Permission()
     place = paths.grant_path(rollout, host_id)

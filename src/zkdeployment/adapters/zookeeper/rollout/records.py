@@ -13,10 +13,10 @@ from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.phases import awaited
 from zkdeployment.rollout.state import Grant, PhaseReport
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
+from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,19 +41,19 @@ def current_id(rollouts: Node | None) -> str | None:
     return current if isinstance(current, str) and current else None
 
 
-def standing_id(rollouts: Node | None) -> str | None:
+def granting_id(rollouts: Node | None) -> str | None:
     """Return the newest rollout unless it is over and stopped the fleet: its grants mean nothing any more."""
     return None if rollouts is None or rollouts.properties.get("over") is True else current_id(rollouts)
 
 
-def read_running(session: Session, rollout: str | None = None) -> RolloutState | None:
+def read_state(session: Session, rollout: str | None = None) -> RolloutState | None:
     """Read a rollout (default: the newest); ``None`` if there is none.
 
     Raises ``ZkdeploymentError`` for what makes no sense.
     """
     found = rollout or read_current(session)
     node = None if found is None else session.get(paths.rollout_path(found))
-    return None if node is None else decode_running(node.data)
+    return None if node is None else decode_state(node.data)
 
 
 def read_attempts(session: Session, sequence: int) -> tuple[RolloutState, ...]:
@@ -70,11 +70,11 @@ def read_attempts(session: Session, sequence: int) -> tuple[RolloutState, ...]:
 def read_rollout(session: Session, sequence: int) -> RolloutState | None:
     """Read the newest rollout, if it is one of the publication with this sequence, and makes sense."""
     try:
-        running = read_running(session)
+        state = read_state(session)
     except ZkdeploymentError as error:
         get_logger().warning("rollout-not-understood", reason=str(error))
         return None
-    return running if running is not None and running.sequence == sequence else None
+    return state if state is not None and state.sequence == sequence else None
 
 
 def read_leader(session: Session) -> str | None:
@@ -84,28 +84,28 @@ def read_leader(session: Session) -> str | None:
 
 
 def read_reports(
-    session: Session, running: RolloutState, watch: Callable[[object], None]
+    session: Session, state: RolloutState, watch: Callable[[object], None]
 ) -> dict[tuple[Phase, str], PhaseReport]:
     """Read the reports that are awaited; calls ``watch`` once when there are more."""
-    above = paths.reports_path(running.id)
+    above = paths.reports_path(state.id)
     there = {*(session.children(above, watch) or ())}
-    places = {f"{phase.value}:{quote(host, safe='')}": (phase, host) for phase, host in awaited(running)}
+    places = {f"{phase.value}:{quote(host, safe='')}": (phase, host) for phase, host in awaited(state)}
     names = [name for name in places if name in there]
     nodes = session.get_many(f"{above}/{name}" for name in names)
     return {places[name]: decode_report(node) for name, node in zip(names, nodes, strict=True) if node is not None}
 
 
-def encode_running(running: RolloutState) -> bytes:
+def encode_state(state: RolloutState) -> bytes:
     """Return the data of a rollout's node; where it would be too large, errors and reasons are cut short."""
-    failed = len(running.errors) + (0 if running.stage is None else len(running.stage.reports))
-    data = pack(state_to_json(running))
+    failed = len(state.errors) + (0 if state.active_phase is None else len(state.active_phase.reports))
+    data = pack(state_to_json(state))
     for longest in (_TEXTS // max(1, failed), 0):
         if len(data) > NODE_LIMIT:
-            data = pack(state_to_json(running, longest=longest))
+            data = pack(state_to_json(state, longest=longest))
     return data
 
 
-def decode_running(data: bytes) -> RolloutState:
+def decode_state(data: bytes) -> RolloutState:
     """Read the data of a rollout's node; raises ``ZkdeploymentError`` for what makes no sense."""
     try:
         return state_from_json(unpack(data))

@@ -27,13 +27,13 @@ from zkdeployment.adapters.zookeeper.publication.builder import published
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout import records as rollouts
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
-from zkdeployment.adapters.zookeeper.rollout.host_registry import Census
+from zkdeployment.adapters.zookeeper.rollout.host_registry import HostRegistry
 from zkdeployment.errors import LockLostError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.rollout.engine import HostProgress, Phase
 from zkdeployment.rollout.phases import proving as proving_hosts
 from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot
+from zkdeployment.rollout.state_machine import HostProgress, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class ZooKeeperRollouts:
         self._identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
         self._lock = ContenderLock(session, paths.COORDINATORS, self._identity)
         self._seat: str | None = None
-        self._census = Census(session, self._wake)
+        self._registry = HostRegistry(session, self._wake)
         self._known: tuple[bytes, RolloutState] | None = None
         self._unreadable: str | None = None
         self._granted: tuple[str, dict[str, Grant]] | None = None
@@ -84,7 +84,7 @@ class ZooKeeperRollouts:
             self._seat = self._lock.path
         if self._seat != before:
             self._granted = None  # others may have led meanwhile
-            self._census.expire()
+            self._registry.expire()
         return self._seat is not None
 
     def resign(self) -> None:
@@ -104,7 +104,7 @@ class ZooKeeperRollouts:
         return RolloutSnapshot(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=found,
-            running=self._running(rollouts.current_id(above), found.sequence),
+            state=self._read_state(rollouts.current_id(above), found.sequence),
         )
 
     def strategy(self) -> Strategy | None:
@@ -113,24 +113,24 @@ class ZooKeeperRollouts:
 
     def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
         """Read all hosts anew, and those that are away, before a rollout of ``revision`` begins."""
-        self._census.expire()
-        hosts = self._census.registered(now)
+        self._registry.expire()
+        hosts = self._registry.registered(now)
         return RolloutObservation(
             now=now,
             active=True,
             present={name: host.facts for name, host in hosts.items()},
-            absent=self._census.absent(hosts.values()),
-            left=self._census.left,
+            absent=self._registry.absent(hosts.values()),
+            left_at=self._registry.left_at,
             current=frozenset(name for name, host in hosts.items() if _has(revision, host)),
         )
 
-    def observation(self, snapshot: RolloutSnapshot, running: RolloutState, *, now: float) -> RolloutObservation:
+    def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
         """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
-        hosts = self._census.registered(now)
-        place = paths.acts_path(running.id)
+        hosts = self._registry.registered(now)
+        place = paths.acts_path(state.id)
         acts = self._session.get(place)  # before they are read: one that comes then is not lost
         self._acts = None if acts is None else Check(place, acts.version)
-        proving = self._census.read(proving_hosts(running))
+        proving = self._registry.read(proving_hosts(state))
         return RolloutObservation(
             now=now,
             active=snapshot.active,
@@ -138,38 +138,38 @@ class ZooKeeperRollouts:
             current=frozenset(
                 name
                 for name, host in hosts.items()
-                if name not in running.rollout.hosts and _has(running.revision, host)
+                if name not in state.rollout.hosts and _has(state.revision, host)
             ),
-            outdated=self._outdated(running, hosts) if snapshot.active else frozenset(),
-            failing=frozenset(name for name, host in proving.items() if not _has(running.revision, host)),
-            reports=rollouts.read_reports(self._session, running, self._wake),
-            acts=read_rollout_acts(self._session, running.id, running.taken, self._wake),
+            outdated=self._outdated(state, hosts) if snapshot.active else frozenset(),
+            failing=frozenset(name for name, host in proving.items() if not _has(state.revision, host)),
+            reports=rollouts.read_reports(self._session, state, self._wake),
+            acts=read_rollout_acts(self._session, state.id, state.last_act_number, self._wake),
         )
 
-    def _outdated(self, running: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
+    def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
         """Return the hosts that succeeded and do not have the revision any more.
 
         What is known of a host is from before its deployment, mostly: it is read again, once.
         """
-        states = running.rollout.hosts
+        states = state.rollout.hosts
         doubtful = [
             name
             for name, host in hosts.items()
-            if states.get(name) is HostProgress.SUCCESS and host.version != running.revision
+            if states.get(name) is HostProgress.SUCCESS and host.version != state.revision
         ]
-        fresh = self._census.refresh(doubtful)
-        return frozenset(name for name, host in fresh.items() if host.version != running.revision)
+        fresh = self._registry.refresh(doubtful)
+        return frozenset(name for name, host in fresh.items() if host.version != state.revision)
 
-    def clear_reports(self, running: RolloutState, hosts: Collection[str]) -> None:
+    def clear_reports(self, state: RolloutState, hosts: Collection[str]) -> None:
         """Remove what hosts reported in a rollout: they begin again."""
-        above = paths.reports_path(running.id)
+        above = paths.reports_path(state.id)
         there = {*(self._session.children(above) or ())}
-        reports = [paths.report_path(running.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
+        reports = [paths.report_path(state.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
         found = [path for path in reports if path.rpartition("/")[2] in there]
         for start in range(0, len(found), _BATCH):
             self._commit("clear", *map(Delete, found[start : start + _BATCH]))
 
-    def begin(self, running: RolloutState, stamp: int) -> None:
+    def begin(self, state: RolloutState, stamp: int) -> None:
         """Make the node of a rollout, with places for grants, reports and acts, and name it the newest.
 
         Raises ``ConflictError`` if anything was published after what has this ``stamp``.
@@ -178,14 +178,14 @@ class ZooKeeperRollouts:
         self._commit(
             "begin",
             Check(paths.TARGETS, stamp),
-            Create(paths.rollout_path(running.id), rollouts.encode_running(running)),
-            Create(paths.grants_path(running.id)),
-            Create(paths.reports_path(running.id)),
-            Create(paths.acts_path(running.id)),
-            Set(paths.ROLLOUTS, encode({"current": running.id})),
+            Create(paths.rollout_path(state.id), rollouts.encode_state(state)),
+            Create(paths.grants_path(state.id)),
+            Create(paths.reports_path(state.id)),
+            Create(paths.acts_path(state.id)),
+            Set(paths.ROLLOUTS, encode({"current": state.id})),
         )
 
-    def record(self, running: RolloutState, stop: Stop | None = None) -> None:
+    def record(self, state: RolloutState, stop: Stop | None = None) -> None:
         """Replace the rollout's state; with a ``stop`` the cluster version becomes null in the same moment.
 
         Not where it is another revision than the rollout's. Raises ``ConflictError`` if it changes just now, and
@@ -193,19 +193,19 @@ class ZooKeeperRollouts:
         """
         self._commit(
             "record",
-            self._replacing(running),
+            self._replacing(state),
             *(() if self._acts is None else (self._acts,)),
-            *(() if stop is None else self._stopping(running, stop)),
+            *(() if stop is None else self._stopping(state, stop)),
         )
 
-    def grant(self, running: RolloutState, wanted: Mapping[str, Grant]) -> None:
+    def grant(self, state: RolloutState, wanted: Mapping[str, Grant]) -> None:
         """Make the grants what they should be, in batches."""
-        published_state = self._standing_grants(running.id)
+        published_state = self._standing_grants(state.id)
         changes = [host for host, grant in wanted.items() if published_state.get(host) != grant]
         gone = [host for host in published_state if host not in wanted]
         for start in range(0, len(changes) + len(gone), _BATCH):
             batch = (changes + gone)[start : start + _BATCH]
-            self._commit("grant", *self._granting(running.id, batch, wanted, published_state))
+            self._commit("grant", *self._granting(state.id, batch, wanted, published_state))
             for host in batch:
                 if host in wanted:
                     published_state[host] = wanted[host]
@@ -226,7 +226,7 @@ class ZooKeeperRollouts:
 
     # Reading
 
-    def _running(self, rollout: str | None, sequence: int) -> RolloutState | None:
+    def _read_state(self, rollout: str | None, sequence: int) -> RolloutState | None:
         """Read the newest rollout; one of an earlier publication that makes no sense is in nobody's way."""
         if rollout is None:
             return None
@@ -235,7 +235,7 @@ class ZooKeeperRollouts:
             return None
         if self._known is None or self._known[0] != node.data:  # else it is what we last read or wrote
             try:
-                self._known = node.data, rollouts.decode_running(node.data)
+                self._known = node.data, rollouts.decode_state(node.data)
             except ZkdeploymentError as error:
                 if rollout.startswith(f"{sequence}-"):
                     raise
@@ -275,18 +275,18 @@ class ZooKeeperRollouts:
             raise
         self._reach(f"after:{place}")
 
-    def _replacing(self, running: RolloutState) -> Operation:
-        self._known = rollouts.encode_running(running), running
-        return Set(paths.rollout_path(running.id), self._known[0], self._version)
+    def _replacing(self, state: RolloutState) -> Operation:
+        self._known = rollouts.encode_state(state), state
+        return Set(paths.rollout_path(state.id), self._known[0], self._version)
 
-    def _stopping(self, running: RolloutState, stop: Stop) -> Iterator[Operation]:
+    def _stopping(self, state: RolloutState, stop: Stop) -> Iterator[Operation]:
         # Whoever resumes may be faster than we, or our successor, with taking the grants back.
-        yield Set(paths.ROLLOUTS, encode({"current": running.id, "over": True}))
+        yield Set(paths.ROLLOUTS, encode({"current": state.id, "over": True}))
         node = self._session.get(paths.HOSTS)
         if node is None:
             return
         cluster = Cluster.from_properties(node.properties)
-        if cluster.version in {running.revision, False, None}:
+        if cluster.version in {state.revision, False, None}:
             yield Set(paths.HOSTS, encode(node.properties | {"version": None}), node.version)
             yield from recording_stop(self._session, stop)
 

@@ -8,8 +8,8 @@ from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, 
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.rollout.records import encode_grant
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.rollout.engine import Phase
 from zkdeployment.rollout.state import Grant, Permission, PhaseReport
+from zkdeployment.rollout.state_machine import Phase
 
 WEB1 = Identity(id="rack:1", name="web1.example.com")
 HOST = Host(WEB1, version="abc")
@@ -46,7 +46,7 @@ def test_a_permission_is_the_grant_and_what_was_reported(fleet, session):
     fleet.report_phase("7-1", Phase.PREPARE, HOST, PhaseReport(5.0, "it fell"))
     found = fleet.permission(7, WEB1)
     assert found == Permission("7-1", PREPARE, {Phase.PREPARE: PhaseReport(5.0, "it fell")})
-    assert (found.lets(Phase.PREPARE), found.lets(Phase.DEPLOY), found.failure) == (True, False, "it fell")
+    assert (found.allows(Phase.PREPARE), found.allows(Phase.DEPLOY), found.failure) == (True, False, "it fell")
 
 
 @pytest.mark.usefixtures("rollout")

@@ -1,0 +1,107 @@
+"""Which task a rollout does next, and which hosts may enter its phase.
+
+The functions here only read a ``Rollout``; the transitions are in ``engine``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.strategy import Criteria
+from zkdeployment.rollout.groups import misses
+from zkdeployment.rollout.state_machine import PHASE_RULES, GroupVerdict, HostProgress, Phase, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from zkdeployment.rollout.state_machine import Rollout
+
+
+def next_task(rollout: Rollout) -> Task | None:
+    """Return what is to be done now; ``None`` is the end: every group has succeeded or failed."""
+    return next(ready_tasks(rollout), None)
+
+
+def ready_tasks(rollout: Rollout) -> Iterator[Task]:
+    """Return what may be done now: of the group that was begun, else of each that is ready, to choose one."""
+    begun = [name for name in rollout.order[-1:] if rollout.progress[name].verdict is None]
+    for name in begun or _ready(rollout):
+        progress = rollout.progress[name]
+        if progress.verdict is None:
+            phase = Phase.DEPLOY if Phase.PREPARE in progress.verdicts else Phase.PREPARE
+            yield Task(name, phase, eligible_hosts(rollout, name, phase))
+
+
+def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
+    """Return the phases that a group has been through, each with the hosts that are still as that left them."""
+    for phase, rule in PHASE_RULES.items():
+        sent = rollout.progress[group].submitted.get(phase, ())
+        yield Task(group, phase, tuple(host for host in sent if rollout.hosts[host] in rule.successful))
+
+
+def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
+    """Return the hosts of a group, sorted, that may be submitted to a phase."""
+    eligible = PHASE_RULES[phase].eligible
+    return tuple(sorted(host for host in rollout.members[group] if rollout.hosts[host] is eligible))
+
+
+def width(rollout: Rollout, group: str) -> int:
+    """Return how many hosts of a group may be at work at the same time; without a limit, as many as there are."""
+    share = rollout.strategy.group(group).pace.max_parallel
+    if share is None:
+        return len(rollout.hosts)
+    return max(1, len(rollout.members[group]) * share.number // 100) if share.percent else share.number
+
+
+def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collection[str] = ()) -> list[str]:
+    """Return the criteria that a group misses in a phase even if each host that can still succeed does.
+
+    ``failed`` are hosts that failed in this phase, and that the rollout does not count yet.
+    """
+    rule, criteria = PHASE_RULES[phase], rollout.strategy.group(group).criteria
+    if criteria == Criteria():
+        return []
+    states = [HostProgress.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
+    return list(
+        misses(
+            criteria,
+            successful=sum(map(states.count, {rule.eligible, *rule.successful})),
+            failed=states.count(HostProgress.FAILURE),
+            total=len(states),
+        )
+    )
+
+
+def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[str]) -> bool:
+    """Whether no further host may enter a phase: its group misses its criteria for certain.
+
+    ``begun`` says whether any host has entered the phase, ``failed`` are the hosts that failed in it. A group
+    without ``max_parallel`` is prepared as a whole, as the document has it: that changes nothing on its hosts.
+    No host enters either once a group failed that this group depends on, at any depth.
+    """
+    if failed_ancestor(rollout, task.group) is not None:
+        return True
+    whole = rollout.strategy.group(task.group).pace.max_parallel is None and task.phase is Phase.PREPARE
+    return (begun or not whole) and bool(certain_misses(rollout, task.group, task.phase, failed))
+
+
+def failed_ancestor(rollout: Rollout, name: str) -> str | None:
+    """Return a group that failed and that another depends on, at any depth; ``None`` if there is none."""
+    parents = {group.name: group.depends_on for group in rollout.strategy.groups}
+    seen: set[str] = set()
+    waiting = [*parents[name]]
+    while waiting:
+        ancestor = waiting.pop()
+        if rollout.progress[ancestor].verdict is GroupVerdict.FAILED:
+            return ancestor
+        if ancestor not in seen:
+            seen.add(ancestor)
+            waiting += parents[ancestor]
+    return None
+
+
+def _ready(rollout: Rollout) -> Iterator[str]:
+    """Return the groups whose parents all succeeded, in the order of the document."""
+    for group in rollout.strategy.groups:
+        if all(rollout.progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on):
+            yield group.name
