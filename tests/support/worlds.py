@@ -65,10 +65,10 @@ class PlainWorld:
         """Forget what was done, as for a new attempt: these hosts have the revision."""
         self.current, self.reports, self.acts, self.entered = current, {}, [], []
 
-    def advance(self, running: RolloutState) -> RolloutState:
+    def advance(self, state: RolloutState) -> RolloutState:
         """Let the coordinator look once; reports of hosts that begin again are removed."""
-        after = advance(running, self.seen())
-        again = restarted_hosts(running, after)
+        after = advance(state, self.seen())
+        again = restarted_hosts(state, after)
         self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
         self.outdated -= again
         return after
@@ -87,13 +87,13 @@ class PlainWorld:
         self.absent.pop(host, None)
         self.present[host] = facts
 
-    def wait(self, running: RolloutState, seconds: float) -> RolloutState:
+    def wait(self, state: RolloutState, seconds: float) -> RolloutState:
         """Let time pass, with a coordinator that looks now and then; hosts do nothing meanwhile."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 15)
-            running = self.advance(running)
-        return running
+            state = self.advance(state)
+        return state
 
     def work(self, granted: Mapping[str, Grant]) -> None:
         """Let the hosts that are there do what they were granted and have not done."""
@@ -105,24 +105,24 @@ class PlainWorld:
                 failed = (grant.phase, host) in self.failing
                 self.reports[grant.phase, host] = PhaseReport(self.now, "boom" if failed else None)
 
-    def step(self, running: RolloutState) -> RolloutState:
+    def step(self, state: RolloutState) -> RolloutState:
         """Let the coordinator look once, then the hosts work."""
-        running = self.advance(running)
-        self.work(grants(running))
-        return running
+        state = self.advance(state)
+        self.work(grants(state))
+        return state
 
     def run(
-        self, running: RolloutState, until: Callable[[RolloutState], bool] = lambda one: one.ended is not None
+        self, state: RolloutState, until: Callable[[RolloutState], bool] = lambda one: one.ended is not None
     ) -> RolloutState:
         """Go on until it is as wanted, or until nothing more happens; ten seconds a step."""
         for _ in range(500):
-            before, running = running, self.step(running)
-            if until(running):
-                return running
+            before, state = state, self.step(state)
+            if until(state):
+                return state
             self.now += 10
-            if running == before and advance(running, self.seen()) == running:
-                return running
-        raise AssertionError(f"it goes on for ever: {running}")
+            if state == before and advance(state, self.seen()) == state:
+                return state
+        raise AssertionError(f"it goes on for ever: {state}")
 
     @property
     def groups(self) -> list[str]:

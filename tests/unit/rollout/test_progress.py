@@ -32,32 +32,32 @@ def paced(name, *parents, hosts="", critical=False, criteria=None, **pace):
     return replace(group(name, *parents, hosts=hosts, critical=critical, **(criteria or {})), pace=Pace(**pace))
 
 
-def verdicts(running):
-    return {name: course.verdict for name, course in running.rollout.progress.items()}
+def verdicts(state):
+    return {name: course.verdict for name, course in state.rollout.progress.items()}
 
 
-def let_in(running):
-    return sorted(host for host, grant in grants(running).items() if grant.phase is not None)
+def let_in(state):
+    return sorted(host for host, grant in grants(state).items() if grant.phase is not None)
 
 
-def is_baking(running):
-    return running.active_phase is not None and running.active_phase.baking_since is not None
+def is_baking(state):
+    return state.active_phase is not None and state.active_phase.baking_since is not None
 
 
-def look(running, seen):
-    return seconds_until_change(running, seen.seen())
+def look(state, seen):
+    return seconds_until_change(state, seen.seen())
 
 
 def _failing_while_another_works(one):
     """Return a rollout of a group whose host a has failed to deploy, and b has not reported."""
     fleet = observation("ab", failing={(DEPLOY, "a")})
-    running = fleet.step(fleet.start(strategy(one)))
+    state = fleet.step(fleet.start(strategy(one)))
     fleet.silent = {"b"}
-    running = fleet.run(
-        running, until=lambda found: found.active_phase is not None and "a" in found.active_phase.reports
+    state = fleet.run(
+        state, until=lambda found: found.active_phase is not None and "a" in found.active_phase.reports
     )
-    assert running.active_phase.task.phase is DEPLOY
-    return running
+    assert state.active_phase.task.phase is DEPLOY
+    return state
 
 
 class TestGroups:
@@ -77,8 +77,8 @@ class TestGroups:
 
     def test_all_of_a_group_are_let_in_at_once_and_nobody_else(self):
         fleet = observation("abc")
-        running = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
-        assert grants(running) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
+        state = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
+        assert grants(state) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
 
     def test_a_host_that_failed_to_prepare_is_not_deployed(self):
         fleet = observation("ab", failing={(PREPARE, "a")})
@@ -89,18 +89,18 @@ class TestGroups:
 
     def test_a_host_that_failed_loses_its_grant_with_the_reason(self):
         fleet = observation("ab", failing={(PREPARE, "a")})
-        running = fleet.start(strategy(group("x"), group("y")))
-        running = fleet.run(running, until=lambda one: "y" in one.rollout.order)
-        assert grants(running)["a"] == Grant("x", None, "boom")
+        state = fleet.start(strategy(group("x"), group("y")))
+        state = fleet.run(state, until=lambda one: "y" in one.rollout.order)
+        assert grants(state)["a"] == Grant("x", None, "boom")
         assert (DEPLOY, "a") not in fleet.reports
 
     def test_a_failure_that_the_group_tolerates_withdraws_the_grant_while_the_others_go_on(self):
-        running = _failing_while_another_works(group("x", maximum_failed=1))
-        assert grants(running) == {"a": Grant("x", None, "boom"), "b": Grant("x", DEPLOY)}
+        state = _failing_while_another_works(group("x", maximum_failed=1))
+        assert grants(state) == {"a": Grant("x", None, "boom"), "b": Grant("x", DEPLOY)}
 
     def test_a_failure_with_which_the_group_fails_withdraws_nothing_before_the_others_have_ended(self):
-        running = _failing_while_another_works(group("x", maximum_failed=0))
-        assert grants(running) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
+        state = _failing_while_another_works(group("x", maximum_failed=0))
+        assert grants(state) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
 
     def test_a_critical_group_that_fails_ends_it_as_failed_after_all_that_could_go(self):
         fleet = observation("abc", failing={(PREPARE, "a")})
@@ -121,9 +121,9 @@ class TestGroups:
 
     def test_a_long_error_is_cut_short(self):
         fleet = observation("a")
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.reports[PREPARE, "a"] = PhaseReport(NOON, "e" * 5000)
-        assert len(fleet.run(running).errors["a"]) == 200
+        assert len(fleet.run(state).errors["a"]) == 200
 
 
 class TestPace:
@@ -141,14 +141,14 @@ class TestPace:
     )
     def test_at_most_so_many_at_a_time(self, share, width):
         fleet = observation("abcde", silent=set("abcde"))
-        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
-        assert len(let_in(running)) == width
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
+        assert len(let_in(state)) == width
 
     def test_the_next_is_let_in_when_one_has_reported(self):
         fleet = observation("abc", silent=set("bc"))
-        running = fleet.start(strategy(paced("x", max_parallel=Share(1))))
-        running = fleet.step(fleet.step(running))
-        assert let_in(running) == ["a", "b"]
+        state = fleet.start(strategy(paced("x", max_parallel=Share(1))))
+        state = fleet.step(fleet.step(state))
+        assert let_in(state) == ["a", "b"]
 
     @pytest.mark.parametrize("phase", Phase)
     def test_once_the_criteria_are_missed_for_certain_no_further_host_enters_and_the_group_fails(self, phase):
@@ -163,18 +163,18 @@ class TestPace:
     def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
         fleet = observation("abc")
         limited = paced("x", max_parallel=Share(2), bake_time=600.0, criteria={"percent_successful": 100})
-        running = fleet.start(strategy(limited))
-        running = fleet.run(
-            running, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+        state = fleet.start(strategy(limited))
+        state = fleet.run(
+            state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
         )
         fleet.reports = {key: report for key, report in fleet.reports.items() if key[0] is PREPARE}
         fleet.reports[DEPLOY, "a"] = PhaseReport(NOON, "boom")
         fleet.silent = set("bc")
-        running = fleet.step(running)
-        assert running.active_phase is not None
-        assert running.active_phase.granted.keys() == {"a", "b"}
+        state = fleet.step(state)
+        assert state.active_phase is not None
+        assert state.active_phase.granted.keys() == {"a", "b"}
         fleet.silent = {"c"}
-        over = fleet.run(running)
+        over = fleet.run(state)
         assert fleet.now < NOON + 600
         assert over.rollout.hosts == {
             "a": HostProgress.FAILURE,
@@ -191,145 +191,143 @@ class TestPace:
     def test_a_host_that_joins_a_group_may_make_its_criteria_reachable_again(self):
         fleet = observation("abc", silent={"b"}, failing={(PREPARE, "a")})
         limited = paced("x", max_parallel=Share(2), criteria={"percent_successful": 70})
-        running = fleet.step(fleet.step(fleet.start(strategy(limited))))
-        assert running.active_phase is not None
-        assert running.active_phase.task.hosts == ("a", "b")
+        state = fleet.step(fleet.step(fleet.start(strategy(limited))))
+        assert state.active_phase is not None
+        assert state.active_phase.task.hosts == ("a", "b")
         fleet.come("d", Facts())
-        running = fleet.step(running)
-        assert let_in(running) == ["b", "c"]
+        state = fleet.step(state)
+        assert let_in(state) == ["b", "c"]
 
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):
         fleet = observation("ab")
-        running = fleet.step(fleet.start(strategy(paced("x", **{key: 60.0}), group("y"))))
+        state = fleet.step(fleet.start(strategy(paced("x", **{key: 60.0}), group("y"))))
         fleet.reports.pop((PREPARE, "b"))
         if phase is DEPLOY:
             fleet.reports[PREPARE, "b"] = PhaseReport(NOON)
-            running = fleet.step(running)
+            state = fleet.step(state)
             fleet.reports.pop((DEPLOY, "b"))
         fleet.silent = {"b"}
-        running = advance(running, fleet.seen())
-        assert look(running, fleet) == 60
+        state = advance(state, fleet.seen())
+        assert look(state, fleet) == 60
         fleet.now += 59
-        assert verdicts(advance(running, fleet.seen()))["x"] is None
+        assert verdicts(advance(state, fleet.seen()))["x"] is None
         fleet.now += 1
-        running = advance(running, fleet.seen())
-        assert verdicts(running)["x"] is FAILED
-        assert running.rollout.progress["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
-        assert grants(running)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
-        assert running.rollout.hosts["a"] in {HostProgress.PREPARED, HostProgress.SUCCESS}
-        assert fleet.run(running).rollout.hosts["b"] is HostProgress.FAILURE
+        state = advance(state, fleet.seen())
+        assert verdicts(state)["x"] is FAILED
+        assert state.rollout.progress["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
+        assert grants(state)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
+        assert state.rollout.hosts["a"] in {HostProgress.PREPARED, HostProgress.SUCCESS}
+        assert fleet.run(state).rollout.hosts["b"] is HostProgress.FAILURE
 
     def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
         fleet = observation("ab", silent={"a"})
-        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=60.0))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=60.0))))
         fleet.now += 60
-        over = advance(running, fleet.seen())
+        over = advance(state, fleet.seen())
         assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     @pytest.mark.parametrize("limit", ["prepare_timeout", "progress_deadline"])
     def test_a_host_that_is_away_and_was_not_let_in_makes_no_phase_too_long(self, limit):
         fleet = observation("a", absent={"b": Facts()}, left={"b": NOON})
-        running = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
+        state = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
         fleet.now += 29
-        assert verdicts(fleet.step(running)) == {"x": None}
+        assert verdicts(fleet.step(state)) == {"x": None}
         fleet.now += 1
-        over = fleet.run(fleet.step(running))
+        over = fleet.run(fleet.step(state))
         assert verdicts(over) == {"x": SUCCESS}
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
         fleet = observation("ab")
-        running = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
-        running = fleet.run(
-            running, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+        state = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
+        state = fleet.run(
+            state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
         )
         fleet.leave("b")
-        running = fleet.wait(running, 60)
-        assert running.active_phase is not None
-        assert running.active_phase.baking_since == fleet.now
+        state = fleet.wait(state, 60)
+        assert state.active_phase is not None
+        assert state.active_phase.baking_since == fleet.now
         fleet.come("b", Facts())
-        assert advance(running, fleet.seen()).active_phase == running.active_phase
-        running = fleet.wait(running, 100)
-        assert (running.ending, verdicts(running)) == (Ending.COMPLETED, {"x": SUCCESS})
-        assert (
-            fleet.run(running, until=lambda one: not one.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
-        )
+        assert advance(state, fleet.seen()).active_phase == state.active_phase
+        state = fleet.wait(state, 100)
+        assert (state.ending, verdicts(state)) == (Ending.COMPLETED, {"x": SUCCESS})
+        assert fleet.run(state, until=lambda one: not one.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
 
     def test_without_progress_for_too_long_the_group_fails(self):
         fleet = observation("abc", silent=set("bc"))
-        running = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
+        state = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
         fleet.now += 50
-        running = fleet.step(running)  # a has reported
-        assert look(running, fleet) == 60
+        state = fleet.step(state)  # a has reported
+        assert look(state, fleet) == 60
         fleet.now += 59
-        assert verdicts(fleet.step(running)) == {"x": None}
+        assert verdicts(fleet.step(state)) == {"x": None}
         fleet.now += 1
-        over = fleet.step(running)
+        over = fleet.step(state)
         assert over.rollout.progress["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
         fleet = observation("abc", silent=set("bc"))
-        running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
-        running = fleet.step(running)
+        state = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
+        state = fleet.step(state)
         fleet.leave("c")
-        running = fleet.wait(running, 30)
+        state = fleet.wait(state, 30)
         fleet.now += hours * 3600
-        running = fleet.step(running)
-        assert verdicts(running) == {"x": None}
-        assert look(running, fleet) == 30
+        state = fleet.step(state)
+        assert verdicts(state) == {"x": None}
+        assert look(state, fleet) == 30
         fleet.silent = set()
-        running = fleet.run(fleet.step(running))
-        assert running.active_phase is not None
-        assert running.active_phase.reports.keys() == {"a", "b"}
+        state = fleet.run(fleet.step(state))
+        assert state.active_phase is not None
+        assert state.active_phase.reports.keys() == {"a", "b"}
         fleet.come("c", Facts())
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_proves_itself_before_it_is_judged(self):
         fleet = observation("ab")
-        running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
-        running = fleet.run(
-            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
+        state = fleet.run(
+            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
         )
-        assert look(running, fleet) == 600
-        running = fleet.wait(running, 599)
-        assert fleet.step(running).rollout.order == ("x",)
+        assert look(state, fleet) == 600
+        state = fleet.wait(state, 599)
+        assert fleet.step(state).rollout.order == ("x",)
         fleet.now += 1
-        assert fleet.run(running).rollout.order == ("x", "y")
+        assert fleet.run(state).rollout.order == ("x", "y")
 
     @pytest.mark.parametrize("trouble", ["error", "absent"])
     def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
         fleet = observation("ab")
-        running = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
-        running = fleet.run(
-            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        state = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
+        state = fleet.run(
+            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
         )
         if trouble == "error":
             fleet.erring = {"b"}
         else:
             fleet.leave("b")
-            running = fleet.step(running)
-        over = fleet.wait(running, 600)
+            state = fleet.step(state)
+        over = fleet.wait(state, 600)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
         assert verdicts(over) == {"x": FAILED}
         assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
 
     def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
         fleet = observation("ab")
-        running = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
-        running = fleet.run(
-            running, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+        state = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
+        state = fleet.run(
+            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
         )
         fleet.now += 6
         fleet.leave("b")
-        running = fleet.step(running)
-        assert look(running, fleet) == ABSENT_AFTER
+        state = fleet.step(state)
+        assert look(state, fleet) == ABSENT_AFTER
         fleet.now += 20
-        running = fleet.step(running)
-        assert running.active_phase is not None
+        state = fleet.step(state)
+        assert state.active_phase is not None
         fleet.come("b", Facts())
-        assert fleet.step(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.step(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
         fleet = observation("a", failing={(PREPARE, "a")})
@@ -339,10 +337,10 @@ class TestPace:
 
     def test_a_phase_in_which_nothing_happens_for_two_hours_fails_where_the_strategy_sets_no_limit(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.step(fleet.start(strategy(group("x")))))
-        running = fleet.wait(running, PROGRESS_DEADLINE - 1)
-        assert verdicts(running) == {"x": None}
-        over = fleet.wait(running, 1)
+        state = fleet.step(fleet.step(fleet.start(strategy(group("x")))))
+        state = fleet.wait(state, PROGRESS_DEADLINE - 1)
+        assert verdicts(state) == {"x": None}
+        over = fleet.wait(state, 1)
         assert over.rollout.progress["x"].reason == (
             "prepare: 1 of 2 hosts did not end, and nothing went on for 7200 s"
         )
@@ -353,34 +351,34 @@ class TestPace:
         fleet = observation("ab", silent={"a", "b"})
         if phase is DEPLOY:
             fleet.reports = {(PREPARE, host): PhaseReport(NOON) for host in "ab"}
-        running = fleet.wait(fleet.step(fleet.start(groups)), 8999)
-        assert verdicts(running)["x"] is None
-        running = fleet.wait(running, 1)
-        assert running.rollout.progress["x"].reason.endswith("did not end within 9000 s")
-        over = fleet.wait(running, 60)
+        state = fleet.wait(fleet.step(fleet.start(groups)), 8999)
+        assert verdicts(state)["x"] is None
+        state = fleet.wait(state, 1)
+        assert state.rollout.progress["x"].reason.endswith("did not end within 9000 s")
+        over = fleet.wait(state, 60)
         assert over.rollout.progress["y"].reason.endswith("did not end within 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
         fleet = observation("ab")
-        running = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
-        running = fleet.wait(fleet.run(running, until=is_baking), 60)
+        state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
+        state = fleet.wait(fleet.run(state, until=is_baking), 60)
         fleet.now += hours * 3600
-        left = look(fleet.step(running), fleet)
+        left = look(fleet.step(state), fleet)
         assert left is not None
         assert 540 <= left <= 570  # that a coordinator looked is noted twice a minute
 
     def test_a_new_attempt_bakes_hosts_that_have_the_revision_and_whose_bake_was_not_completed(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b"))
         fleet = observation("ab")
-        running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 60)
+        state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 60)
         fleet.act(Directive.ABORT)
-        aborted = fleet.step(running)
+        aborted = fleet.step(state)
         fleet.again(current={"a"})
-        running = fleet.run(fleet.start(groups, before=aborted), until=is_baking)
-        assert (running.rollout.order, fleet.entered) == (("x",), [])
-        assert look(running, fleet) == 600
-        over = fleet.run(fleet.wait(running, 600))
+        state = fleet.run(fleet.start(groups, before=aborted), until=is_baking)
+        assert (state.rollout.order, fleet.entered) == (("x",), [])
+        assert look(state, fleet) == 600
+        over = fleet.run(fleet.wait(state, 600))
         assert over.rollout.result is RolloutResult.SUCCESS
         assert fleet.groups == ["y"]
 
@@ -397,10 +395,10 @@ class TestPace:
     def test_a_completed_bake_of_the_revision_is_not_repeated_by_a_new_attempt(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b", critical=True))
         fleet = observation("ab", silent={"b"})
-        running = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 600)
-        assert running.proven == {"a"}
+        state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 600)
+        assert state.proven == {"a"}
         fleet.act(Directive.ABORT)
-        aborted = fleet.step(running)
+        aborted = fleet.step(state)
         fleet.again(current={"a"})
         assert fleet.step(fleet.start(groups, before=aborted)).rollout.order == ("x",)
         fleet.again(current={"a"})
@@ -411,96 +409,96 @@ class TestPace:
 class TestStarting:
     def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
         fleet = observation("ab")
-        running = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
-        assert running.ended is None
-        assert running.waiting == "x waits for 'zkdeployment rollout promote x'"
-        assert verdicts(running) == {"x": None, "y": SUCCESS}
-        assert look(running, fleet) is None
+        state = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
+        assert state.ended is None
+        assert state.waiting == "x waits for 'zkdeployment rollout promote x'"
+        assert verdicts(state) == {"x": None, "y": SUCCESS}
+        assert look(state, fleet) is None
         fleet.act(Directive.PROMOTE, "x")
-        assert fleet.run(running).rollout.order == ("y", "x")
+        assert fleet.run(state).rollout.order == ("y", "x")
 
     def test_a_group_starts_only_in_its_windows(self):
         night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")  # the tests begin at 8 in the morning
         fleet = observation("ab")
-        running = fleet.run(fleet.start(strategy(paced("x", hosts="a", windows=(night,)), group("y", hosts="b"))))
-        assert running.waiting == "x waits for its time window"
-        left = look(running, fleet)
+        state = fleet.run(fleet.start(strategy(paced("x", hosts="a", windows=(night,)), group("y", hosts="b"))))
+        assert state.waiting == "x waits for its time window"
+        left = look(state, fleet)
         assert left is not None
         fleet.now += left - 1
-        assert fleet.step(running).active_phase is None
+        assert fleet.step(state).active_phase is None
         fleet.now += 1
-        assert fleet.run(running).rollout.order == ("y", "x")
+        assert fleet.run(state).rollout.order == ("y", "x")
 
     def test_what_began_in_its_window_goes_on_after_it(self):
         fleet = observation("a", silent={"a"})
         window = Window(frozenset(range(7)), 8 * 60, 8 * 60 + 1, "UTC")
-        running = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
+        state = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
         fleet.now += 3600
         fleet.silent = set()
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
 
 class TestActs:
     def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
         fleet = observation("abc")
-        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.act(Directive.PAUSE)
-        running = fleet.run(running)
-        assert running.active_phase is not None
-        assert sorted(running.active_phase.reports) == let_in(running) == ["a"]
-        assert running.waiting == "paused by ann@ops"
+        state = fleet.run(state)
+        assert state.active_phase is not None
+        assert sorted(state.active_phase.reports) == let_in(state) == ["a"]
+        assert state.waiting == "paused by ann@ops"
         fleet.act(Directive.RESUME)
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_no_group_begins_during_a_pause(self):
         fleet = observation("ab")
-        running = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
+        state = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
         fleet.act(Directive.PAUSE)
-        running = fleet.run(running)
-        assert running.active_phase is None
+        state = fleet.run(state)
+        assert state.active_phase is None
         assert fleet.entered == [("x", PREPARE, "a")]
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_the_time_of_a_pause_counts_for_no_limit(self, how):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
+        state = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         fleet.now += 10
         if how == "pause":
             fleet.act(Directive.PAUSE)
         fleet.active = how == "pause"
-        running = fleet.step(running)
-        assert look(running, fleet) is None
+        state = fleet.step(state)
+        assert look(state, fleet) is None
         fleet.now += 3600
-        running = fleet.step(running)
+        state = fleet.step(state)
         fleet.act(Directive.RESUME)
         fleet.active = True
-        running = fleet.step(running)
-        assert verdicts(running) == {"x": None}
-        assert look(running, fleet) == 50
+        state = fleet.step(state)
+        assert verdicts(state) == {"x": None}
+        assert look(state, fleet) == 50
 
     def test_an_abort_is_the_end_and_a_failure(self):
         fleet = observation("ab")
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.act(Directive.ABORT)
-        over = fleet.step(running)
+        over = fleet.step(state)
         assert (over.ending, over.ended, over.active_phase) == (Ending.ABORTED, fleet.now, None)
         assert has_failed(over)
         assert grants(over) == {}
 
     def test_each_act_is_taken_once(self):
         fleet = observation("a", silent={"a"})
-        running = fleet.start(strategy(group("x")))
+        state = fleet.start(strategy(group("x")))
         fleet.act(Directive.PAUSE)
         fleet.act(Directive.RESUME)
-        running = fleet.step(fleet.step(running))
-        assert [one.directive for one in running.acts] == [Directive.PAUSE, Directive.RESUME]
-        assert (running.last_act_number, running.paused) == (1, None)
+        state = fleet.step(fleet.step(state))
+        assert [one.directive for one in state.acts] == [Directive.PAUSE, Directive.RESUME]
+        assert (state.last_act_number, state.paused) == (1, None)
 
     def test_a_stopped_fleet_waits_and_says_so(self):
         fleet = observation("a", active=False)
-        running = fleet.run(fleet.start(strategy(group("x"))))
+        state = fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.entered == []
-        assert running.waiting == "the fleet is stopped or held, or its version is not r2"
+        assert state.waiting == "the fleet is stopped or held, or its version is not r2"
 
 
 class TestHosts:
@@ -525,161 +523,161 @@ class TestHosts:
 
     def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
         fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
-        running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
-        assert look(running, fleet) == RESTART - 10
+        state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
+        assert look(state, fleet) == RESTART - 10
         fleet.now += RESTART - 11
-        running = fleet.step(running)
-        assert running.active_phase is not None
+        state = fleet.step(state)
+        assert state.active_phase is not None
         fleet.come("b", Facts())
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_one_that_is_away_for_longer_is_left_out(self):
         fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
-        running = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
+        state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         fleet.now += RESTART - 10
-        assert fleet.step(running).rollout.progress["x"].reason.startswith("prepare: 1 of 2 hosts successful")
+        assert fleet.step(state).rollout.progress["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
     def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
         fleet.come("c", Facts())
-        running = fleet.step(running)
-        assert running.rollout.members == {"x": {"a"}, "y": {"b", "c"}}
-        assert grants(running)["c"] == Grant("y", PREPARE)
+        state = fleet.step(state)
+        assert state.rollout.members == {"x": {"a"}, "y": {"b", "c"}}
+        assert grants(state)["c"] == Grant("y", PREPARE)
 
     def test_a_host_that_registers_takes_the_place_of_its_name(self):
         fleet = observation("a", absent={"b.example": Facts()}, silent={"a"})
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.come("i-1", Facts(name="b.example"))
-        assert running.rollout.members["x"] == {"a", "b.example"}
-        assert fleet.step(running).rollout.members["x"] == {"a", "i-1"}
+        assert state.rollout.members["x"] == {"a", "b.example"}
+        assert fleet.step(state).rollout.members["x"] == {"a", "i-1"}
 
     def test_a_host_that_was_let_in_is_not_taken_for_a_name_when_another_one_is_called_like_it(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
         fleet.come("i-1", Facts(name="b"))
-        running = fleet.step(running)
-        assert running.rollout.members["x"] == {"a", "b", "i-1"}
-        running = fleet.wait(running, ABSENT_AFTER)
+        state = fleet.step(state)
+        assert state.rollout.members["x"] == {"a", "b", "i-1"}
+        state = fleet.wait(state, ABSENT_AFTER)
         fleet.silent = set()
-        assert fleet.run(running).errors == {"b": "its agent is gone for 300 s"}
+        assert fleet.run(state).errors == {"b": "its agent is gone for 300 s"}
 
     def test_a_restart_of_an_agent_is_waited_for(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
+        state = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
         fleet.leave("b")
-        running = fleet.wait(fleet.step(running), ABSENT_AFTER - 1)
+        state = fleet.wait(fleet.step(state), ABSENT_AFTER - 1)
         fleet.come("b", Facts())
         fleet.silent = set()
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_an_agent_that_stays_away_from_what_it_was_granted_failed(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
-        running = fleet.step(running)
-        assert look(running, fleet) == ABSENT_AFTER
-        over = fleet.run(fleet.wait(running, ABSENT_AFTER))
+        state = fleet.step(state)
+        assert look(state, fleet) == ABSENT_AFTER
+        over = fleet.run(fleet.wait(state, ABSENT_AFTER))
         assert over.errors == {"b": "its agent is gone for 300 s"}
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
     def test_an_agent_that_left_before_its_turn_is_left_out(self):
         fleet = observation("ab", silent={"a"})
-        running = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
         fleet.leave("b")
-        running = fleet.wait(fleet.step(running), ABSENT_AFTER)
+        state = fleet.wait(fleet.step(state), ABSENT_AFTER)
         fleet.silent = set()
-        over = fleet.run(running)
+        over = fleet.run(state)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_a_report_counts_even_if_its_agent_is_gone_since(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("a")
-        running = fleet.wait(running, ABSENT_AFTER)
-        assert running.active_phase is not None
-        assert running.active_phase.reports["a"].error is None
+        state = fleet.wait(state, ABSENT_AFTER)
+        assert state.active_phase is not None
+        assert state.active_phase.reports["a"].error is None
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_no_absence_counts_while_the_fleet_is_halted(self, how):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(strategy(group("x"))))
+        state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.leave("b")
-        running = fleet.wait(running, 60)
+        state = fleet.wait(state, 60)
         if how == "pause":
             fleet.act(Directive.PAUSE)
         fleet.active = how == "pause"
-        running = fleet.wait(running, 3600)
+        state = fleet.wait(state, 3600)
         fleet.act(Directive.RESUME)
         fleet.active = True
-        running = fleet.wait(running, ABSENT_AFTER - 61)
-        assert verdicts(running) == {"x": None}
+        state = fleet.wait(state, ABSENT_AFTER - 61)
+        assert verdicts(state) == {"x": None}
         fleet.silent = set()
         fleet.come("b", Facts())
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_strategy_says_after_how_long_a_host_is_absent(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
+        state = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
         fleet.leave("b")
-        running = fleet.wait(fleet.step(running), 899)
-        assert verdicts(running) == {"x": None}
-        assert fleet.run(fleet.wait(running, 15)).errors == {"b": "its agent is gone for 900 s"}
+        state = fleet.wait(fleet.step(state), 899)
+        assert verdicts(state) == {"x": None}
+        assert fleet.run(fleet.wait(state, 15)).errors == {"b": "its agent is gone for 900 s"}
 
     def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
         fleet = observation("bd", absent={"a": Facts(), "c": Facts()})
         groups = strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b"), group("z", hosts="d"))
-        running = fleet.wait(fleet.run(fleet.start(groups)), 9000)
-        assert verdicts(running) == {"x": None, "y": None, "z": SUCCESS}
-        assert running.waiting == "x requires 1 registered host, found 0"
+        state = fleet.wait(fleet.run(fleet.start(groups)), 9000)
+        assert verdicts(state) == {"x": None, "y": None, "z": SUCCESS}
+        assert state.waiting == "x requires 1 registered host, found 0"
         fleet.come("a", Facts())
-        over = fleet.run(running)
+        over = fleet.run(state)
         assert (verdicts(over), fleet.groups) == (dict.fromkeys("xyz", SUCCESS), ["z", "x", "y"])
 
     def test_a_critical_group_whose_hosts_all_leave_before_they_are_prepared_waits_for_them(self):
         fleet = observation("ab")
         fleet.act(Directive.PAUSE)
         groups = strategy(group("x", hosts="a", critical=True), group("y", "x", hosts="b"))
-        running = fleet.step(fleet.start(groups))
+        state = fleet.step(fleet.start(groups))
         fleet.leave("a")
         fleet.act(Directive.RESUME)
-        running = fleet.wait(running, 2 * ABSENT_AFTER)
-        assert (running.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
+        state = fleet.wait(state, 2 * ABSENT_AFTER)
+        assert (state.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
 
     def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_of_them(self):
         fleet = observation("ab", absent={"c": Facts()})
-        running = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
-        running = fleet.step(running)
+        state = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
+        state = fleet.step(state)
         fleet.act(Directive.PAUSE)
-        running = fleet.step(running)
+        state = fleet.step(state)
         fleet.leave("a")
         fleet.come("c", Facts())
         fleet.act(Directive.RESUME)
-        running = fleet.wait(running, 2 * ABSENT_AFTER)
-        assert running.waiting == "x requires 1 prepared and registered host, found 0"
+        state = fleet.wait(state, 2 * ABSENT_AFTER)
+        assert state.waiting == "x requires 1 prepared and registered host, found 0"
         fleet.come("a", Facts())
-        assert verdicts(fleet.run(running)) == {"x": SUCCESS, "y": SUCCESS}
+        assert verdicts(fleet.run(state)) == {"x": SUCCESS, "y": SUCCESS}
 
     def test_a_group_waits_until_the_hosts_that_it_requires_are_there(self):
         fleet = observation("a", absent={"b": Facts()})
-        running = fleet.step(fleet.start(strategy(replace(group("x"), require_hosts=3))))
-        assert running.waiting == "x requires 3 registered hosts, found 1"
+        state = fleet.step(fleet.start(strategy(replace(group("x"), require_hosts=3))))
+        assert state.waiting == "x requires 3 registered hosts, found 1"
         fleet.come("b", Facts())
-        assert fleet.step(running).waiting == "x requires 3 registered hosts, found 2"
+        assert fleet.step(state).waiting == "x requires 3 registered hosts, found 2"
         fleet.come("c", Facts())
-        assert fleet.run(running).rollout.result is RolloutResult.SUCCESS
+        assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_promotion_lets_a_group_begin_without_the_hosts_that_it_requires(self):
         fleet = observation("ab")
         required = replace(paced("x", hosts="a", manual=True), require_hosts=2)
-        running = fleet.step(fleet.start(strategy(required)))
+        state = fleet.step(fleet.start(strategy(required)))
         fleet.act(Directive.PROMOTE, "x")
-        running = fleet.step(running)
-        assert running.waiting == "x requires 2 registered hosts, found 1"
+        state = fleet.step(state)
+        assert state.waiting == "x requires 2 registered hosts, found 1"
         fleet.act(Directive.PROMOTE, "x")
-        assert verdicts(fleet.run(running)) == {"x": SUCCESS}
+        assert verdicts(fleet.run(state)) == {"x": SUCCESS}
 
 
 class TestLateHosts:
@@ -688,86 +686,86 @@ class TestLateHosts:
         return fleet, fleet.run(fleet.start(strategy(*groups)))
 
     def test_they_are_let_through_both_phases(self):
-        fleet, running = self.over(group("x"))
+        fleet, state = self.over(group("x"))
         fleet.come("c", Facts())
-        running = fleet.step(running)
-        assert grants(running) == {"c": Grant("x", PREPARE)}
-        running = fleet.step(running)
-        assert grants(running) == {"c": Grant("x", DEPLOY)}
-        running = fleet.step(running)
-        assert (running.rollout.hosts["c"], running.late_joiners, grants(running)) == (
+        state = fleet.step(state)
+        assert grants(state) == {"c": Grant("x", PREPARE)}
+        state = fleet.step(state)
+        assert grants(state) == {"c": Grant("x", DEPLOY)}
+        state = fleet.step(state)
+        assert (state.rollout.hosts["c"], state.late_joiners, grants(state)) == (
             HostProgress.SUCCESS,
             {},
             {},
         )
 
     def test_one_that_nobody_knew_is_let_in_too(self):
-        fleet, running = self.over(group("x"))
+        fleet, state = self.over(group("x"))
         fleet.come("d", Facts())
-        assert grants(fleet.step(running)) == {"d": Grant("x", PREPARE)}
+        assert grants(fleet.step(state)) == {"d": Grant("x", PREPARE)}
 
     def test_one_that_came_when_its_group_was_being_deployed_goes_when_that_has_succeeded(self):
         fleet = observation("ab", silent={"b"})
-        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
         fleet.come("c", Facts())
-        running = fleet.step(running)
-        assert grants(running)["c"] == Grant("x", PREPARE)
-        running = fleet.run(running, until=lambda one: one.rollout.hosts["c"] is HostProgress.SUCCESS)
-        assert running.rollout.members["x"] == {"a", "c"}
-        assert verdicts(running) == {"x": SUCCESS, "y": None}
+        state = fleet.step(state)
+        assert grants(state)["c"] == Grant("x", PREPARE)
+        state = fleet.run(state, until=lambda one: one.rollout.hosts["c"] is HostProgress.SUCCESS)
+        assert state.rollout.members["x"] == {"a", "c"}
+        assert verdicts(state) == {"x": SUCCESS, "y": None}
 
     def test_a_failure_that_the_criteria_allow_is_recorded_and_stops_nothing(self):
-        fleet, running = self.over(group("x", critical=True, maximum_failed=1), failing={(PREPARE, "c")})
+        fleet, state = self.over(group("x", critical=True, maximum_failed=1), failing={(PREPARE, "c")})
         fleet.come("c", Facts())
-        running = fleet.run(running, until=lambda one: bool(one.errors))
-        assert not has_failed(running)
-        assert running.rollout.result is RolloutResult.PARTIAL
-        assert grants(running) == {"c": Grant("", None, "boom")}
+        state = fleet.run(state, until=lambda one: bool(one.errors))
+        assert not has_failed(state)
+        assert state.rollout.result is RolloutResult.PARTIAL
+        assert grants(state) == {"c": Grant("", None, "boom")}
 
     @pytest.mark.parametrize("phase", Phase)
     def test_a_failure_by_which_a_critical_group_misses_its_criteria_stops_the_fleet(self, phase):
-        fleet, running = self.over(group("x", critical=True, maximum_failed=0), failing={(phase, "c")})
-        assert not has_failed(running)
+        fleet, state = self.over(group("x", critical=True, maximum_failed=0), failing={(phase, "c")})
+        assert not has_failed(state)
         for host in "cd":
             fleet.come(host, Facts())
         fleet.silent = {"d"}
-        running = fleet.run(running, until=has_failed)
-        assert has_failed(running)
-        assert running.rollout.progress["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
-        assert running.late_joiners == {}
+        state = fleet.run(state, until=has_failed)
+        assert has_failed(state)
+        assert state.rollout.progress["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
+        assert state.late_joiners == {}
 
     def test_they_keep_max_parallel(self):
         fleet = observation("a", absent=plain_hosts("bcde"))
-        running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2)))))
+        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2)))))
         for host in "bcde":
             fleet.come(host, Facts())
         entered = []
         while fleet.now < NOON + 200:
-            running = fleet.step(running)
-            entered.append(sorted(running.late_joiners))
+            state = fleet.step(state)
+            entered.append(sorted(state.late_joiners))
             fleet.now += 10
         assert max(map(len, entered)) == 2
         assert [*entered[0], *entered[2]] == ["b", "c", "d", "e"]
-        assert set(running.rollout.hosts.values()) == {HostProgress.SUCCESS}
+        assert set(state.rollout.hosts.values()) == {HostProgress.SUCCESS}
 
     def test_they_go_while_other_groups_are_at_work(self):
         fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
-        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
         fleet.come("c", Facts())
-        running = fleet.step(fleet.step(fleet.step(running)))
-        assert running.rollout.hosts["c"] is HostProgress.SUCCESS
-        assert verdicts(running) == {"x": SUCCESS, "y": None}
+        state = fleet.step(fleet.step(fleet.step(state)))
+        assert state.rollout.hosts["c"] is HostProgress.SUCCESS
+        assert verdicts(state) == {"x": SUCCESS, "y": None}
 
     def test_one_that_has_a_group_which_is_not_judged_goes_with_that(self):
         fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
-        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
         fleet.come("c", Facts())
-        assert "c" not in grants(fleet.step(running))
+        assert "c" not in grants(fleet.step(state))
         fleet.silent = set()
-        fleet.run(running)
+        fleet.run(state)
         assert [name for name, _, host in fleet.entered if host == "c"] == ["z", "z"]
 
     def test_canaries_that_fail_late_keep_those_that_wait_for_them_from_going_on(self):
@@ -778,100 +776,100 @@ class TestLateHosts:
             paced("rest", "canary", hosts="bc", max_parallel=Share(1)),
             group("last", "rest", hosts="d"),
         )
-        running = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
+        state = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
         fleet.come("e", Facts())
-        running = fleet.step(fleet.step(running))
-        assert verdicts(running) == {"canary": FAILED, "rest": None, "last": FAILED}
+        state = fleet.step(fleet.step(state))
+        assert verdicts(state) == {"canary": FAILED, "rest": None, "last": FAILED}
         fleet.silent = set()
-        over = fleet.run(running)
+        over = fleet.run(state)
         assert over.rollout.progress["rest"].reason == "prepare: canary failed"
         assert {host for _, _, host in fleet.entered} == {"a", "b", "e"}
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_pause_lets_none_in(self, when):
         fleet = observation("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
-        running = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
-        running = fleet.run(running) if when == "over" else running
+        state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        state = fleet.run(state) if when == "over" else state
         fleet.act(Directive.PAUSE)
         fleet.come("c", Facts())
-        running = fleet.step(running)
-        assert running.late_joiners == {}
+        state = fleet.step(state)
+        assert state.late_joiners == {}
         fleet.act(Directive.RESUME)
-        assert fleet.step(running).late_joiners == {"c": PREPARE}
+        assert fleet.step(state).late_joiners == {"c": PREPARE}
 
     def test_an_abort_is_the_end_for_them_too(self):
-        fleet, running = self.over(group("x"), silent={"c"})
+        fleet, state = self.over(group("x"), silent={"c"})
         fleet.come("c", Facts())
-        running = fleet.step(running)
+        state = fleet.step(state)
         fleet.act(Directive.ABORT)
-        running = fleet.step(running)
-        assert (running.ending, has_failed(running), grants(running)) == (Ending.ABORTED, True, {})
+        state = fleet.step(state)
+        assert (state.ending, has_failed(state), grants(state)) == (Ending.ABORTED, True, {})
 
     @pytest.mark.parametrize("away", [True, False])
     def test_one_that_does_not_end_frees_its_place(self, away):
         fleet = observation("a", absent=plain_hosts("bc"))
-        running = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=600.0))))
+        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=600.0))))
         fleet.silent = {"b"}
         for host in "bc":
             fleet.come(host, Facts())
-        running = fleet.step(running)
-        assert look(running, fleet) == 600
+        state = fleet.step(state)
+        assert look(state, fleet) == 600
         if away:
             fleet.leave("b")
-            running = fleet.step(running)
-            assert look(running, fleet) == ABSENT_AFTER
-        running = fleet.run(fleet.wait(running, 600), until=lambda one: not one.late_joiners)
-        assert running.errors == {
+            state = fleet.step(state)
+            assert look(state, fleet) == ABSENT_AFTER
+        state = fleet.run(fleet.wait(state, 600), until=lambda one: not one.late_joiners)
+        assert state.errors == {
             "b": "its agent is gone for 300 s" if away else "prepare: it did not end within 600 s"
         }
-        assert running.rollout.hosts["c"] is HostProgress.SUCCESS
+        assert state.rollout.hosts["c"] is HostProgress.SUCCESS
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_host_that_lost_the_revision_after_it_had_succeeded_goes_again(self, when):
         fleet = observation("ab", silent=set() if when == "over" else {"b"})
-        running = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
-        running = fleet.run(running, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
-        running = fleet.run(running) if when == "over" else running
-        assert running.rollout.hosts["a"] is HostProgress.SUCCESS
+        state = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
+        state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        state = fleet.run(state) if when == "over" else state
+        assert state.rollout.hosts["a"] is HostProgress.SUCCESS
         fleet.entered.clear()
         fleet.outdated = {"a"}
-        before, running = running, fleet.step(running)
-        assert restarted_hosts(before, running) == {"a"}
-        assert grants(running)["a"] == Grant("x", PREPARE)
-        running = fleet.step(fleet.step(running))
+        before, state = state, fleet.step(state)
+        assert restarted_hosts(before, state) == {"a"}
+        assert grants(state)["a"] == Grant("x", PREPARE)
+        state = fleet.step(fleet.step(state))
         assert [entered for entered in fleet.entered if entered[2] == "a"] == [
             ("x", PREPARE, "a"),
             ("x", DEPLOY, "a"),
         ]
-        assert running.rollout.hosts["a"] is HostProgress.SUCCESS
+        assert state.rollout.hosts["a"] is HostProgress.SUCCESS
 
     def test_none_of_a_group_that_failed_is_let_in(self):
-        fleet, running = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
+        fleet, state = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
         fleet.come("c", Facts())
-        assert grants(fleet.step(running)) == {}
+        assert grants(fleet.step(state)) == {}
 
     def test_none_of_no_group_is_let_in(self):
-        fleet, running = self.over(group("x", hosts="ab"))
+        fleet, state = self.over(group("x", hosts="ab"))
         fleet.come("c", Facts())
-        assert grants(fleet.step(running)) == {}
+        assert grants(fleet.step(state)) == {}
 
     def test_none_is_let_in_after_a_failure_or_when_the_fleet_is_stopped(self):
-        fleet, running = self.over(group("x", critical=True, percent_successful=100))
-        assert has_failed(running)
+        fleet, state = self.over(group("x", critical=True, percent_successful=100))
+        assert has_failed(state)
         fleet.come("c", Facts())
-        assert fleet.step(running) == running
-        fleet, running = self.over(group("x"))
+        assert fleet.step(state) == state
+        fleet, state = self.over(group("x"))
         fleet.come("c", Facts())
         fleet.active = False
-        assert grants(fleet.step(running)) == {}
+        assert grants(fleet.step(state)) == {}
 
 
 class TestAttempts:
     published = Published(revision="r2", sequence=7, strategy="deployment-strategy", ordered="r2")
 
-    def snapshot(self, running=None, version="r2", **fields):
-        return RolloutSnapshot(Cluster(version), replace(self.published, **fields), running)
+    def snapshot(self, state=None, version="r2", **fields):
+        return RolloutSnapshot(Cluster(version), replace(self.published, **fields), state)
 
     def test_a_publication_with_a_strategy_begins_one(self):
         assert next_attempt(self.snapshot()) == 1
@@ -884,9 +882,9 @@ class TestAttempts:
 
     def test_one_that_goes_on_or_succeeded_is_the_only_one(self):
         fleet = observation("a")
-        running = fleet.start(ALL_HOSTS)
-        assert next_attempt(self.snapshot(running)) is None
-        assert next_attempt(self.snapshot(fleet.run(running))) is None
+        state = fleet.start(ALL_HOSTS)
+        assert next_attempt(self.snapshot(state)) is None
+        assert next_attempt(self.snapshot(fleet.run(state))) is None
 
     def test_after_a_failure_another_begins_when_somebody_resumed(self):
         fleet = observation("a", failing={(DEPLOY, "a")})
@@ -895,11 +893,11 @@ class TestAttempts:
         assert next_attempt(self.snapshot(failed)) == 2
 
     def test_a_newer_publication_takes_its_place(self):
-        running = observation("a").start(ALL_HOSTS)
-        assert not is_superseded(self.snapshot(running))
-        newer = self.snapshot(running, sequence=8)
+        state = observation("a").start(ALL_HOSTS)
+        assert not is_superseded(self.snapshot(state))
+        newer = self.snapshot(state, sequence=8)
         assert is_superseded(newer)
-        ended = supersede(running, NOON + 5)
+        ended = supersede(state, NOON + 5)
         assert (ended.ending, ended.ended, has_failed(ended)) == (Ending.SUPERSEDED, NOON + 5, False)
         assert next_attempt(replace(newer, state=ended)) == 1
 
@@ -907,6 +905,6 @@ class TestAttempts:
 def test_a_selector_selects_hosts_that_come_by_their_facts():
     fleet = observation("a", silent={"a"})
     web = replace(group("web"), selectors=(Selector(tags=frozenset({"web"})),))
-    running = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
+    state = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
     fleet.come("b", Facts(tags=frozenset({"web"})))
-    assert fleet.step(running).rollout.members["web"] == {"b"}
+    assert fleet.step(state).rollout.members["web"] == {"b"}

@@ -30,13 +30,13 @@ events = st.one_of(
 )
 
 
-def happen(fleet, running, event):
+def happen(fleet, state, event):
     """Let something happen in the world."""
     match event:
         case "wait", seconds:
             fleet.now += seconds
         case "report", (host, good):
-            grant = grants(running).get(host)
+            grant = grants(state).get(host)
             if grant is not None and grant.phase is not None:
                 fleet.reports.setdefault((grant.phase, host), PhaseReport(fleet.now, None if good else "boom"))
         case "leave", host if host in fleet.present:
@@ -49,25 +49,23 @@ def happen(fleet, running, event):
             fleet.active = active
         case "err", host:
             fleet.erring.add(host)
-        case "reinstall", host if (
-            host in fleet.present and running.rollout.hosts.get(host) is HostProgress.SUCCESS
-        ):
+        case "reinstall", host if host in fleet.present and state.rollout.hosts.get(host) is HostProgress.SUCCESS:
             fleet.outdated.add(host)
 
 
-def check(running, fleet, granted):
+def check(state, fleet, granted):
     """Check what must hold at any moment; ``granted`` remembers who was let into which phase by which group."""
-    courses = running.rollout.progress
-    assert all(courses[name].verdict is not None for name in running.rollout.order[:-1])
-    if running.active_phase is not None:
-        name = running.active_phase.task.group
-        assert all(one == name or courses[one].verdict is not None for one in running.rollout.order)
-    for host, grant in grants(running).items():
-        if running.rollout.hosts[host] is HostProgress.FAILURE:
+    courses = state.rollout.progress
+    assert all(courses[name].verdict is not None for name in state.rollout.order[:-1])
+    if state.active_phase is not None:
+        name = state.active_phase.task.group
+        assert all(one == name or courses[one].verdict is not None for one in state.rollout.order)
+    for host, grant in grants(state).items():
+        if state.rollout.hosts[host] is HostProgress.FAILURE:
             assert grant.phase is None
         if grant.phase is not None:
             assert granted.setdefault((grant.phase, host), grant.group) == grant.group
-    left = seconds_until_change(running, fleet.seen())
+    left = seconds_until_change(state, fleet.seen())
     assert left is None or left > 0  # what time alone brings now was done just now
 
 
@@ -118,27 +116,27 @@ def phase_of(stage):
     return stage.task.group, stage.task.phase
 
 
-def at_work(running, name):
+def at_work(state, name):
     """Count the hosts of a group that were let into a phase and have not reported, late hosts included."""
-    busy = {host for host in running.late_joiners if host in running.rollout.members[name]}
-    if running.active_phase is not None and running.active_phase.task.group == name:
-        busy |= running.active_phase.granted.keys() - running.active_phase.reports.keys()
+    busy = {host for host in state.late_joiners if host in state.rollout.members[name]}
+    if state.active_phase is not None and state.active_phase.task.group == name:
+        busy |= state.active_phase.granted.keys() - state.active_phase.reports.keys()
     return len(busy)
 
 
-def width(running, name):
+def width(state, name):
     """Return how many hosts of a group may be at work."""
-    share = running.rollout.strategy.group(name).pace.max_parallel
+    share = state.rollout.strategy.group(name).pace.max_parallel
     if share is None:
         return len(NAMES)
-    return max(1, len(running.rollout.members[name]) * share.number // 100) if share.percent else share.number
+    return max(1, len(state.rollout.members[name]) * share.number // 100) if share.percent else share.number
 
 
-def certainly_missed(running, group):
+def certainly_missed(state, group):
     """Say which criteria a group misses even if all its hosts that have not failed succeed."""
-    hosts = running.rollout.members[group.name]
-    failed = {host for host in hosts if running.rollout.hosts[host] is HostProgress.FAILURE}
-    failed |= {host for host, report in running.active_phase.reports.items() if report.error is not None}
+    hosts = state.rollout.members[group.name]
+    failed = {host for host in hosts if state.rollout.hosts[host] is HostProgress.FAILURE}
+    failed |= {host for host, report in state.active_phase.reports.items() if report.error is not None}
     total = len(hosts)
     return list(misses(group.criteria, successful=total - len(failed), failed=len(failed), total=total))
 
@@ -152,18 +150,18 @@ def certainly_missed(running, group):
 def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current, happening):
     absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
     fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent, current=current)
-    running, granted = fleet.start(any_strategy), {}
+    state, granted = fleet.start(any_strategy), {}
     for event in happening:
-        before, running = running, fleet.advance(running)
-        assert advance(running, fleet.seen()) == running
-        granted = {key: name for key, name in granted.items() if key[1] not in restarted_hosts(before, running)}
-        check_entries(before, running)
-        check_verdicts(before, running, fleet)
-        kept = state_from_json(json.loads(json.dumps(state_to_json(running), sort_keys=True)))
-        assert kept == running
-        assert grants(kept) == grants(running)
-        check(running, fleet, granted)
-        happen(fleet, running, event)
+        before, state = state, fleet.advance(state)
+        assert advance(state, fleet.seen()) == state
+        granted = {key: name for key, name in granted.items() if key[1] not in restarted_hosts(before, state)}
+        check_entries(before, state)
+        check_verdicts(before, state, fleet)
+        kept = state_from_json(json.loads(json.dumps(state_to_json(state), sort_keys=True)))
+        assert kept == state
+        assert grants(kept) == grants(state)
+        check(state, fleet, granted)
+        happen(fleet, state, event)
 
 
 @given(strategies(pace=widths), st.sets(host_names), st.sets(host_names))
@@ -183,8 +181,8 @@ class KilledError(Exception):
 class Kept:
     """State and grants as they stand outside; the coordinator dies before its write number ``kill``."""
 
-    def __init__(self, running, kill) -> None:
-        self.running = running
+    def __init__(self, state, kill) -> None:
+        self.running = state
         self.granted = {}
         self.kill = kill
         self.writes = 0
