@@ -43,7 +43,7 @@ class DuplicateError(RefusedError):
     """Another live host has this host's id or name."""
 
 
-class WentBackError(RefusedError):
+class StalePublicationError(RefusedError):
     """ZooKeeper shows an earlier publication than was seen before: nothing is done without force."""
 
 
@@ -140,7 +140,7 @@ class PackageError(ZkdeploymentError):
         self.retry_helps = retry_helps
 
 
-def describe(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return what operators read of an error: its message, or for a defect of ours its kind and where to look."""
     if isinstance(error, ZkdeploymentError):
         return str(error)

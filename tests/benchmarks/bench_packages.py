@@ -15,14 +15,14 @@ from support.offers import Offer
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.model.plan import PackageChange
-from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.rpms import RpmRepository
 
 NAMES = [f"package{number}" for number in range(10)]
 
 
 def publish(directory):
     """Build and publish the packages; return the directory of the .repo file."""
-    repository = Repository(directory / "repository")
+    repository = RpmRepository(directory / "repository")
     repository.create()
     repository.add(
         [Offer(name=name, version=version).build(directory) for name in NAMES for version in ("1.0", "2.0")]

@@ -25,7 +25,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.model.tree import Tree
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.tree.parse import parse_bytes
 
 
@@ -39,7 +39,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 @contextmanager
 def running_server(directory: Path) -> Iterator[ZooKeeperServer]:
     """Give a ZooKeeper of its own."""
-    server = ZooKeeperServer(find(), directory / "zookeeper")
+    server = ZooKeeperServer(find_installation(), directory / "zookeeper")
     server.start()
     try:
         yield server

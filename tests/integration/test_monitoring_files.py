@@ -21,8 +21,8 @@ from zkdeployment.fleet.metrics import (
     syncer_metrics,
 )
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.link import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"

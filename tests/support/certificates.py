@@ -8,7 +8,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from zkdeployment.model.servers import Access
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find, free_port
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,4 +60,4 @@ class EncryptingServer(ZooKeeperServer):
             f"ssl.trustStore.location={authority.ca}",
             "ssl.trustStore.type=PEM",
         )
-        super().__init__(find(), directory, more=more)
+        super().__init__(find_installation(), directory, more=more)

@@ -21,7 +21,7 @@ from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
 from zkdeployment.model.act import Act
-from zkdeployment.model.history import Record
+from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutState
@@ -85,7 +85,7 @@ class CoordinatedFleet:
     def publish(self, revision: str, strategy: Strategy | None) -> None:
         """Publish a revision that changes nothing but the strategy."""
         store = ZooKeeperPublications(self.session)
-        record = Record(revision, self.clock.time)
+        record = PublicationRecord(revision, self.clock.time)
         store.publish(
             Publication(
                 revision,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zkdeployment.model.strategy import Criteria, Group, Pace, Selector, Share, Strategy
+from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,9 @@ NAMES = "abcdef"
 _times = st.one_of(st.none(), st.sampled_from([30.0, 60.0]))
 
 _widths = st.one_of(
-    st.none(), st.builds(Share, st.integers(1, 3)), st.builds(Share, st.integers(1, 100), st.just(True))
+    st.none(),
+    st.builds(ParallelLimit, st.integers(1, 3)),
+    st.builds(ParallelLimit, st.integers(1, 100), st.just(True)),
 )
 
 #: Groups of which only so many hosts are at work at the same time.

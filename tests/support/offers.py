@@ -99,7 +99,7 @@ class Offer:
             scriptlets="\n".join(scriptlets),
         )
         spec.write_text(text, encoding="utf-8")
-        (file,) = rpms.build(spec, directory)
+        (file,) = rpms.build_packages(spec, directory)
         return file
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from zkdeployment.model.publication import Permit
+    from zkdeployment.model.publication import GuardOverrides
     from zkdeployment.model.tree import Value
 
 
@@ -56,10 +56,10 @@ class Publishing:
         """Return what the syncer ``name`` remembers of what it published."""
         return PublishedFile(self.directory / name / ".tree.published")
 
-    def sync(self, *, force: bool = False, permit: Permit | None = None) -> str:
+    def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None) -> str:
         """Sync once; return what the syncer says."""
         with self.syncer() as syncer:
-            return syncer.sync(force=force, permit=permit).sentence
+            return syncer.sync(force=force, overrides=overrides).sentence
 
     def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
         """Let there be a live host."""

@@ -22,7 +22,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.model.plan import PackageChange
-from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.rpms import RpmRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,10 +111,10 @@ class FakeHost:
 class RpmHost:
     """A host with a real RPM database under ``directory``, and a repository of its own."""
 
-    def __init__(self, directory: Path, repository: Repository) -> None:
+    def __init__(self, directory: Path, repository: RpmRepository) -> None:
         self.root = directory / "root"
         self.root.mkdir()
-        self.repository = Repository(directory / "repository")
+        self.repository = RpmRepository(directory / "repository")
         shutil.copytree(repository.directory, self.repository.directory)
         self.repository.create()
         self.repositories = (str(self.repository.definitions),)
@@ -187,10 +187,10 @@ class RpmHost:
 
 
 @pytest.fixture(scope="session")
-def rpm_repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+def rpm_repository(tmp_path_factory: pytest.TempPathFactory) -> RpmRepository:
     """The catalogue, built for real and published in a repository; tests change copies of it."""
     directory = tmp_path_factory.mktemp("rpms")
-    repository, other = Repository(directory / "repository"), Repository(directory / "other")
+    repository, other = RpmRepository(directory / "repository"), RpmRepository(directory / "other")
     repository.create()
     other.create("other")
     (directory / "built").mkdir()

@@ -133,5 +133,5 @@ def build_rpm(
     (source / "script").write_text(script, encoding="utf-8")
     spec = source / "package.spec"
     spec.write_text(_SPEC.format(mode=mode, script=source / "script", places=" ".join(places)), encoding="utf-8")
-    (built,) = rpms.build(spec, directory, {"wanted_name": name, "wanted_version": version})
+    (built,) = rpms.build_packages(spec, directory, {"wanted_name": name, "wanted_version": version})
     return built

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from support.proxy import Proxy
 from support.waiting import wait_until
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     """A server for all tests; nobody stops it. Sessions last 6 s at most."""
-    server = ZooKeeperServer(find(), tmp_path_factory.mktemp("zookeeper"))
+    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("zookeeper"))
     server.start()
     yield server
     server.kill()
@@ -30,7 +30,7 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 @pytest.fixture
 def own_zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     """A server for one test, which may stop, kill and start it."""
-    server = ZooKeeperServer(find(), tmp_path_factory.mktemp("own-zookeeper"))
+    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("own-zookeeper"))
     server.start()
     yield server
     server.kill()

@@ -13,8 +13,8 @@ from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox.demo import play
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.process_cleanup import belonging
-from zkdeployment.sandbox.story import DemoError, Story
+from zkdeployment.sandbox.process_cleanup import sandbox_processes
+from zkdeployment.sandbox.story import DemoError, DemoStory
 
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
 
@@ -39,7 +39,7 @@ def test_all_five_stages_do_what_they_say(directory):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All five stages did what they say" in done.stdout
-    assert belonging(directory) == []
+    assert sandbox_processes(directory) == []
     assert not directory.exists()
 
 
@@ -49,28 +49,28 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=60)
     assert demo.returncode == 130
-    assert belonging(directory) == []
+    assert sandbox_processes(directory) == []
     assert not directory.exists()
 
 
 def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(directory, monkeypatch, capsys):
-    monkeypatch.setattr(Story, "tell", lambda _: None)
+    monkeypatch.setattr(DemoStory, "tell", lambda _: None)
     play(directory, Console(), keep=True)
-    assert belonging(directory)
+    assert sandbox_processes(directory)
     farewell = capsys.readouterr().out
     down = f"zkdeployment sandbox down -d {directory}"
     assert down in farewell
     assert str(PROGRAMS / "activate") in farewell
     subprocess.run([PROGRAMS / "zkdeployment", *down.split()[1:]], check=True)
-    assert belonging(directory) == []
+    assert sandbox_processes(directory) == []
 
 
 def test_a_story_that_does_not_come_true_leaves_nothing_and_fails(directory, monkeypatch):
     def tell(story):
         story.check(holds=False, text="the moon is made of cheese")
 
-    monkeypatch.setattr(Story, "tell", tell)
+    monkeypatch.setattr(DemoStory, "tell", tell)
     with pytest.raises(DemoError, match="expected: the moon is made of cheese"):
         play(directory, Console(), keep=True)
-    assert belonging(directory) == []
+    assert sandbox_processes(directory) == []
     assert not directory.exists()

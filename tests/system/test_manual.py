@@ -9,7 +9,7 @@ import pytest
 
 from support.manual import HERE, PAGES, Shell, commands
 from support.sandboxes import Box
-from zkdeployment.sandbox.process_cleanup import belonging
+from zkdeployment.sandbox.process_cleanup import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 
@@ -70,4 +70,4 @@ def test_nothing_is_left_when_the_tutorial_is_over(shell):
     assert (EXIT.text, sandbox.exists()) == ("exit", True)
     shell.show(EXIT)
     shell.show(DOWN)
-    assert (belonging(sandbox), sandbox.exists()) == ([], False)
+    assert (sandbox_processes(sandbox), sandbox.exists()) == ([], False)

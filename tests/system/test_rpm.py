@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.rpms import RpmRepository
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -66,7 +66,7 @@ def repository(tmp_path_factory):
         run("rpmbuild", "-bb", "--define", f"_topdir {place}", "--define", f"_rpmdir {place}", spec)
     tools = {"PYTHON": PYTHON, "PIP": f"{sys.executable} -m pip"}
     run(HERE / "rpm" / "build", place, env={**os.environ, **tools}, cwd=place)
-    found = Repository(place / "repository")
+    found = RpmRepository(place / "repository")
     found.create()
     found.add(sorted(place.rglob("*.rpm")))
     return found

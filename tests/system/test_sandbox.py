@@ -16,7 +16,7 @@ from support.waiting import wait_until
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.background import has_ended
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.process_cleanup import belonging
+from zkdeployment.sandbox.process_cleanup import sandbox_processes
 from zkdeployment.sandbox.supervisor import DaemonSupervisor
 
 HOSTS = """
@@ -36,7 +36,7 @@ def box(make_box, place):
 
 
 def left_of(box):
-    return belonging(box.directory), box.directory.exists()
+    return sandbox_processes(box.directory), box.directory.exists()
 
 
 def test_status_says_where_everything_is(box):
@@ -189,7 +189,7 @@ def test_down_ends_also_what_a_crash_left(box, make_box):
     for file in crashed.directory.rglob("*.pid"):
         file.unlink()
     wait_until(lambda: crashed.status["syncer"] is None, "the crash is seen")
-    services = belonging(crashed.directory)
+    services = sandbox_processes(crashed.directory)
     assert len(services) >= 3, "hello twice and worker run on without their agent"
     assert crashed.sandbox("up").returncode == 3
     assert crashed.sandbox("down").returncode == 0
@@ -243,7 +243,7 @@ def test_up_that_fails_half_way_leaves_nothing(make_box, tmp_path, monkeypatch):
 def test_up_that_is_terminated_leaves_nothing(make_box):
     half = make_box("terminated")
     starting = subprocess.Popen([PROGRAMS / "zkdeployment", "sandbox", "up", "-d", half.directory])
-    wait_until(lambda: belonging(half.directory), "its first process runs")
+    wait_until(lambda: sandbox_processes(half.directory), "its first process runs")
     starting.terminate()
     assert starting.wait(60) == 130
     assert left_of(half) == ([], False)

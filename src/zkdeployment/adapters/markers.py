@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.adapters import durable
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import Marker
-from zkdeployment.model.names import NameKind, application_named, is_name
+from zkdeployment.model.names import NameKind, application_of, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -54,7 +54,7 @@ class Software:
     def of(cls, packages: Collection[str], applications: Collection[str]) -> Software:
         """Return the software for these packages and applications; ``foo-1.4`` may be an application or foo's."""
         names = frozenset(packages)
-        return cls(names, names.union(map(application_named, names), applications))
+        return cls(names, names.union(map(application_of, names), applications))
 
     def proves(self, marker: Marker) -> bool:
         """Whether a marker of an older tool records a deployment of this software."""

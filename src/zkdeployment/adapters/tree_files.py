@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError
-from zkdeployment.model.act import clean
+from zkdeployment.model.act import sanitize
 from zkdeployment.model.source_files import MOST_BYTES_OF_A_FILE, is_tree_file
 
 if TYPE_CHECKING:
@@ -38,5 +38,5 @@ def check_limits(sizes: Mapping[str, int], revision: str) -> None:
 
 def shorten(text: str) -> str:
     """Return a name or a subject line that is safe for terminals, cut to a readable length."""
-    text = clean(text)
+    text = sanitize(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
-from zkdeployment.errors import describe, without_secrets
+from zkdeployment.errors import error_message, without_secrets
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def unfinished(directory: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        _write(file, without_secrets(describe(error)))
+        _write(file, without_secrets(error_message(error)))
         raise
     with contextlib.suppress(OSError):
         durable.remove(file)

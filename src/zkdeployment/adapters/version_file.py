@@ -9,7 +9,7 @@ from zkdeployment.adapters import durable
 from zkdeployment.errors import HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.host import WAITS
+from zkdeployment.model.host import WAITING_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def _was_left_midway(revision: Revision, status: bytes | None) -> bool:
     fields = (status or b"").decode(errors="replace").split(maxsplit=3)
     if len(fields) != 4 or fields[2] == ("_".join(str(revision).split()) or "_"):
         return False
-    return fields[3].strip() != "done" and not fields[3].startswith(WAITS)
+    return fields[3].strip() != "done" and not fields[3].startswith(WAITING_PREFIX)
 
 
 def _revision(text: str) -> Revision | None:

@@ -19,8 +19,8 @@ from zkdeployment.cli.shared.operator_options import act, permit_options, reason
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.model.history import Forced
-from zkdeployment.model.publication import Permit
+from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.wiring.syncer import build_follower, build_syncer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def command(
     dry_run: bool,
     force: bool,
     prune: bool,
-    permit: Permit,
+    overrides: GuardOverrides,
     interval: str | None,
     notify: bool,
     reason: str,
@@ -109,22 +109,22 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
-    _check_alone(notify, interval, more=dry_run or force or prune or permit != Permit())
+    _check_alone(notify, interval, more=dry_run or force or prune or overrides != GuardOverrides())
     forced = _forced(reason, force=force)
     if notify:
         _notify(settings.servers)
         return
     if dry_run:
-        _preview(settings, force=force, prune=prune, permit=permit)
+        _preview(settings, force=force, prune=prune, overrides=overrides)
         return
     directory = settings.require_sync().tree_directory
     check_owner(directory)
     with sole_process(directory.with_name(f".{directory.name}.lock")) as alone:
         if not alone:
-            _give_way(directory, more=force or prune or permit != Permit())
+            _give_way(directory, more=force or prune or overrides != GuardOverrides())
         elif interval is None:
             with unfinished(directory), build_syncer(settings) as syncer:
-                echo(syncer.sync(force=force, prune=prune, permit=permit, forced=forced).sentence)
+                echo(syncer.sync(force=force, prune=prune, overrides=overrides, forced=forced).sentence)
         else:
             _follow(settings)
 
@@ -164,21 +164,21 @@ def _notify(connection: Servers) -> None:
         echo(f"told the syncer ({last.by}) to look now", err=True)
 
 
-def _forced(reason: str, *, force: bool) -> Forced | None:
+def _forced(reason: str, *, force: bool) -> ForcedBy | None:
     """Return who forces a publication and why; a reason without force is a mistake."""
     if not force:
         if reason:
             raise ConfigurationError("--reason says why something is forced; use it with --force")
         return None
     doing = act("sync --force", reason)
-    return Forced(doing.by, doing.reason)
+    return ForcedBy(doing.by, doing.reason)
 
 
-def _preview(settings: Settings, *, force: bool, prune: bool, permit: Permit) -> None:
+def _preview(settings: Settings, *, force: bool, prune: bool, overrides: GuardOverrides) -> None:
     """Use a mirror that is thrown away: the one in use belongs to whoever runs just now."""
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
         with build_syncer(settings, mirror=Path(scratch) / "tree") as syncer:
-            report = syncer.preview(force=force, prune=prune, permit=permit)
+            report = syncer.preview(force=force, prune=prune, overrides=overrides)
         if report.draft is None:
             echo(report.sentence, err=True)
             return

@@ -15,10 +15,10 @@ from zkdeployment.model.problem import Severity
 from zkdeployment.model.tree import Tree
 from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.rollout.documents import document_files, read_strategies
-from zkdeployment.tree.diff import describe, diff
-from zkdeployment.tree.edits import linking, removal
+from zkdeployment.tree.diff import describe_change, diff
+from zkdeployment.tree.edits import link_change, removal_change
 from zkdeployment.tree.format import format_tree
-from zkdeployment.tree.layers import desired, lock_roles, merge
+from zkdeployment.tree.layers import desired_tree, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
 from zkdeployment.tree.lint import lint, tree_files
 from zkdeployment.tree.parse import parse_bytes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Properties
     from zkdeployment.ports.operator import OperatorAdapters
-    from zkdeployment.tree.layers import Merged
+    from zkdeployment.tree.layers import MergedTree
 
 _DIFFERENT = 4
 
@@ -158,7 +158,7 @@ def rm(connection: Servers, path: str, dry_run: bool) -> None:
     """
     with open_operator(connection) as operator:
         live = operator.tree.live_tree()
-        _make(operator, live, removal(live, path), dry_run=dry_run)
+        _make(operator, live, removal_change(live, path), dry_run=dry_run)
 
 
 @command.command()
@@ -179,7 +179,7 @@ def ln(connection: Servers, target: str, link: str, dry_run: bool) -> None:
     """
     with open_operator(connection) as operator:
         live = operator.tree.live_tree()
-        _make(operator, live, linking(live.tree, target, link), dry_run=dry_run)
+        _make(operator, live, link_change(live.tree, target, link), dry_run=dry_run)
 
 
 @command.command(name="diff")
@@ -212,7 +212,7 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
         live, change = _compare(operator, _checked(found))
         strategy = _compare_strategy(operator, found, whole=not files or is_whole_tree(files))
     if output == "table":
-        for line in (*describe(change, live.tree), *strategy.describe()):
+        for line in (*describe_change(change, live.tree), *strategy.describe()):
             echo(line)
     else:
         emit(
@@ -229,16 +229,16 @@ def diff_(connection: Servers, files: tuple[str, ...], revision: str | None, out
         raise click.exceptions.Exit(_DIFFERENT)
 
 
-def _compare(operator: OperatorAdapters, merged: Merged) -> tuple[LiveTree, TreeChange]:
+def _compare(operator: OperatorAdapters, merged: MergedTree) -> tuple[LiveTree, TreeChange]:
     live = operator.tree.live_tree()
-    return live, diff(live.tree, desired(live.tree, merged, pinned=live.pinned))
+    return live, diff(live.tree, desired_tree(live.tree, merged, pinned=live.pinned))
 
 
 def _make(
     operator: OperatorAdapters, live: LiveTree, change: TreeChange, *, dry_run: bool, roles: Collection[str] = ()
 ) -> None:
     """Say what a change by hand does to the live tree, and do it."""
-    for line in describe(change, live.tree):
+    for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:
         operator.tree.import_tree(change, roles=roles, versions=live.versions)
@@ -270,7 +270,7 @@ def _published(operator: OperatorAdapters) -> Revision:
     return published
 
 
-def _checked(files: Sequence[SourceFile]) -> Merged:
+def _checked(files: Sequence[SourceFile]) -> MergedTree:
     """Read files that are to be written, and refuse what the syncer would refuse."""
     linted = lint(files)
     _refuse(linted.problems)

@@ -21,7 +21,7 @@ _READ_SECONDS = 5.0
 _RETRIES = 2
 
 
-def is_source(value: str) -> bool:
+def is_external(value: str) -> bool:
     """Whether a value says where to find it; ``word:rest`` (a MAC address, say) does not."""
     return value.startswith(("file:///", "http://", "https://"))
 
@@ -31,7 +31,7 @@ def read_value(value: str) -> str | None:
 
     Raises ``ConfigurationError`` when whether there is something cannot be told.
     """
-    if not is_source(value):
+    if not is_external(value):
         return value
     content = _read_file(value) if value.startswith("file:") else _read_address(value)
     if content is None:

@@ -100,8 +100,8 @@ def machine_name() -> str:
 
 
 def _identity(section: Section) -> Identity | None:
-    host_id = section.found("host-id", NameKind.HOST_ID)
-    role = section.found("role", NameKind.ROLE)
+    host_id = section.external_name("host-id", NameKind.HOST_ID)
+    role = section.external_name("role", NameKind.ROLE)
     name = section.checked("host-name", lambda value: name_problem(NameKind.HOST_NAME, value))
     if host_id is None:
         return None

@@ -102,7 +102,7 @@ class Section:
                 self.note(key, f"{name} has two values, {found[name]!r} and {value!r}")
         return found
 
-    def found(self, key: str, kind: NameKind) -> str | None:
+    def external_name(self, key: str, kind: NameKind) -> str | None:
         """Return a name that is given or stands where the value says."""
         try:
             value = read_value(self.text(key) or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import HostFilesError, WentBackError
+from zkdeployment.errors import HostFilesError, StalePublicationError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import short
 from zkdeployment.model.publication import Published
@@ -31,9 +31,9 @@ class Watermark:
         return self._known
 
     def check(self, found: Published) -> None:
-        """Raise ``WentBackError`` if what was found is from before the last publication known."""
+        """Raise ``StalePublicationError`` if what was found is from before the last publication known."""
         if found.sequence < self.known.sequence:
-            raise WentBackError(
+            raise StalePublicationError(
                 f"the store went back: expected publication {_words(self.known)} or a later one, found"
                 f" {_words(found)}; ZooKeeper was wiped or restored from an old backup, so look at it, then"
                 " publish again with 'zkdeployment sync --force' or 'zkdeployment resume --latest'"

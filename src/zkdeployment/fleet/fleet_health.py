@@ -202,7 +202,7 @@ def _blindness(
     unread = max(0.0, syncer.time - syncer.fetched)
     health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
     if health is not Health.OK:
-        yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.said}"
+        yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
 
 
 def _number(count: int, what: str) -> str:

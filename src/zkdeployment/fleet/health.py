@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.fleet.stops import in_force, tell
-from zkdeployment.model.host import WAITS, Host
+from zkdeployment.model.host import WAITING_PREFIX, Host
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def host_health(
             return HealthVerdict(Health.CRITICAL, f"Error deploying {found.version}: {why}", measures)
         case ("done", _, ""):
             return HealthVerdict(*_judge_done(found.version, host, cluster), measures)
-    if found.status.startswith(WAITS):
+    if found.status.startswith(WAITING_PREFIX):
         return HealthVerdict(Health.OK, one_line(found.status), measures)
     return HealthVerdict(*_judge_age(found, age, limits), measures)
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import HostResult, Record
+    from zkdeployment.model.history import HostResult, PublicationRecord
     from zkdeployment.model.tree import Value
 
 
-def find_record(records: Sequence[Record], what: str) -> Record:
+def find_record(records: Sequence[PublicationRecord], what: str) -> PublicationRecord:
     """Return the newest publication of a revision (whole, or the first four digits at least), or of a sequence.
 
     ``records`` are the newest first. Raises ``RefusedError`` if there is none.
@@ -30,7 +30,7 @@ def find_record(records: Sequence[Record], what: str) -> Record:
     raise RefusedError(f"no publication of {what} is in the history; 'zkdeployment history' lists what is")
 
 
-def acts_during(records: Sequence[Record], record: Record, acts: Iterable[Act]) -> list[Act]:
+def acts_during(records: Sequence[PublicationRecord], record: PublicationRecord, acts: Iterable[Act]) -> list[Act]:
     """Return what operators did between a publication and the next."""
     later = [one.time for one in records if one.sequence > record.sequence]
     return [act for act in acts if record.time <= act.time and (not later or act.time < min(later))]
@@ -41,7 +41,7 @@ def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
     return sorted(results, key=lambda one: (one.error is None, one.time, one.host_name))
 
 
-def to_json(record: Record, acts: Iterable[Act]) -> dict[str, Value]:
+def to_json(record: PublicationRecord, acts: Iterable[Act]) -> dict[str, Value]:
     """Return one publication in detail as ``-o json`` prints it."""
     return {
         **record.summary(),

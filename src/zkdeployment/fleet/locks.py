@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Contender, Lock
     from zkdeployment.model.tree import Value
-    from zkdeployment.model.work import Work
+    from zkdeployment.model.work import LockedWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ def find_lock(locks: Iterable[Lock], name: str) -> Lock:
 def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
     """Say what is to be removed for the lock to go on to the next, and what speaks against it."""
     registered = {host.identity.id: host for host in hosts}
-    if lock.left is not None:
-        host = registered.get(lock.left.host_id)
+    if lock.abandoned_work is not None:
+        host = registered.get(lock.abandoned_work.host_id)
         working = host is not None and host.deploying is not None
-        objection = f"{lock.left.host_name} is registered and deploying: its script may still run"
-        return Release(lock, lock.record, f"the record of {lock.left}", objection if working else None)
+        objection = f"{lock.abandoned_work.host_name} is registered and deploying: its script may still run"
+        return Release(lock, lock.record, f"the record of {lock.abandoned_work}", objection if working else None)
     holder = lock.holder
     if holder is None:
         raise RefusedError(f"nobody has {lock}")
@@ -75,7 +75,9 @@ def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
     registered = {host.identity.id for host in hosts}
 
     def key(lock: Lock) -> tuple[bool, float]:
-        return not (lock.left is not None or is_orphaned(lock, registered)), min(_times(lock), default=0.0)
+        return not (lock.abandoned_work is not None or is_orphaned(lock, registered)), min(
+            _times(lock), default=0.0
+        )
 
     return sorted(locks, key=key)
 
@@ -96,7 +98,7 @@ def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
             "holder": None if lock.holder is None else _contender_json(lock.holder, registered),
             "waiting": [_contender_json(one, registered) for one in lock.contenders[1:]],
             "work": _work_json(lock.work),
-            "left": lock.left is not None,
+            "left": lock.abandoned_work is not None,
         }
         for lock in locks
     ]
@@ -107,7 +109,7 @@ def _contender_json(one: Contender, registered: set[str]) -> dict[str, Value]:
     return {"identity": one.identity, "host": one.host_id, "since": one.since, "registered": known}
 
 
-def _work_json(work: Work | None) -> dict[str, Value] | None:
+def _work_json(work: LockedWork | None) -> dict[str, Value] | None:
     return None if work is None else work.properties()
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.host import Host
-    from zkdeployment.model.link import ConnectionStatus
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -174,7 +174,7 @@ def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
 def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
     """Return those of the deployment under way, and of those before."""
     done, total = facts.host.steps or (None, None)
-    waits = facts.host.waits
+    waits = facts.host.is_waiting
     time, seconds, success = None, None, None
     if facts.last is not None:
         time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is DeploymentResult.DONE

@@ -254,7 +254,7 @@ def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | N
 def _host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
     if host.error is not None:
         state = HostState.FAILED
-    elif host.deploying is not None and not host.waits:
+    elif host.deploying is not None and not host.is_waiting:
         state = HostState.DEPLOYING
     elif wanted is None:
         state = HostState.UNKNOWN

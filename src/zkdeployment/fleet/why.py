@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.stop import Stop
-    from zkdeployment.model.work import Work
+    from zkdeployment.model.work import LockedWork
 
 #: What a registered host that is told of a version is given to begin, in seconds.
 _PROMPT = 10.0
@@ -195,7 +195,7 @@ def _waiting(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) 
         places = [place for place, one in enumerate(lock.contenders) if one.host_id == host.identity.id]
         if not places:
             continue
-        left = lock.left
+        left = lock.abandoned_work
         if left is not None and left.host_id != host.identity.id:
             return _delayed(lock, left, host, now)
         if places[0] > 0:
@@ -203,7 +203,7 @@ def _waiting(snapshot: Snapshot, locks: Sequence[Lock], host: Host, now: float) 
     return None
 
 
-def _delayed(lock: Lock, left: Work, host: Host, now: float) -> Explanation:
+def _delayed(lock: Lock, left: LockedWork, host: Host, now: float) -> Explanation:
     return Explanation(
         Cause.LOCK,
         f"{host.identity} waits because {left.host_name} ({left.host_id}) lost {lock} in the middle of a script.",

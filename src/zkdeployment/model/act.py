@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
 #: Characters of a reason.
-LONGEST_REASON = 500
+MAX_REASON_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,6 @@ class Act:
         )
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return what somebody typed fit for terminals, logs and mail: one line, no control characters."""
-    return printable(" ".join(text.split()))[:LONGEST_REASON]
+    return printable(" ".join(text.split()))[:MAX_REASON_LENGTH]

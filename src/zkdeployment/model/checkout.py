@@ -51,7 +51,7 @@ class Checkout:
     url: str
     revision: str
 
-    def may_come_from(self, sources: Sequence[str]) -> bool:
+    def is_from(self, sources: Sequence[str]) -> bool:
         """Whether its repository is one of these, or below one of them."""
         return any(_is_below(self.url, source) for source in sources)
 

@@ -66,7 +66,7 @@ class Cluster:
         return self.version
 
     @property
-    def spread(self) -> float:
+    def start_spread(self) -> float:
         """Seconds over which hosts begin that a change wakes all at once: none for a small fleet."""
         return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
 

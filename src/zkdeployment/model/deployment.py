@@ -73,7 +73,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """What a host is to run, sorted by path, and its role's controller.
 
     A controller is an assignment of the node ``/roles/ROLE``: no deployments come of it, its package's scripts

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
 #: Characters of an error.
-LONGEST_ERROR = 300
+MAX_ERROR_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class HostResult:
             "name": self.host_name,
             "time": round(self.time, 1),
             "seconds": round(self.seconds, 1),
-            "error": None if self.error is None else self.error[:LONGEST_ERROR],
+            "error": None if self.error is None else self.error[:MAX_ERROR_LENGTH],
         }
 
     @classmethod
@@ -54,7 +54,7 @@ class HostResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class ForcedBy:
     """Who (``USER@HOST``) had a publication forced, and why."""
 
     by: str
@@ -62,7 +62,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PublicationRecord:
     """One publication: its sequence, what, when (seconds since the epoch), where it comes from, who forced it.
 
     ``hosts`` is how many were registered then, ``excluded`` how many of these the publication's strategy put in no
@@ -74,7 +74,7 @@ class Record:
     time: float
     sequence: int = 0
     origin: Origin | None = None
-    forced: Forced | None = None
+    forced: ForcedBy | None = None
     hosts: int = 0
     excluded: int = 0
     results: Mapping[str, HostResult] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Record:
         return found | {"done": self.done, "failed": self.failed, "ended": self.ended}
 
     @classmethod
-    def from_json(cls, properties: Properties) -> Record:
+    def from_json(cls, properties: Properties) -> PublicationRecord:
         """Read it; what is missing or malformed reads as unknown."""
         revision, author, by = (properties.get(name) for name in ("revision", "author", "forced_by"))
         signer, listed = properties.get("signer"), properties.get("results")
@@ -147,7 +147,7 @@ class Record:
                 time=_number(properties.get("committed")),
                 signer=None if signer is None else str(signer),
             ),
-            forced=None if by is None else Forced(str(by), str(properties.get("reason") or "")),
+            forced=None if by is None else ForcedBy(str(by), str(properties.get("reason") or "")),
             hosts=int(_number(properties.get("hosts"))),
             excluded=int(_number(properties.get("excluded"))),
             results={one.host_id: one for one in results},

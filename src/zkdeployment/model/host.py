@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: How the step of a host begins that may not go on yet by its rollout strategy.
-WAITS = "waits to "
+WAITING_PREFIX = "waits to "
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Host:
         return "no version" if self.former is None else f"no version (before its last deployment {self.former})"
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether its deployment may not go on yet by its rollout strategy."""
-        return self.step is not None and self.step.startswith(WAITS)
+        return self.step is not None and self.step.startswith(WAITING_PREFIX)
 
     def has(self, revision: Revision | None) -> bool:
         """Whether the host has a revision whole; a host without a version, also midway to another, has none."""

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zkdeployment.model.work import Work
+    from zkdeployment.model.work import LockedWork
 
 
 class LockKind(Enum):
@@ -43,7 +43,7 @@ class Lock:
     name: str
     path: str
     contenders: tuple[Contender, ...] = ()
-    work: Work | None = None
+    work: LockedWork | None = None
     record: str = ""
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Lock:
         return self.contenders[0] if self.contenders else None
 
     @property
-    def left(self) -> Work | None:
+    def abandoned_work(self) -> LockedWork | None:
         """What a host was at when it lost the lock: until that is over, or the lock delay, nobody may use it."""
         return None if self._is_holders_work else self.work
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from zkdeployment.printable import printable
 
 #: The package that brings the agent.
-OURSELVES = "zkdeployment"
+AGENT_PACKAGE = "zkdeployment"
 
 #: Top-level nodes that no tree file may write (but for the bare nodes ``/role-locks/ROLE``).
 RESERVED = frozenset({"hosts", "hosts-lock", "agent-locks", "role-locks", "zookeeper", "zkdeployment"})
@@ -106,7 +106,7 @@ def name_problem(kind: NameKind, text: str) -> str | None:
     return f"{shown!a} is not a {kind.value} (expected {_RULES[kind].expected})"
 
 
-def application_named(package: str) -> str:
+def application_of(package: str) -> str:
     """Return the application that a package's name speaks of: ``foo-1.4`` is foo's, any other its own."""
     stem, _, version = package.rpartition("-")
     return stem if stem and version[:1].isdigit() else package

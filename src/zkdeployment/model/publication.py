@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
-    from zkdeployment.model.history import Record
+    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
@@ -89,7 +89,7 @@ class Published:
     strategy: str | None = None
     ordered: Revision | None = None
 
-    def orders(self, cluster: Cluster | None) -> bool:
+    def governs(self, cluster: Cluster | None) -> bool:
         """Whether hosts take up the cluster version by the strategy; not one that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
@@ -121,9 +121,9 @@ class Publication:
     touched: frozenset[str] | None = None
     exact: str | None = None
     managed: frozenset[str] = frozenset()
-    left: frozenset[str] = frozenset()
+    leftovers: frozenset[str] = frozenset()
     sequence: int = 0
-    record: Record | None = None
+    record: PublicationRecord | None = None
     strategy: Strategy | None = None
 
 
@@ -149,14 +149,14 @@ class SyncerReport:
     """
 
     by: str
-    said: str
+    last_message: str
     interval: float
     time: float
     fetched: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
+class GuardOverrides:
     """What an operator allows this once: to go back in history, to end many services at one stroke."""
 
     rewind: bool = False
@@ -187,7 +187,7 @@ class PublicationRequest:
     by: str
     reason: str
     time: float
-    permit: Permit = Permit()
+    overrides: GuardOverrides = GuardOverrides()
     error: str | None = None
     state: RequestState | None = None
     age_limit: float = AGE_LIMIT

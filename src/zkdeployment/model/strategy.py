@@ -56,7 +56,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ParallelLimit:
     """So many hosts at a time, or so many percent of a group."""
 
     number: int
@@ -67,7 +67,7 @@ class Share:
 class Pace:
     """How fast a group goes. Times are in seconds; a timeout of ``None`` is the strategy's default."""
 
-    max_parallel: Share | None = None
+    max_parallel: ParallelLimit | None = None
     bake_time: float = 0.0
     prepare_timeout: float | None = None
     deploy_timeout: float | None = None

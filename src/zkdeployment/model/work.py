@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LockedWork:
     """A step that a host takes under a lock, and since when (seconds since the epoch)."""
 
     host_id: str
@@ -29,7 +29,7 @@ class Work:
         return {"host": self.host_id, "name": self.host_name, "step": self.step, "since": self.since}
 
     @classmethod
-    def from_properties(cls, properties: Properties) -> Work:
+    def from_properties(cls, properties: Properties) -> LockedWork:
         """Read its node; what is missing reads as unknown."""
         since = properties.get("since")
         return cls(

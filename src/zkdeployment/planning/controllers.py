@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import HostFilesError, TreeError
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.names import OURSELVES
+from zkdeployment.model.names import AGENT_PACKAGE
 from zkdeployment.model.plan import ChangeController, PackageChange
 from zkdeployment.planning.packages import has_version
 from zkdeployment.planning.services import check_path, check_type, check_version, has_property
@@ -101,7 +101,7 @@ def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
 
 
 def _is_removable(name: str, inventory: Inventory) -> bool:
-    return name != OURSELVES and (name in inventory.packages or name in inventory.managed)
+    return name != AGENT_PACKAGE and (name in inventory.packages or name in inventory.managed)
 
 
 def _is_there(controller: Assignment, inventory: Inventory) -> bool:

@@ -63,14 +63,14 @@ def is_converged(published_state: PublishedState) -> bool:
     """
     if published_state.cluster is None:
         return True
-    if published_state.rollout is None or not published_state.published.orders(published_state.cluster):
+    if published_state.rollout is None or not published_state.published.governs(published_state.cluster):
         return not behind(published_state.cluster, published_state.hosts)
     return is_completed(published_state.rollout)
 
 
 def refusal(published_state: PublishedState, tip: Revision) -> str:
     """Say what is in the way of a publication: which hosts, or how far the rollout is."""
-    ordered = published_state.published.orders(published_state.cluster)
+    ordered = published_state.published.governs(published_state.cluster)
     if ordered and published_state.rollout is not None:
         progress = _rollout(published_state.rollout, published_state.hosts)
         words = f"{progress}; see 'zkdeployment rollout show', wait for its end"
@@ -85,7 +85,7 @@ def _late(published_state: PublishedState) -> str:
     version = None if cluster is None else cluster.version
     listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
     words = f"expected version {version}, but {listed}"
-    if published_state.published.orders(cluster):
+    if published_state.published.governs(cluster):
         words = f"no coordinator has begun the rollout by {strategy}; {words}"
     return words
 

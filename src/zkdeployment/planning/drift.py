@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.publication import TreeChange
-from zkdeployment.tree.diff import describe, same
+from zkdeployment.tree.diff import describe_change, stored_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,8 +28,8 @@ def drift(change: TreeChange, published: Tree, found: Mapping[str, LiveNode]) ->
             yield f"{path} is gone"
         elif node.ephemeral:
             yield f"{path} has become an ephemeral node"
-        elif not same(published.nodes[path], node.properties):
-            yield from describe(TreeChange(update={path: node.properties}), published)
+        elif not stored_alike(published.nodes[path], node.properties):
+            yield from describe_change(TreeChange(update={path: node.properties}), published)
 
 
 def has_others_below(change: TreeChange, published: Tree, found: Mapping[str, LiveNode]) -> bool:

@@ -16,7 +16,7 @@ from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets import wanted_for
 from zkdeployment.rollout.changes import StrategyChange
-from zkdeployment.tree.diff import apply, same
+from zkdeployment.tree.diff import apply_change, stored_alike
 from zkdeployment.tree.links import resolved_properties
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def forecast(  # noqa: PLR0913  each is one fact
     stock = {one.identity.id: one for one in known}
     registered = {host.identity.id: host for host in hosts}
     absent = absent_hosts(stock.values(), registered.values())
-    after = apply(live, change) if change else live
+    after = apply_change(live, change) if change else live
     touched = _touched(live, change, after, targets)
     coming = _Coming(targets, services(after))
     found = [_of_registered(host, stock.get(host.identity.id), coming, revision) for host in registered.values()]
@@ -260,7 +260,7 @@ def _differs(path: str, before: Tree, after: Tree) -> bool:
     """Whether a property behind a property link changes."""
     if not any(name.endswith(" =>") for name in after.nodes.get(path, ())):
         return False
-    return not same(_resolved(before, path), _resolved(after, path))
+    return not stored_alike(_resolved(before, path), _resolved(after, path))
 
 
 def _resolved(tree: Tree, path: str) -> Mapping[str, Value]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.checkout import is_checkout
-from zkdeployment.model.names import OURSELVES, application_named
+from zkdeployment.model.names import AGENT_PACKAGE, application_of
 from zkdeployment.model.plan import (
     ChangePackages,
     CheckOut,
@@ -126,7 +126,7 @@ class _Planner:
         # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
         scripts = inventory.scripts.keys() | inventory.lost_scripts
         packaged = (scripts & inventory.packages.keys()) - inventory.checkouts.keys()
-        self.replaceable = (inventory.managed.keys() | packaged | changed) - {OURSELVES}
+        self.replaceable = (inventory.managed.keys() | packaged | changed) - {AGENT_PACKAGE}
         self.ours = self.replaceable - changed - self.controllers_place
         self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
@@ -137,7 +137,7 @@ class _Planner:
             name: inventory.packages[name][0].evr
             for name in self.want
             if len(inventory.packages.get(name, ())) == 1
-            and name not in self.replaceable | inventory.originals.keys() | {OURSELVES}
+            and name not in self.replaceable | inventory.originals.keys() | {AGENT_PACKAGE}
         }
         needed = self.needs.keys() | self.checkouts.keys() | changed
         self.put_back = {
@@ -313,7 +313,7 @@ class _Planner:
             return self.needs[package].application
         if package in self.marked:
             return self.marked[package]
-        return application_named(package)
+        return application_of(package)
 
     def _why_obsolete(self, marker: Marker) -> str:
         path = marker.deployment.path

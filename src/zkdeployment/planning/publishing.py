@@ -14,8 +14,8 @@ from zkdeployment.planning.convergence import is_converged
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets import compile_targets, host_problems
 from zkdeployment.rollout.changes import StrategyChange
-from zkdeployment.tree.diff import describe, diff
-from zkdeployment.tree.layers import below, desired, lock_roles, without_reserved
+from zkdeployment.tree.diff import describe_change, diff
+from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def judge(
         return PublicationVerdict.PUBLISH
     if is_up_to_date(published_state, tip) and not prune:
         return PublicationVerdict.UP_TO_DATE
-    if cluster.version == tip != published and not published_state.published.orders(cluster):
+    if cluster.version == tip != published and not published_state.published.governs(cluster):
         return PublicationVerdict.PUBLISH
     return PublicationVerdict.PUBLISH if is_converged(published_state) else PublicationVerdict.NOT_CONVERGED
 
@@ -119,7 +119,7 @@ class Draft:
 
     def describe(self) -> Iterator[str]:
         """Say line by line what it changes."""
-        yield from describe(self.publication.change, self.live.tree)
+        yield from describe_change(self.publication.change, self.live.tree)
         for name in self.affected:
             yield f"target {name}"
         yield from self.strategy.describe()
@@ -174,7 +174,7 @@ def _draft(
     forsaken = known - text.nodes.keys()
     begun = published_state.published.begun - text.nodes.keys()
     pruned = begun | forsaken if prune else begun
-    tree = desired(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=pruned)
+    tree = desired_tree(live.tree, reviewed.linted.merged, pinned=live.pinned, pruned=pruned)
     targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
         targets, conflicts = compile_targets(tree)
@@ -193,7 +193,7 @@ def _draft(
         versions={path: live.versions[path] for path in (*change.update, *change.delete) if path in live.versions},
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(reviewed.linted.merged.base).tops) | known - change.delete,
-        left=begun - change.delete,
+        leftovers=begun - change.delete,
         strategy=reviewed.documents.strategy(),
     )
     affected = sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name))
@@ -221,7 +221,7 @@ def _host_problems(targets: Targets, published_state: PublishedState) -> Iterato
 
 def _is_exact(tree: Tree, text: Tree) -> bool:
     """Whether a tree has in the text's top-level nodes just what the text has."""
-    return tree == text or below(tree, text.tops) == text
+    return tree == text or select_tops(tree, text.tops) == text
 
 
 def _forsaken(text: Tree, targets: Targets, left: Collection[str]) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets import compile_targets, recompile_targets
 from zkdeployment.rollout.documents import Documents, document_files, read_strategies
 from zkdeployment.tree.diff import diff
-from zkdeployment.tree.lint import Linted, lint, sort_problems, tree_files
+from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class Review:
     """
 
     fingerprint: str
-    linted: Linted
+    linted: LintResult
     targets: Targets
     conflicts: tuple[Problem, ...]
     problems: tuple[Problem, ...]
@@ -90,7 +90,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     return Review(found, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
 
 
-def _compile(linted: Linted, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:
+def _compile(linted: LintResult, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:
     if last is None or last.conflicts:
         return compile_targets(linted.tree)
     linked = {path for path, name in linted.merged.links if name.endswith(PROPERTY_LINK)}
@@ -98,7 +98,7 @@ def _compile(linted: Linted, last: Review | None) -> tuple[Targets, tuple[Proble
     return recompile_targets(linted.tree, changed, last.targets)
 
 
-def _linked_targets(linted: Linted) -> Iterator[Problem]:
+def _linked_targets(linted: LintResult) -> Iterator[Problem]:
     """Refuse symbolic links where a service says who runs it: only nodes count there, so nobody would."""
     for (path, name), where in linted.merged.links.items():
         if name == f"deploy{SYMBOLIC_LINK}":
@@ -127,7 +127,7 @@ def _misplaced(tree: Tree) -> Iterator[Problem]:
             yield Problem(words, path=path, severity=Severity.WARNING)
 
 
-def place(problem: Problem, linted: Linted) -> Problem:
+def place(problem: Problem, linted: LintResult) -> Problem:
     """Fill in the place of a problem that knows its node's path only: the node's, or that of the nearest above."""
     path = problem.path
     while problem.file is None and path:
@@ -138,7 +138,7 @@ def place(problem: Problem, linted: Linted) -> Problem:
     return problem
 
 
-def _paths(linted: Linted, severity: Severity) -> set[str]:
+def _paths(linted: LintResult, severity: Severity) -> set[str]:
     return {found.path for found in linted.problems if found.path is not None and found.severity is severity}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout
-from zkdeployment.model.deployment import Assignment, Wanted
+from zkdeployment.model.deployment import Assignment, DesiredState
 from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import parent_path
@@ -73,7 +73,7 @@ def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tu
     return targets, (*compiler.problems, *_all_conflicts(judged & targets.keys(), targets))
 
 
-def wanted_from_tree(identity: Identity, tree: Tree) -> Wanted:
+def wanted_from_tree(identity: Identity, tree: Tree) -> DesiredState:
     """Return what a host is to run, from the whole tree; raises ``TreeError`` with all problems."""
     targets, problems = compile_targets(tree, only=identity.published_names)
     if problems:
@@ -81,12 +81,12 @@ def wanted_from_tree(identity: Identity, tree: Tree) -> Wanted:
     return wanted_for(identity, targets)
 
 
-def wanted_for(identity: Identity, targets: Targets) -> Wanted:
+def wanted_for(identity: Identity, targets: Targets) -> DesiredState:
     """Return what a host is to run and its role's controller; raises ``TreeError`` with all problems.
 
     ``targets`` need to hold only ``identity.published_names``.
     """
-    return Wanted(assignments_for(identity, targets), next(iter(_controllers(identity.role, targets)), None))
+    return DesiredState(assignments_for(identity, targets), next(iter(_controllers(identity.role, targets)), None))
 
 
 def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
-from zkdeployment.model.names import application_named
 from zkdeployment.planning.packages import version_key
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def find_script(
         if candidates:
             # A patch of the application is no candidate as long as there is a package that is called like it.
             best = max(
-                candidates, key=lambda name: (application_named(name) == marker.application, version_key(name))
+                candidates, key=lambda name: (application_of(name) == marker.application, version_key(name))
             )
             return scripts.get(best), best
     raise HostFilesError(_missing(marker))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.deployment import Deployment, DesiredState
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
@@ -61,7 +61,7 @@ class FleetStore(Protocol):
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         """Record how a phase went, and the host's node, in one transaction; the first report of a phase stays."""
 
-    def wanted(self, identity: Identity, revision: Revision) -> Wanted:
+    def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
         """Read what this host is to run at ``revision``.
 
         From the compiled targets when they are of that revision, else from the tree; the same either way.

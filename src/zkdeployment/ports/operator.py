@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import Snapshot
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import Record
+    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import LiveTree, Permit, SyncerReport, TreeChange
+    from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, TreeChange
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.rollout.state import Directive, RolloutState
@@ -36,7 +36,7 @@ class FleetReader(Protocol):
     def forget(self, host: str) -> KnownHost:
         """Remove the inventory of a host (id or name); ``RefusedError`` if it is registered or unknown."""
 
-    def history(self, last: int | None = None) -> tuple[Record, ...]:
+    def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
         """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
 
     def acts(self) -> tuple[Act, ...]:
@@ -109,7 +109,7 @@ class ClusterControl(Protocol):
     def resume(self, act: Act) -> Revision:
         """End a stop or a hold at the published revision and return that; raises ``RefusedError``."""
 
-    def resume_latest(self, act: Act, *, timeout: float, permit: Permit | None = None) -> Revision:
+    def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         """Ask the syncer to publish the tip of the branch and return its revision.
 
         Raises ``WaitTimeoutError`` if no syncer published within ``timeout`` seconds.

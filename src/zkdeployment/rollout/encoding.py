@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.model.strategy import ABSENT_AFTER, Criteria, Group, Pace, Selector, Share, Strategy, Window
+from zkdeployment.model.strategy import (
+    ABSENT_AFTER,
+    Criteria,
+    Group,
+    Pace,
+    ParallelLimit,
+    Selector,
+    Strategy,
+    Window,
+)
 from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA, form_faults, group_faults
 
 if TYPE_CHECKING:
@@ -101,10 +110,10 @@ def _optional_count(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _share(value: float | str | None) -> Share | None:
+def _share(value: float | str | None) -> ParallelLimit | None:
     if isinstance(value, str):
-        return Share(int(value.removesuffix("%")), percent=True)
-    return None if value is None else Share(int(value))
+        return ParallelLimit(int(value.removesuffix("%")), percent=True)
+    return None if value is None else ParallelLimit(int(value))
 
 
 def _window(value: Mapping[str, Any]) -> Window:
@@ -158,7 +167,7 @@ def _selector_to_json(selector: Selector) -> dict[str, object]:
     }
 
 
-def _share_to_json(share: Share) -> int | str:
+def _share_to_json(share: ParallelLimit) -> int | str:
     return f"{share.number}%" if share.percent else share.number
 
 

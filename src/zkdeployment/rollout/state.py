@@ -194,4 +194,4 @@ class RolloutSnapshot:
     @property
     def active(self) -> bool:
         """Whether hosts may start what was published, by its strategy."""
-        return self.published.orders(self.cluster)
+        return self.published.governs(self.cluster)

@@ -21,7 +21,7 @@ _SAME_START = 2.0
 _KILL_LIMIT = 10.0
 
 
-class Background:
+class BackgroundProcess:
     """A process known by ``pid_file``, which holds its id and when it started.
 
     A process id alone may have been given to somebody else since: nothing but the process that was started

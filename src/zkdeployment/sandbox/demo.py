@@ -16,7 +16,7 @@ from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.sandbox import process_cleanup
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
-from zkdeployment.sandbox.story import Story
+from zkdeployment.sandbox.story import DemoStory
 
 _FAREWELL = """
 The fleet stays up in {directory}. Talk to it:
@@ -67,7 +67,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
     if directory is None:
         directory = default_directory() if keep else Path(tempfile.mkdtemp(prefix="zkdemo-"))
     sandbox = Sandbox(directory)
-    story = Story(sandbox, console)
+    story = DemoStory(sandbox, console)
     begun = time.monotonic()
     story.start()
     try:
@@ -79,7 +79,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         console.print(_farewell(sandbox), highlight=False, markup=False, soft_wrap=True)
     else:
         sandbox.down()
-        story.check(not process_cleanup.belonging(sandbox.directory), "no process is left")
+        story.check(not process_cleanup.sandbox_processes(sandbox.directory), "no process is left")
         story.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All five stages did what they say, in {time.monotonic() - begun:.0f} s.[/]")
 

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ProgramError
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find, free_port
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def start_ensemble(layout: Layout, count: int) -> dict[int, tuple[int, int, int]
 
 def servers(layout: Layout, ports: Mapping[int, tuple[int, int, int]]) -> list[ZooKeeperServer]:
     """Return the servers in the order of their numbers, running or not."""
-    installation = find()
+    installation = find_installation()
     several = {
         number: f"127.0.0.1:{peers}:{election}" for number, (_, peers, election) in ports.items() if len(ports) > 1
     }

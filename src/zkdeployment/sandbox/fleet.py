@@ -15,9 +15,9 @@ from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.sandbox import layout, process_cleanup, samples
 from zkdeployment.sandbox.branch import Branch
 from zkdeployment.sandbox.ensemble import servers, start_ensemble
-from zkdeployment.sandbox.layout import Description, Layout
-from zkdeployment.sandbox.members import Daemon, Member, plain_environment
-from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.layout import Layout, SandboxDescription
+from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
+from zkdeployment.sandbox.rpms import RpmRepository
 from zkdeployment.sandbox.starting import wait_published, wait_registered
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class Sandbox:
         self._claim()
         try:
             with self._changing():
-                Description(tuple(hosts), {}, syncer=syncer).save(self.layout.description)
+                SandboxDescription(tuple(hosts), {}, syncer=syncer).save(self.layout.description)
                 report("starting ZooKeeper")
                 ports = start_ensemble(self.layout, servers)
-                description = Description(tuple(hosts), ports, syncer=syncer)
+                description = SandboxDescription(tuple(hosts), ports, syncer=syncer)
                 description.save(self.layout.description)
                 self._make_repositories(description, with_samples=with_samples, report=report)
                 self._configure(description)
@@ -88,7 +88,7 @@ class Sandbox:
         is_sandbox = self.layout.description.exists()
         if not is_sandbox and self.directory.exists() and any(self.directory.iterdir()):
             raise RefusedError(f"{self.directory} is not a sandbox: nothing was ended, nothing removed")
-        process_cleanup.end(self.directory)
+        process_cleanup.end_processes(self.directory)
         if is_sandbox:
             # Last of all what says that this is a sandbox: so that an interrupted removal can be repeated.
             for entry in self.directory.iterdir():
@@ -171,7 +171,7 @@ class Sandbox:
         if any(character.isspace() for character in str(self.directory)):
             raise ConfigurationError(f"{self.directory} holds white space, which rpm's configuration cannot")
         if self.layout.description.exists():
-            running = process_cleanup.belonging(self.directory)
+            running = process_cleanup.sandbox_processes(self.directory)
             found = "a sandbox is running" if running else "what is left of a sandbox is"
             raise RefusedError(
                 f"{found} in {self.directory}; end it with: zkdeployment sandbox down -d {self.directory}"
@@ -199,33 +199,33 @@ class Sandbox:
                     time.sleep(0.05)
             yield
 
-    def _description(self) -> Description:
-        return Description.load(self.layout.description)
+    def _description(self) -> SandboxDescription:
+        return SandboxDescription.load(self.layout.description)
 
-    def _branch(self, description: Description) -> Branch:
+    def _branch(self, description: SandboxDescription) -> Branch:
         return Branch(self.layout.tree, self.layout.mirror, description.branch)
 
     @property
-    def _repository(self) -> Repository:
-        return Repository(self.layout.repository)
+    def _repository(self) -> RpmRepository:
+        return RpmRepository(self.layout.repository)
 
     @property
-    def _syncer(self) -> Daemon:
+    def _syncer(self) -> SandboxDaemon:
         words = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
-        return Daemon(self.directory, self.layout.syncer, "syncer", words)
+        return SandboxDaemon(self.directory, self.layout.syncer, "syncer", words)
 
     @property
-    def _coordinator(self) -> Daemon:
-        return Daemon(
+    def _coordinator(self) -> SandboxDaemon:
+        return SandboxDaemon(
             self.directory, self.layout.coordinator, "coordinator", ["coordinate", str(self.layout.config)]
         )
 
-    def _agent(self, host_id: str) -> Daemon:
+    def _agent(self, host_id: str) -> SandboxDaemon:
         place = self.layout.host(host_id)
-        return Daemon(self.directory, place.directory, "agent", ["agent", str(place.config)])
+        return SandboxDaemon(self.directory, place.directory, "agent", ["agent", str(place.config)])
 
     def _make_repositories(
-        self, description: Description, *, with_samples: bool, report: Callable[[str], None]
+        self, description: SandboxDescription, *, with_samples: bool, report: Callable[[str], None]
     ) -> None:
         report("making the git and the RPM repository")
         branch = self._branch(description)
@@ -240,7 +240,7 @@ class Sandbox:
                 (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
                 branch.push(Path(scratch), "The sample tree")
 
-    def _configure(self, description: Description) -> None:
+    def _configure(self, description: SandboxDescription) -> None:
         self.layout.syncer.mkdir()
         self.layout.coordinator.mkdir()
         tools = layout.tools_configuration(
@@ -249,7 +249,7 @@ class Sandbox:
             url=self._branch(description).url,
             branch=description.branch,
         )
-        layout.write(self.layout.config, tools)
+        layout.write_private(self.layout.config, tools)
         for host in description.hosts:
             place = self.layout.host(host.identity.id)
             for directory in (place.root, place.run):
@@ -257,7 +257,7 @@ class Sandbox:
             agent = layout.agent_configuration(
                 place, host, zookeeper=description.zookeeper, repositories=self._repository.definitions
             )
-            layout.write(place.config, agent)
+            layout.write_private(place.config, agent)
 
     def _host_status(self, host: Host) -> dict[str, Any]:
         place = self.layout.host(host.identity.id)
@@ -272,10 +272,12 @@ class Sandbox:
             "pid": agent.pid,
         }
 
-    def _members(self, names: Sequence[str]) -> list[Member]:
+    def _members(self, names: Sequence[str]) -> list[SandboxMember]:
         """Return what names mean; all of them are looked up before anything is done."""
         description = self._description()
-        known: dict[str, Member] = {host.identity.id: self._agent(host.identity.id) for host in description.hosts}
+        known: dict[str, SandboxMember] = {
+            host.identity.id: self._agent(host.identity.id) for host in description.hosts
+        }
         known |= {"syncer": self._syncer, "coordinator": self._coordinator}
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
         for name in names:

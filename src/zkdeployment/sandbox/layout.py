@@ -111,7 +111,7 @@ class HostLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class SandboxDescription:
     """What a sandbox consists of, as kept in its directory.
 
     ``ports`` are those of the ZooKeeper servers: number → for clients, for the other servers, for elections.
@@ -135,10 +135,10 @@ class Description:
             "syncer": self.syncer,
             "branch": self.branch,
         }
-        write(file, json.dumps(content, indent=2) + "\n")
+        write_private(file, json.dumps(content, indent=2) + "\n")
 
     @classmethod
-    def load(cls, file: Path) -> Description:
+    def load(cls, file: Path) -> SandboxDescription:
         """Read it; raises ``ConfigurationError`` if it is not there or damaged."""
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -206,7 +206,7 @@ def _ini(sections: Mapping[str, Mapping[str, str | None]]) -> str:
     return text.getvalue()
 
 
-def write(file: Path, text: str) -> None:
+def write_private(file: Path, text: str) -> None:
     """Replace a file atomically; it is its owner's alone."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as temporary:
@@ -216,7 +216,7 @@ def write(file: Path, text: str) -> None:
     Path(name).replace(file)
 
 
-def last_words(log: Path, lines: int = 5) -> str:
+def log_tail(log: Path, lines: int = 5) -> str:
     """Return the end of a log, as one line for a message."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.sandbox.background import Background
+from zkdeployment.sandbox.background import BackgroundProcess
 from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GRACE = 40.0
 
 
-class Member(Protocol):
+class SandboxMember(Protocol):
     """What of a sandbox can be stopped and started by its name."""
 
     @property
@@ -36,7 +36,7 @@ class Member(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Daemon:
+class SandboxDaemon:
     """One of our daemons, ``zkdeployment WORDS…``, of the sandbox ``owner``.
 
     Its log and its process id are in ``directory``, called after ``name``.
@@ -78,8 +78,8 @@ class Daemon:
         self._process.kill()
 
     @property
-    def _process(self) -> Background:
-        return Background(self.directory / f"{self.name}.pid")
+    def _process(self) -> BackgroundProcess:
+        return BackgroundProcess(self.directory / f"{self.name}.pid")
 
 
 def plain_environment(owner: Path) -> dict[str, str]:

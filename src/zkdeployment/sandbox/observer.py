@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _INTERVAL = 0.05
 
 
-class Observer:
+class FleetObserver:
     """Looks at the fleet of ``connection`` 20 times a second; a context manager."""
 
     def __init__(self, connection: str, console: Console) -> None:
@@ -106,7 +106,7 @@ class Observer:
         return table
 
 
-class Run(NamedTuple):
+class ScriptRun(NamedTuple):
     """One run of a deploy script, as its own log tells: from and to in seconds since the epoch."""
 
     begin: float
@@ -114,7 +114,7 @@ class Run(NamedTuple):
     host: str
 
 
-def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since: float) -> list[Run]:
+def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since: float) -> list[ScriptRun]:
     """Read the logs of the sample packages' scripts: the runs for a service, on all hosts, in order of time."""
     runs = []
     for host, root in roots.items():
@@ -124,11 +124,11 @@ def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since:
             if path == service and event == "begin":
                 begun[number] = float(time)
             elif path == service and begun.get(number, 0.0) >= since:
-                runs.append(Run(begun[number], float(time), host))
+                runs.append(ScriptRun(begun[number], float(time), host))
     return sorted(runs)
 
 
-def overlaps(runs: list[Run]) -> list[tuple[Run, Run]]:
+def overlaps(runs: list[ScriptRun]) -> list[tuple[ScriptRun, ScriptRun]]:
     """Return the pairs of runs on different hosts that went on at the same time."""
     return [
         (one, other)

@@ -27,25 +27,25 @@ _PLACES = (VARIABLE, "ZKDEPLOYMENT_ROOT", "ZKDEPLOYMENT_CONFIG")
 _ROUNDS = 20
 
 
-def belonging(directory: Path) -> list[psutil.Process]:
+def sandbox_processes(directory: Path) -> list[psutil.Process]:
     """Return the processes that belong to the sandbox in ``directory``, but for this one and its ancestors."""
     here = str(directory.resolve())
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     return [found for found in psutil.process_iter() if found.pid not in ours and _belongs(found, here)]
 
 
-def end(directory: Path, *, grace: float = 2.0) -> None:
+def end_processes(directory: Path, *, grace: float = 2.0) -> None:
     """End all that belongs to the sandbox: SIGTERM, after ``grace`` seconds SIGKILL, until nothing is left.
 
     The ZooKeeper servers go last and without ceremony, so that all others can end their sessions. Raises
     ``ProgramError`` naming what would not go.
     """
-    found = [one for one in belonging(directory) if not _is_server(one)]
+    found = [one for one in sandbox_processes(directory) if not _is_server(one)]
     for one in found:
         _signal(one, kill=False)
     wait_ended(found, grace)
     for _ in range(_ROUNDS):  # What we end may just have started something else.
-        found = belonging(directory)
+        found = sandbox_processes(directory)
         if not found:
             return
         for one in found:

@@ -42,7 +42,7 @@ _MAGIC = b"\xed\xab\xee\xdb"
 _TIMEOUT = 300.0
 
 
-def build(spec: Path, directory: Path, definitions: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+def build_packages(spec: Path, directory: Path, definitions: Mapping[str, str] | None = None) -> tuple[Path, ...]:
     """Build the packages of a spec file and return the RPM files made in ``directory``.
 
     ``definitions`` are macros the spec file uses. Raises ``ProgramError`` with what rpmbuild said.
@@ -61,7 +61,7 @@ def build(spec: Path, directory: Path, definitions: Mapping[str, str] | None = N
         return tuple(file.replace(directory / file.name) for file in built)
 
 
-class Repository:
+class RpmRepository:
     """A repository of signed packages: ``directory`` holds the RPM files and their metadata.
 
     Several processes may add to it and any number read it meanwhile.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import ProgramError, WaitTimeoutError
-from zkdeployment.sandbox.layout import last_words
+from zkdeployment.sandbox.layout import log_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.sandbox.members import Daemon
+    from zkdeployment.sandbox.members import SandboxDaemon
 
 #: How long daemons may take: this, and so much more for each of them, in seconds.
 _LIMIT = 60.0
@@ -22,7 +22,7 @@ _LIMIT_EACH = 2.0
 _INTERVAL = 0.05
 
 
-def wait_registered(zookeeper: str, agents: Mapping[str, Daemon]) -> None:
+def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None:
     """Return when the agents (by host id) are registered.
 
     Raises ``ProgramError`` if one ends before, ``WaitTimeoutError`` if they take too long; with its last words.
@@ -35,7 +35,7 @@ def wait_registered(zookeeper: str, agents: Mapping[str, Daemon]) -> None:
             time.sleep(_INTERVAL)
 
 
-def wait_published(zookeeper: str, syncer: Daemon) -> None:
+def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
     """Return when the syncer has published a revision; raises as ``wait_registered`` does."""
     deadline = time.monotonic() + _LIMIT
     with Session(zookeeper) as session:
@@ -44,8 +44,8 @@ def wait_published(zookeeper: str, syncer: Daemon) -> None:
             time.sleep(_INTERVAL)
 
 
-def _check(daemon: Daemon, name: str, aim: str, deadline: float) -> None:
+def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: float) -> None:
     if daemon.pid is None:
-        raise ProgramError(f"{name} ended before it {aim}: {last_words(daemon.log)}")
+        raise ProgramError(f"{name} ended before it {aim}: {log_tail(daemon.log)}")
     if time.monotonic() > deadline:
-        raise WaitTimeoutError(f"{name} took too long until it {aim}; it said: {last_words(daemon.log)}")
+        raise WaitTimeoutError(f"{name} took too long until it {aim}; it said: {log_tail(daemon.log)}")

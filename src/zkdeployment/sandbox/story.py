@@ -19,7 +19,7 @@ from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.sandbox import samples
-from zkdeployment.sandbox.observer import Observer, overlaps, script_runs
+from zkdeployment.sandbox.observer import FleetObserver, overlaps, script_runs
 from zkdeployment.sandbox.supervisor import DaemonSupervisor
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class DemoError(ZkdeploymentError):
     """Something did not happen as told."""
 
 
-class Story:
+class DemoStory:
     """The five stages, told on ``console`` and played in ``sandbox``."""
 
     def __init__(self, sandbox: Sandbox, console: Console) -> None:
@@ -59,7 +59,7 @@ class Story:
 
     def tell(self) -> None:
         """Play the stages after the start; raises ``DemoError`` where reality differs."""
-        observing = Observer(self.sandbox.status()["zookeeper"], self.console)
+        observing = FleetObserver(self.sandbox.status()["zookeeper"], self.console)
         with (
             observing as observer,
             DaemonSupervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")),

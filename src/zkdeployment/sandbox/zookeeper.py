@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ProgramError
-from zkdeployment.sandbox.background import Background
+from zkdeployment.sandbox.background import BackgroundProcess
 from zkdeployment.sandbox.container import IMAGE, docker_problem, start_container
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ _LOGBACK = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
+class ZooKeeperInstallation:
     """A ZooKeeper for this machine: the java program, the jars, and where they were found.
 
     ``java`` is ``None`` when it is in a container image.
@@ -93,7 +93,9 @@ class Installation:
     origin: str
 
 
-def find(environment: Mapping[str, str] | None = None, places: Sequence[str] = PLACES) -> Installation:
+def find_installation(
+    environment: Mapping[str, str] | None = None, places: Sequence[str] = PLACES
+) -> ZooKeeperInstallation:
     """Find ZooKeeper: in ``ZOOKEEPER_HOME``, where the distribution's package puts it, or as a container image.
 
     Raises ``ProgramError`` that names what was looked for and how to install it.
@@ -104,15 +106,15 @@ def find(environment: Mapping[str, str] | None = None, places: Sequence[str] = P
         jars = _jars(f"{home}/lib/*.jar") + _jars(f"{home}/*.jar")
         if not _is_zookeeper(jars):
             raise ProgramError(f"ZOOKEEPER_HOME is {home}, but there is no lib/zookeeper-*.jar in it")
-        return Installation(_java(environment), jars, home)
+        return ZooKeeperInstallation(_java(environment), jars, home)
     for place in places:
         jars = _jars(place)
         if _is_zookeeper(jars):
             more = [jar for name in _NOT_NAMED for jar in _jars(f"/usr/share/java/{name}.jar") if len(jars) == 1]
-            return Installation(_java(environment), (*jars, *more), place)
+            return ZooKeeperInstallation(_java(environment), (*jars, *more), place)
     problem = docker_problem()
     if problem is None:
-        return Installation(None, (), f"container image {IMAGE}")
+        return ZooKeeperInstallation(None, (), f"container image {IMAGE}")
     raise ProgramError(
         f"no ZooKeeper found: ZOOKEEPER_HOME is not set, there is none at {', '.join(places)}, and no container: "
         f"{problem}; install it (Debian, Ubuntu: apt-get install zookeeper) or unpack a release and set"
@@ -150,7 +152,7 @@ class ZooKeeperServer:
 
     def __init__(
         self,
-        installation: Installation,
+        installation: ZooKeeperInstallation,
         directory: Path,
         *,
         port: int = 0,
@@ -165,7 +167,7 @@ class ZooKeeperServer:
         self._installation = installation
         self._ensemble = ensemble or {}
         self._more = more
-        self._process = Background(directory / "server.pid")
+        self._process = BackgroundProcess(directory / "server.pid")
 
     @property
     def address(self) -> str:

@@ -28,18 +28,18 @@ def diff(old: Tree, new: Tree) -> TreeChange:
     for path in [path for path, properties in after.items() if before.get(path) is not properties]:  # few are left
         if path not in before:
             create[path] = after[path]
-        elif (before[path] or after[path]) and not same(before[path], after[path]):
+        elif (before[path] or after[path]) and not stored_alike(before[path], after[path]):
             update[path] = after[path]
     return TreeChange(create, update, frozenset(before.keys() - after.keys()))
 
 
-def apply(tree: Tree, change: TreeChange) -> Tree:
+def apply_change(tree: Tree, change: TreeChange) -> Tree:
     """Return the tree that a change makes of a tree."""
     kept = {path: found for path, found in tree.nodes.items() if path not in change.delete}
     return Tree({**kept, **change.create, **change.update})
 
 
-def same(old: Value | Properties, new: Value | Properties) -> bool:
+def stored_alike(old: Value | Properties, new: Value | Properties) -> bool:
     """Whether two values are stored alike: 1, 1.0 and true are equal to Python, but not in JSON."""
     if old is new or old != new:
         return old is new
@@ -56,7 +56,7 @@ def _is_plain(old: Properties, new: Properties) -> bool:
     return True
 
 
-def describe(change: TreeChange, old: Tree) -> Iterator[str]:
+def describe_change(change: TreeChange, old: Tree) -> Iterator[str]:
     """Say line by line what a change does to ``old``: nodes in the order of the tree, then their properties."""
     for path in sorted({*change.create, *change.update, *change.delete}, key=lambda path: path.split("/")):
         if path in change.delete:
@@ -76,7 +76,7 @@ def _describe_properties(old: Properties, new: Properties) -> Iterator[str]:
             yield f"remove {kind} {_shortened(format_property(name, old[name]))}"
         elif name not in old:
             yield f"add {kind} {_shortened(format_property(name, new[name]))}"
-        elif not same(old[name], new[name]):
+        elif not stored_alike(old[name], new[name]):
             was, becomes = _shortened(format_value(old[name])), _shortened(format_value(new[name]))
             yield f"change {kind} {name} from {was} to {becomes}"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveTree
 
 
-def removal(live: LiveTree, path: str) -> TreeChange:
+def removal_change(live: LiveTree, path: str) -> TreeChange:
     """Return what removes the node at ``path`` with all below it, or the symbolic link that stands there.
 
     Raises ``TreeError`` if there is neither, ``RefusedError`` for what is not to be removed by hand.
@@ -31,7 +31,7 @@ def removal(live: LiveTree, path: str) -> TreeChange:
     return TreeChange(update={parent_path(path): {name: properties[name] for name in properties if name != link}})
 
 
-def linking(tree: Tree, target: str, link: str) -> TreeChange:
+def link_change(tree: Tree, target: str, link: str) -> TreeChange:
     """Return what makes ``link`` a symbolic link to ``target``, instead of the one that stands there, if any.
 
     A ``link`` with a slash at its end gets the target's name. Raises ``TreeError`` if the target, or the node that

@@ -21,7 +21,7 @@ FilePlace: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedTree:
     """What all files say together.
 
     ``base`` holds the nodes of the ``.zk`` files, ``layer`` what the ``.zkx`` files put on top, ``tree`` both.
@@ -37,7 +37,7 @@ class Merged:
     problems: tuple[Problem, ...] = ()
 
 
-def merge(files: Sequence[ParsedFile]) -> Merged:
+def merge(files: Sequence[ParsedFile]) -> MergedTree:
     """Lay files together: ``.zk`` files first, then ``.zkx`` files, each in the order given."""
     parts: list[_Part] = []
     positions = _Positions(parts)
@@ -63,7 +63,7 @@ def merge(files: Sequence[ParsedFile]) -> Merged:
     under = Tree(base, tops)
     tree = overlay(under, layer)
     links = {(path, name): place for (path, name), place in links.items() if name in tree.nodes[path]}
-    return Merged(under, layer, tree, positions, links, tuple(problems))
+    return MergedTree(under, layer, tree, positions, links, tuple(problems))
 
 
 def overlay(tree: Tree, layer: Tree) -> Tree:
@@ -79,8 +79,8 @@ def overlay(tree: Tree, layer: Tree) -> Tree:
     return Tree(nodes)
 
 
-def desired(
-    live: Tree, merged: Merged, *, pinned: Collection[str] = frozenset(), pruned: Collection[str] = frozenset()
+def desired_tree(
+    live: Tree, merged: MergedTree, *, pinned: Collection[str] = frozenset(), pruned: Collection[str] = frozenset()
 ) -> Tree:
     """Return what the live tree is to become.
 
@@ -115,7 +115,7 @@ def without_reserved(tree: Tree) -> Tree:
     return tree if kept is tree.nodes else Tree(kept)
 
 
-def below(tree: Tree, tops: Collection[str]) -> Tree:
+def select_tops(tree: Tree, tops: Collection[str]) -> Tree:
     """Return what a tree has in these top-level nodes."""
     return Tree({path: found for path, found in tree.nodes.items() if f"/{_top(path)}" in tops})
 

@@ -59,7 +59,7 @@ class LineKind(Enum):
     LINK = "symbolic link or property link"
 
 
-class Fault(NamedTuple):
+class LineProblem(NamedTuple):
     """What is wrong with a line, and where: in characters from 0."""
 
     offset: int
@@ -78,7 +78,7 @@ class Line(NamedTuple):
     kind: LineKind
     name: str | None = None
     value: Value = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[LineProblem, ...] = ()
 
 
 _make = tuple.__new__
@@ -135,24 +135,24 @@ class LineReader(dict[str, Line]):
             return found._replace(indent=UNKNOWN, faults=faults + found.faults)
         return found
 
-    def _indentation(self, blanks: str) -> tuple[Fault, ...]:
+    def _indentation(self, blanks: str) -> tuple[LineProblem, ...]:
         self.blank = self.blank or blanks[0]
         wrong = blanks.lstrip(self.blank)
         if not wrong:
             return ()
         words = "tabs and spaces are mixed in the file's indentation: use spaces"
-        return (Fault(len(blanks) - len(wrong), words),)
+        return (LineProblem(len(blanks) - len(wrong), words),)
 
     def _node(self, text: str, indent: int) -> Line:
         match = _NODE.fullmatch(text)
         if match is None:
-            return Line(indent, LineKind.NODE, faults=(Fault(indent, _node_problem(text)),))
+            return Line(indent, LineKind.NODE, faults=(LineProblem(indent, _node_problem(text)),))
         name, type_ = match.groups()
         if not is_name(Name.NODE, name):
             words = f"{name_problem(Name.NODE, name)}"
             if "/" in name:
                 words = f"{name[:60]!a} is a path: expected one name, what is below a node indented below its line"
-            return Line(indent, LineKind.NODE, faults=(Fault(indent + 1, words),))
+            return Line(indent, LineKind.NODE, faults=(LineProblem(indent + 1, words),))
         if type_ is not None and (fault := self._too_long("type", type_, indent + match.start(2))):
             return Line(indent, LineKind.NODE, name, faults=(fault,))
         return Line(indent, LineKind.NODE, name, type_)
@@ -161,12 +161,12 @@ class LineReader(dict[str, Line]):
         match = _PROPERTY.fullmatch(text)
         if text[0].isspace():
             words = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
-            return Line(UNKNOWN, LineKind.PROPERTY, faults=(Fault(indent, words),))
+            return Line(UNKNOWN, LineKind.PROPERTY, faults=(LineProblem(indent, words),))
         if match is None:
-            return Line(indent, LineKind.PROPERTY, faults=(Fault(indent, _EXPECTED),))
+            return Line(indent, LineKind.PROPERTY, faults=(LineProblem(indent, _EXPECTED),))
         name, operator, value = match.groups()
         if not is_name(Name.PROPERTY, name):
-            wrong = Fault(indent, f"{name_problem(Name.PROPERTY, name)}")
+            wrong = LineProblem(indent, f"{name_problem(Name.PROPERTY, name)}")
             return Line(indent, LineKind.PROPERTY, faults=(wrong,))
         start = indent + match.start(3)
         if fault := self._too_long(f"value of {name}", value, start):
@@ -175,10 +175,12 @@ class LineReader(dict[str, Line]):
             return _literal(indent, name, value, start)
         return _link(indent, name, operator, value, start)
 
-    def _too_long(self, what: str, text: str, offset: int) -> Fault | None:
+    def _too_long(self, what: str, text: str, offset: int) -> LineProblem | None:
         if len(text) <= self._limits.value:
             return None
-        return Fault(offset, f"the {what} has {len(text)} characters; at most {self._limits.value} are allowed")
+        return LineProblem(
+            offset, f"the {what} has {len(text)} characters; at most {self._limits.value} are allowed"
+        )
 
 
 def _node_problem(text: str) -> str:
@@ -190,11 +192,11 @@ def _node_problem(text: str) -> str:
 
 def _literal(indent: int, name: str, text: str, start: int) -> Line:
     if not text:
-        return Line(indent, LineKind.PROPERTY, name, faults=(Fault(start, "expected a value after ="),))
+        return Line(indent, LineKind.PROPERTY, name, faults=(LineProblem(start, "expected a value after ="),))
     try:
         return Line(indent, LineKind.PROPERTY, name, evaluate(text))
     except LiteralError as error:
-        return Line(indent, LineKind.PROPERTY, name, faults=(Fault(start + error.offset, str(error)),))
+        return Line(indent, LineKind.PROPERTY, name, faults=(LineProblem(start + error.offset, str(error)),))
 
 
 def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
@@ -208,7 +210,7 @@ def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
             message = message or name_problem(Name.PROPERTY, words[1]) or ""
     name += SYMBOLIC_LINK if symbolic else PROPERTY_LINK
     if message:
-        return Line(indent, LineKind.LINK, name, faults=(Fault(start, message),))
+        return Line(indent, LineKind.LINK, name, faults=(LineProblem(start, message),))
     return Line(indent, LineKind.LINK, name, text)
 
 
@@ -219,7 +221,7 @@ def _target_problem(target: str) -> str:
     return ""
 
 
-def _forbidden(line: str) -> tuple[Fault, ...]:
+def _forbidden(line: str) -> tuple[LineProblem, ...]:
     match = _FORBIDDEN.search(line)
     if match is None:
         return ()
@@ -227,7 +229,7 @@ def _forbidden(line: str) -> tuple[Fault, ...]:
     words = f"the character U+{code:04X} is not allowed in a tree file"
     if 0xDC80 <= code <= 0xDCFF:  # what decoding leaves of a byte that is not text
         words = f"the byte 0x{code - 0xDC00:02x} is not UTF-8 text"
-    return (Fault(match.start(), words),)
+    return (LineProblem(match.start(), words),)
 
 
 def _kind(text: str) -> LineKind:

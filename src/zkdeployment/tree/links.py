@@ -27,7 +27,7 @@ MAX_PATH = 4096
 Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 
-class MissingError(LinkError):
+class MissingTargetError(LinkError):
     """A link that leads to nothing; ``path`` is the node that is not there, or lacks the property."""
 
     def __init__(self, message: str, path: str) -> None:
@@ -54,7 +54,7 @@ def property_value(lookup: Lookup, path: str, name: str) -> Value:
             return properties[name]
         target = properties.get(name + PROPERTY_LINK)
         if target is None:
-            raise MissingError(f"{_chain(followed)}: {node or '/'} has no property {name}", node)
+            raise MissingTargetError(f"{_chain(followed)}: {node or '/'} has no property {name}", node)
         words = target.split() if isinstance(target, str) else []
         if not 1 <= len(words) <= 2:
             raise LinkError(f"{_chain(followed)}: expected PATH [PROPERTY], found {target!a}")
@@ -105,7 +105,7 @@ def _next(lookup: Lookup, followed: Sequence[str]) -> str:
     if target is None:
         missing = f"{holder}/{name}"
         via = "" if followed == [missing] else f"{_chain(followed)}: "
-        raise MissingError(f"{via}there is no node {missing}", missing)
+        raise MissingTargetError(f"{via}there is no node {missing}", missing)
     if not isinstance(target, str) or not target:
         raise LinkError(f"{holder}: the link {name} -> {target!a} is not a path")
     return _normal(_join(holder, target) + rest)

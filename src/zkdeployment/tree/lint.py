@@ -10,8 +10,8 @@ from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.source_files import TREE_SUFFIXES
 from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
-from zkdeployment.tree.layers import FilePlace, Merged, merge
-from zkdeployment.tree.links import MissingError, property_value, resolve
+from zkdeployment.tree.layers import FilePlace, MergedTree, merge
+from zkdeployment.tree.links import MissingTargetError, property_value, resolve
 from zkdeployment.tree.lint_warnings import lint_warnings
 from zkdeployment.tree.parse import parse_bytes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Linted:
+class LintResult:
     """Tree files, read and checked.
 
     ``tree`` is the text of the ``.zkx`` files over that of the ``.zk`` files; with errors among ``problems`` it
@@ -31,7 +31,7 @@ class Linted:
     ``problems`` are sorted by file, line and column. ``parsed`` is what each file says by itself.
     """
 
-    merged: Merged
+    merged: MergedTree
     problems: tuple[Problem, ...]
     parsed: Mapping[SourceFile, ParsedFile] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Linted:
         return self.merged.positions
 
 
-def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
+def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintResult:
     """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored.
 
     What stands in the ``known`` files, too, is not read again.
@@ -70,7 +70,7 @@ def lint(files: Iterable[SourceFile], known: Linted | None = None) -> Linted:
         problem.path for problem in problems if problem.path is not None and problem.severity is Severity.ERROR
     )
     problems += _link_problems(merged, damaged)
-    return Linted(merged, tuple(sort_problems(problems)), read)
+    return LintResult(merged, tuple(sort_problems(problems)), read)
 
 
 def tree_files(files: Iterable[SourceFile]) -> list[SourceFile]:
@@ -113,7 +113,7 @@ def _problem(file: ParsedFile, path: str, message: str) -> Problem:
     return Problem(message, file.name, line, column, path)
 
 
-def _link_problems(merged: Merged, damaged: frozenset[str]) -> Iterator[Problem]:
+def _link_problems(merged: MergedTree, damaged: frozenset[str]) -> Iterator[Problem]:
     """Follow every link.
 
     What a link to a missing node means depends on whose the node is: where the whole top-level node stands in
@@ -124,7 +124,7 @@ def _link_problems(merged: Merged, damaged: frozenset[str]) -> Iterator[Problem]
     for (path, name), place in merged.links.items():
         try:
             _follow(merged.tree, path, name)
-        except MissingError as error:
+        except MissingTargetError as error:
             if damaged.isdisjoint((error.path, parent_path(error.path))):
                 top = "/" + error.path[1:].partition("/")[0]
                 words, severity = f"{error}", Severity.ERROR

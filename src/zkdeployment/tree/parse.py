@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import Tree
-from zkdeployment.tree.lines import LIMITS, UNKNOWN, Fault, Line, LineKind, LineReader, TextLimits
+from zkdeployment.tree.lines import LIMITS, UNKNOWN, Line, LineKind, LineProblem, LineReader, TextLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -270,7 +270,7 @@ class _Parser:
         self._lost = True
         return f"{_LOST}{number}"
 
-    def _report_faults(self, number: int, faults: tuple[Fault, ...], path: str) -> None:
+    def _report_faults(self, number: int, faults: tuple[LineProblem, ...], path: str) -> None:
         for fault in faults:
             self._report(number, fault.offset, fault.message, path)
 

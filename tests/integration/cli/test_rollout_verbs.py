@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
-from zkdeployment.model.history import Record
+from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.strategy import Pace
 from zkdeployment.rollout.engine import record
 from zkdeployment.rollout.tasks import next_task
@@ -260,7 +260,7 @@ def test_groups_that_may_be_promoted_are_completed(zookeeper, monkeypatch, capsy
 
 
 def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
-    record = Record("r2", time.time(), sequence=7)
+    record = PublicationRecord("r2", time.time(), sequence=7)
     fleet.create("/zkdeployment/history/0000000007", encode(record.to_json()), makepath=True)
     found = running(strategy(group("db", hosts="x", critical=True, minimum_successful=1)), plain_hosts("x"))
     put(fleet, over(through(found, "x")))

@@ -46,7 +46,7 @@ def shows(host: AgentHost, words: str) -> bool:
 
 def wait_for(host: AgentHost, words: str) -> None:
     wait_until(lambda: shows(host, words), words, timeout=60)
-    assert Host.from_properties(host.id, host.node).waits
+    assert Host.from_properties(host.id, host.node).is_waiting
 
 
 def wait_for_report(rollout: PlayedRollout, name: str) -> None:

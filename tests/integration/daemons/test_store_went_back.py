@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from support.agents import put_script
 from support.waiting import wait_until
-from zkdeployment.errors import AllStopError, WentBackError
+from zkdeployment.errors import AllStopError, StalePublicationError
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -95,7 +95,7 @@ def test_an_agent_refuses_a_store_that_went_back_until_somebody_publishes(
         wait_until(lambda: host.status == "error", "the status")
         assert fleet.calls() == calls
         assert publishing.version is not None
-        with pytest.raises(WentBackError, match="the store went back"):
+        with pytest.raises(StalePublicationError, match="the store went back"):
             publishing.sync()
         publishing.sync(force=True)
         assert publishing.version == latest
@@ -148,9 +148,9 @@ def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, s
         other.sync()
     restore(client, saved)
     with publishing.syncer("other") as other:
-        with pytest.raises(WentBackError, match="went back"):
+        with pytest.raises(StalePublicationError, match="went back"):
             other.sync()
-        with pytest.raises(WentBackError, match="went back"):
+        with pytest.raises(StalePublicationError, match="went back"):
             other.preview()
         other.sync(force=True)
         other.sync()
@@ -158,7 +158,7 @@ def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, s
 
 def test_a_store_that_went_back_to_a_stop_is_said_to_have_gone_back(publishing, saved, client):
     restore(client, {**saved, "/hosts": b'{"version": null}'})
-    with pytest.raises(WentBackError):
+    with pytest.raises(StalePublicationError):
         publishing.sync()
     publishing.sync(force=True)
     publishing.put("/hosts", {"version": None})

@@ -26,7 +26,7 @@ from zkdeployment.errors import RefusedError, SourceError, TreeError, Zkdeployme
 from zkdeployment.model.act import Act
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publication import Permit, TreeChange
+from zkdeployment.model.publication import GuardOverrides, TreeChange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,10 +42,10 @@ def tree(services: int, version: str = "1.0") -> str:
     )
 
 
-def refused(publishing: Publishing, *, force: bool = False, permit: Permit | None = None) -> str:
+def refused(publishing: Publishing, *, force: bool = False, overrides: GuardOverrides | None = None) -> str:
     before = publishing.nodes(), publishing.get("/hosts"), publishing.get("/zkdeployment/targets")
     with pytest.raises(RefusedError) as error:
-        publishing.sync(force=force, permit=permit)
+        publishing.sync(force=force, overrides=overrides)
     assert error.value.exit_code == 3
     assert (publishing.nodes(), publishing.get("/hosts"), publishing.get("/zkdeployment/targets")) == before
     assert publishing.client.get_children("/hosts-lock") == []
@@ -63,7 +63,7 @@ class TestHistory:
             f"{tip} is not published: it does not descend from {published}, which is published"
         )
         assert "--allow-rewind" in words
-        publishing.sync(force=force, permit=Permit(rewind=True))
+        publishing.sync(force=force, overrides=GuardOverrides(rewind=True))
         assert publishing.version == tip
 
     def test_a_branch_set_back_to_an_older_commit_is_refused(self, publishing: Publishing):
@@ -81,7 +81,7 @@ class TestHistory:
             fresh = Syncer(publishing.source("another mirror"), ZooKeeperPublications(session), SystemClock())
             with pytest.raises(RefusedError, match="does not descend"):
                 fresh.sync()
-            fresh.sync(permit=Permit(rewind=True))
+            fresh.sync(overrides=GuardOverrides(rewind=True))
         assert publishing.version == tip
 
     def test_a_merge_and_a_renamed_branch_go_on(self, publishing: Publishing):
@@ -130,17 +130,21 @@ class TestHistory:
         subversion.commit({"old/a.zk": tree(1)})
         subversion.commit({"new/a.zk": tree(1, "1.1")})
 
-        def sync(name: str, permit: Permit | None = None) -> str:
+        def sync(name: str, overrides: GuardOverrides | None = None) -> str:
             with Session(publishing.zookeeper) as session:
                 source: TreeSource = SvnSource(f"{subversion.url}/{name}")
-                return Syncer(source, ZooKeeperPublications(session), SystemClock()).sync(permit=permit).sentence
+                return (
+                    Syncer(source, ZooKeeperPublications(session), SystemClock())
+                    .sync(overrides=overrides)
+                    .sentence
+                )
 
         assert sync("new") == "published 2 (nodes: 4 added; targets: 1 changed)"
         assert sync("new") == "nothing to do: 2 is published"
         assert publishing.version == 2
         with pytest.raises(RefusedError, match=r"^1 is not published: it does not descend from 2"):
             sync("old")
-        sync("old", Permit(rewind=True))
+        sync("old", GuardOverrides(rewind=True))
         assert publishing.version == 1
         assert publishing.get("/zkdeployment/targets")["version"] == 1  # type: ignore[index]
 
@@ -153,7 +157,7 @@ class TestHistory:
             moved = Syncer(SvnSource(subversion.url), ZooKeeperPublications(session), SystemClock())
             with pytest.raises(RefusedError, match="does not descend"):
                 moved.sync()
-            moved.sync(permit=Permit(rewind=True))
+            moved.sync(overrides=GuardOverrides(rewind=True))
         assert publishing.version == 1
 
 
@@ -167,7 +171,7 @@ class TestRemoval:
             f"{tip} is not published: it would end 4 of 10 deployments (/who/s6: 1, /who/s7: 1, /who/s8: 1,"
             " /who/s9: 1), more than 30%; if that is meant, use --allow-mass-removal"
         )
-        publishing.sync(force=force, permit=Permit(mass_removal=True))
+        publishing.sync(force=force, overrides=GuardOverrides(mass_removal=True))
         assert publishing.version == tip
         assert len(publishing.client.get_children("/who")) == 6
 
@@ -263,15 +267,15 @@ class TestSignedHistory:
                 syncer.sync(force=True)
             signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
             with pytest.raises(SourceError, match="not allowed"):
-                syncer.sync(force=True, permit=Permit(mass_removal=True))
+                syncer.sync(force=True, overrides=GuardOverrides(mass_removal=True))
             assert publishing.version == first
 
 
 class TestRequests:
-    def ask(self, publishing: Publishing, permit: Permit | None = None) -> object:
+    def ask(self, publishing: Publishing, overrides: GuardOverrides | None = None) -> object:
         with Session(publishing.zookeeper) as session:
             act = Act("me", "resume --latest", "a fix", 0.0)
-            return Interventions(session).resume_latest(act, timeout=60, permit=permit)
+            return Interventions(session).resume_latest(act, timeout=60, overrides=overrides)
 
     def test_a_daemon_goes_back_only_for_an_operator_who_says_so(self, publishing: Publishing):
         publishing.push(tree(4))
@@ -294,8 +298,8 @@ class TestRequests:
             with pytest.raises(ZkdeploymentError, match="does not descend"):
                 self.ask(publishing)
             with pytest.raises(ZkdeploymentError, match="3 of 4 deployments"):
-                self.ask(publishing, Permit(rewind=True))
-            assert self.ask(publishing, Permit(rewind=True, mass_removal=True)) == tip
+                self.ask(publishing, GuardOverrides(rewind=True))
+            assert self.ask(publishing, GuardOverrides(rewind=True, mass_removal=True)) == tip
             assert publishing.version == tip
         finally:
             control.stop()

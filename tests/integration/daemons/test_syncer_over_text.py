@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publication import Permit, TreeChange
+from zkdeployment.model.publication import GuardOverrides, TreeChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -56,7 +56,7 @@ class Follower:
         self.store = Noting(session)
         self.syncer = Syncer(publishing.source(), self.store, SystemClock(), publishing.memory())
 
-    def sync(self, **how: bool | Permit) -> list[object]:
+    def sync(self, **how: bool | GuardOverrides) -> list[object]:
         self.store.looks.clear()
         self.syncer.sync(**how)
         return list(self.store.looks)
@@ -184,7 +184,7 @@ def test_instances_below_what_is_removed_survive_until_they_are_gone(publishing:
     publishing.put("/who/web/providers/a:1", {"pid": 1}, ephemeral=True)
     publishing.push("/who\n")
     with capture_logs() as logs:
-        assert follower.sync(permit=Permit(mass_removal=True))[-1] == "all"
+        assert follower.sync(overrides=GuardOverrides(mass_removal=True))[-1] == "all"
     assert [entry["event"] for entry in logs] == ["published"]
     assert publishing.get("/who/web/providers/a:1") == {"pid": 1}
     assert publishing.targets == {}
@@ -226,7 +226,7 @@ def test_a_publication_that_cannot_be_known_is_not_built_on(
     follower.sync()
     publishing.put("/zkdeployment/targets", (publishing.get("/zkdeployment/targets") or {}) | said)  # type: ignore[operator]
     publishing.push(NEWER)
-    assert follower.sync(permit=Permit(rewind=True)) == ["all"]
+    assert follower.sync(overrides=GuardOverrides(rewind=True)) == ["all"]
     assert publishing.get("/who/web") == WEB
 
 

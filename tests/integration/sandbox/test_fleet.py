@@ -8,7 +8,7 @@ from zkdeployment.sandbox import ensemble, fleet
 from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import numbered
-from zkdeployment.sandbox.layout import Description, Layout
+from zkdeployment.sandbox.layout import Layout, SandboxDescription
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_any_free_port_starting_fails_with_the_servers_words(tmp_path, t
 def test_only_one_command_changes_a_sandbox_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet, "_PATIENCE", 0.1)
     sandbox = Sandbox(tmp_path)
-    Description(numbered(1), {}, syncer=True).save(sandbox.layout.description)
+    SandboxDescription(numbered(1), {}, syncer=True).save(sandbox.layout.description)
     with sandbox.layout.lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(RefusedError, match="another command is changing"):

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from support.waiting import wait_until
 from zkdeployment.model.deployment import Deployment
-from zkdeployment.sandbox.observer import Observer
+from zkdeployment.sandbox.observer import FleetObserver
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def fleet(client):
 def test_a_live_table_shows_what_hosts_do_and_why_they_failed(zookeeper, fleet):  # noqa: ARG001  there is a fleet
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=120)
-    with Observer(zookeeper, console) as observer, observer.live():
+    with FleetObserver(zookeeper, console) as observer, observer.live():
         wait_until(lambda: "no room left" in shown.getvalue(), "the table shows the fleet")
     for word in ("one.sandbox", "deploy /s/web 0", "#..", "two.sandbox", "web"):
         assert word in shown.getvalue()
@@ -32,14 +32,14 @@ def test_a_live_table_shows_what_hosts_do_and_why_they_failed(zookeeper, fleet):
 
 def test_no_table_where_there_is_no_terminal(zookeeper, fleet):  # noqa: ARG001  there is a fleet
     shown = io.StringIO()
-    with Observer(zookeeper, Console(file=shown)) as observer, observer.live():
+    with FleetObserver(zookeeper, Console(file=shown)) as observer, observer.live():
         assert len(observer.snapshot().hosts) == 2
     assert shown.getvalue() == ""
 
 
 def test_holders_of_a_lock_are_noted_in_turn(zookeeper, fleet):
     with (
-        Observer(zookeeper, Console(file=io.StringIO())) as observer,
+        FleetObserver(zookeeper, Console(file=io.StringIO())) as observer,
         observer.holders(Deployment("/s/web", 0)) as holders,
     ):
         first = fleet.create("/agent-locks/s,web/x__lock__", b"one (1)", sequence=True)
@@ -51,7 +51,7 @@ def test_holders_of_a_lock_are_noted_in_turn(zookeeper, fleet):
 
 
 def test_providers_are_those_registered_now(zookeeper, fleet):
-    with Observer(zookeeper, Console(file=io.StringIO())) as observer:
+    with FleetObserver(zookeeper, Console(file=io.StringIO())) as observer:
         assert observer.providers("/s/web") == []
         fleet.create("/s/web/providers/127.0.0.1:80", makepath=True)
         assert observer.providers("/s/web") == ["127.0.0.1:80"]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.sandbox.process_cleanup import belonging, end
+from zkdeployment.sandbox.process_cleanup import end_processes, sandbox_processes
 
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
@@ -31,7 +31,7 @@ def start():
 
 
 def pids(directory):
-    return {found.pid for found in belonging(directory)}
+    return {found.pid for found in sandbox_processes(directory)}
 
 
 @pytest.mark.parametrize("variable", ["ZKDEPLOYMENT_SANDBOX", "ZKDEPLOYMENT_ROOT", "ZKDEPLOYMENT_CONFIG"])
@@ -85,6 +85,6 @@ def test_everything_is_ended_also_what_ignores_the_first_signal(tmp_path, start)
     stubborn.stdout.readline()
     meek = start(cwd=tmp_path)
     wait_until(lambda: {stubborn.pid, meek.pid} <= pids(tmp_path), "both are found")
-    end(tmp_path, grace=0.2)
+    end_processes(tmp_path, grace=0.2)
     assert pids(tmp_path) == set()
     assert (meek.wait(), stubborn.wait()) == (-signal.SIGTERM, -signal.SIGKILL)

@@ -10,12 +10,12 @@ from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
 from zkdeployment.errors import ConfigurationError, ProgramError
 from zkdeployment.sandbox import rpms
-from zkdeployment.sandbox.rpms import Repository
+from zkdeployment.sandbox.rpms import RpmRepository
 
 
 @pytest.fixture
 def repository(tmp_path):
-    made = Repository(tmp_path / "repository")
+    made = RpmRepository(tmp_path / "repository")
     made.create()
     return made
 
@@ -52,7 +52,7 @@ def test_what_is_removed_is_not_listed_any_more(tmp_path, repository):
 def test_to_create_it_again_changes_neither_key_nor_packages(tmp_path, repository):
     repository.add([Offer(name="foo", version="1.0").build(tmp_path)])
     key = repository.key.read_bytes()
-    Repository(repository.directory).create()
+    RpmRepository(repository.directory).create()
     assert repository.key.read_bytes() == key
     assert listed(repository) == ["foo-1.0"]
 
@@ -111,5 +111,5 @@ def test_a_spec_file_that_cannot_be_built_says_why(tmp_path):
     spec = tmp_path / "bad.spec"
     spec.write_text("Name: bad\n")
     with pytest.raises(ProgramError, match="Version field must be present"):
-        rpms.build(spec, tmp_path / "out")
+        rpms.build_packages(spec, tmp_path / "out")
     assert subprocess.run(["ls", tmp_path / "out"], capture_output=True, text=True, check=True).stdout == ""

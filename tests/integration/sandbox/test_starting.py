@@ -6,16 +6,16 @@ import pytest
 from support.waiting import wait_until
 from zkdeployment.errors import ProgramError, WaitTimeoutError
 from zkdeployment.sandbox import starting
-from zkdeployment.sandbox.background import Background
-from zkdeployment.sandbox.members import Daemon
+from zkdeployment.sandbox.background import BackgroundProcess
+from zkdeployment.sandbox.members import SandboxDaemon
 
 
 @pytest.fixture
 def daemon(tmp_path):
     """A daemon in whose place a program runs that says a word and sleeps."""
-    made = Daemon(tmp_path, tmp_path, "agent", [])
+    made = SandboxDaemon(tmp_path, tmp_path, "agent", [])
     words = [sys.executable, "-c", "import time; print('still thinking', flush=True); time.sleep(600)"]
-    Background(tmp_path / "agent.pid").start(words, log=made.log)
+    BackgroundProcess(tmp_path / "agent.pid").start(words, log=made.log)
     wait_until(lambda: "thinking" in made.log.read_text(encoding="utf-8"), "it runs")
     yield made
     made.kill()

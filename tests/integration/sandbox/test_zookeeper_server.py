@@ -10,7 +10,7 @@ import pytest
 
 from support.zookeeper import connected
 from zkdeployment.errors import ProgramError
-from zkdeployment.sandbox.zookeeper import Installation, ZooKeeperServer, find, free_port
+from zkdeployment.sandbox.zookeeper import ZooKeeperInstallation, ZooKeeperServer, find_installation, free_port
 
 
 def test_data_and_port_survive_a_crash(own_zookeeper_server):
@@ -20,7 +20,7 @@ def test_data_and_port_survive_a_crash(own_zookeeper_server):
         client.create("/kept", b"yes")
     server.kill()
     assert not server.alive
-    again = ZooKeeperServer(find(), server.directory)
+    again = ZooKeeperServer(find_installation(), server.directory)
     again.start()
     assert again.port == port
     with connected(again.address) as client:
@@ -28,7 +28,7 @@ def test_data_and_port_survive_a_crash(own_zookeeper_server):
 
 
 def test_a_later_command_finds_and_stops_it(own_zookeeper_server):
-    later = ZooKeeperServer(find(), own_zookeeper_server.directory)
+    later = ZooKeeperServer(find_installation(), own_zookeeper_server.directory)
     assert later.pid == own_zookeeper_server.pid
     later.stop()
     assert not own_zookeeper_server.alive
@@ -54,14 +54,14 @@ def test_listens_on_the_loopback_interface_only(own_zookeeper_server):
 
 
 def test_a_taken_port_is_an_error(own_zookeeper_server, tmp_path):
-    second = ZooKeeperServer(find(), tmp_path / "second", port=own_zookeeper_server.port)
+    second = ZooKeeperServer(find_installation(), tmp_path / "second", port=own_zookeeper_server.port)
     with pytest.raises(ProgramError, match=r"cannot listen on .*Address already in use"):
         second.start()
     assert not second.alive
 
 
 def test_a_server_that_cannot_start_is_an_error(tmp_path):
-    broken = ZooKeeperServer(Installation("java", ("/nowhere.jar",), "test"), tmp_path / "broken")
+    broken = ZooKeeperServer(ZooKeeperInstallation("java", ("/nowhere.jar",), "test"), tmp_path / "broken")
     with pytest.raises(ProgramError, match=r"(?s)did not start.*QuorumPeerMain"):
         broken.start()
 
@@ -69,7 +69,8 @@ def test_a_server_that_cannot_start_is_an_error(tmp_path):
 def test_three_servers_form_an_ensemble(tmp_path):
     ensemble = {number: f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
     servers = [
-        ZooKeeperServer(find(), tmp_path / str(number), number=number, ensemble=ensemble) for number in ensemble
+        ZooKeeperServer(find_installation(), tmp_path / str(number), number=number, ensemble=ensemble)
+        for number in ensemble
     ]
     try:
         for server in servers:
@@ -89,18 +90,18 @@ def test_zookeeper_home_comes_first(tmp_path):
     (tmp_path / "lib").mkdir()
     jar = tmp_path / "lib" / "zookeeper-3.9.2.jar"
     jar.touch()
-    found = find({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
+    found = find_installation({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
     assert (found.classpath, found.origin) == ((str(jar),), str(tmp_path))
 
 
 def test_a_wrong_zookeeper_home_is_an_error(tmp_path):
     with pytest.raises(ProgramError, match=f"ZOOKEEPER_HOME is {tmp_path}, but there is no"):
-        find({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
+        find_installation({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
 
 
 def test_without_java_the_error_says_how_to_install_it(tmp_path):
     with pytest.raises(ProgramError, match=r"needs java.*apt-get install default-jre-headless"):
-        find({"PATH": str(tmp_path)})
+        find_installation({"PATH": str(tmp_path)})
 
 
 @pytest.fixture
@@ -114,18 +115,18 @@ def no_docker(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("no_docker")
 def test_without_any_zookeeper_the_error_says_what_was_looked_for():
     with pytest.raises(ProgramError, match=r"none at /opt/x/\*.jar, and no container: .*ZOOKEEPER_HOME"):
-        find({}, ("/opt/x/*.jar",))
+        find_installation({}, ("/opt/x/*.jar",))
 
 
 def test_where_docker_runs_a_container_is_the_last_choice(tmp_path, monkeypatch):
     monkeypatch.setattr("zkdeployment.sandbox.zookeeper.docker_problem", lambda: None)
-    found = find({}, (f"{tmp_path}/*.jar",))
+    found = find_installation({}, (f"{tmp_path}/*.jar",))
     assert (found.java, found.origin) == (None, "container image zookeeper:3.9")
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("no_docker")
 def test_a_container_that_cannot_be_started_is_an_error(tmp_path):
-    server = ZooKeeperServer(Installation(None, (), "test"), tmp_path / "server")
+    server = ZooKeeperServer(ZooKeeperInstallation(None, (), "test"), tmp_path / "server")
     with pytest.raises(ProgramError, match=r"cannot start zookeeper:3.9 in a container"):
         server.start()

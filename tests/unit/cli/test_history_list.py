@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from zkdeployment.cli.fleet.history import render
-from zkdeployment.model.history import HostResult, Record
+from zkdeployment.model.history import HostResult, PublicationRecord
 from zkdeployment.model.origin import Origin
 
 REVISION = "4f2a9c0d1e" * 4
@@ -23,7 +23,7 @@ def shown(width, *records):
 def record(*, failed=0, author="Ann"):
     results = {str(number): HostResult(str(number), "h", 2.0, 1.0, error="broken") for number in range(failed)}
     origin = Origin(author=f"{author} <x@example.com>", subject=SUBJECT, time=1.0)
-    return Record(REVISION, 1.0, origin=origin, hosts=3, results=results)
+    return PublicationRecord(REVISION, 1.0, origin=origin, hosts=3, results=results)
 
 
 @pytest.mark.parametrize("width", [80, 200])

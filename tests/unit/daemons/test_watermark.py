@@ -2,7 +2,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import HostFilesError, WentBackError
+from zkdeployment.errors import HostFilesError, StalePublicationError
 from zkdeployment.model.publication import Published
 
 
@@ -41,7 +41,7 @@ def test_the_known_publication_and_later_ones_will_do(sequence):
 )
 def test_an_earlier_publication_means_that_the_store_went_back(found, words):
     with pytest.raises(
-        WentBackError, match=rf"went back: expected publication 7 \(revision r7\).*{words}.*--force"
+        StalePublicationError, match=rf"went back: expected publication 7 \(revision r7\).*{words}.*--force"
     ):
         Watermark(Memory(Published("r7", sequence=7))).check(found)
 
@@ -59,5 +59,5 @@ def test_a_memory_that_is_full_is_told_and_this_process_remembers():
     with capture_logs() as logs:
         watermark.note(Published("r9", sequence=9))
     assert [line["event"] for line in logs] == ["publication-not-remembered"]
-    with pytest.raises(WentBackError):
+    with pytest.raises(StalePublicationError):
         watermark.check(Published("r8", sequence=8))

@@ -3,13 +3,13 @@ import pytest
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
 from zkdeployment.model.act import Act
-from zkdeployment.model.history import HostResult, Record
+from zkdeployment.model.history import HostResult, PublicationRecord
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RECORDS = (
-    Record(COMMIT, 300.0, sequence=30),
-    Record(12, 200.0, sequence=20),
-    Record(COMMIT, 100.0, sequence=10),
+    PublicationRecord(COMMIT, 300.0, sequence=30),
+    PublicationRecord(12, 200.0, sequence=20),
+    PublicationRecord(COMMIT, 100.0, sequence=10),
 )
 ACTS = [Act("ann@desk", what, "", time) for what, time in (("stop", 150.0), ("resume", 199.0), ("hold", 310.0))]
 
@@ -38,7 +38,7 @@ def test_acts_belong_to_the_publication_that_they_came_after():
 def test_hosts_that_failed_come_first():
     done, failed = HostResult("h1", "a", 1.0, 1.0), HostResult("h2", "b", 2.0, 1.0, "no")
     assert by_importance([done, failed]) == [failed, done]
-    record = Record("r", 1.0, results={"h1": done, "h2": failed})
+    record = PublicationRecord("r", 1.0, results={"h1": done, "h2": failed})
     told = to_json(record, ACTS[:1])
     assert [one["id"] for one in told["results"]] == ["h2", "h1"]
     assert (told["acts"], told["failed"], told["left_out"]) == ([ACTS[0].to_json()], 1, 0)

@@ -4,7 +4,7 @@ from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.locks import by_urgency, find_lock, plan_release, to_json
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.work import Work
+from zkdeployment.model.work import LockedWork
 
 NOW = 1000.0
 SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", 990.0, "/hosts-lock/a"),))
@@ -28,7 +28,7 @@ def role(*contenders):
 
 
 def at_work(host_id):
-    return Work(host_id, f"{host_id}.example.com", "deploy /shop/web 0", 940.0)
+    return LockedWork(host_id, f"{host_id}.example.com", "deploy /shop/web 0", 940.0)
 
 
 @pytest.mark.parametrize(

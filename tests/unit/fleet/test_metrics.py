@@ -21,8 +21,8 @@ from zkdeployment.fleet.metrics import (
     syncer_metrics,
 )
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.link import ConnectionStatus
 
 PROCESS = Process(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)

@@ -10,7 +10,7 @@ from zkdeployment.fleet.why import why
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Pace, Share
+from zkdeployment.model.strategy import Pace, ParallelLimit
 from zkdeployment.rollout.state_machine import Phase
 
 NOW = BEGUN + 100
@@ -142,7 +142,7 @@ def test_a_host_that_was_away_when_its_group_went_is_let_in_later():
 
 
 def test_a_late_host_waits_for_others_of_its_group_or_for_the_end_of_a_pause():
-    limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
+    limited = replace(group("x"), pace=Pace(max_parallel=ParallelLimit(1)))
     found = replace(
         over(through(running(strategy(limited), plain_hosts("ab")))), late_joiners={"a": Phase.PREPARE}
     )

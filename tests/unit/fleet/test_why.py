@@ -8,7 +8,7 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.stop import Stop
-from zkdeployment.model.work import Work
+from zkdeployment.model.work import LockedWork
 
 NOW = 10_000.0
 MINE = "app1 (h1)"
@@ -103,7 +103,7 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             explain(
                 RUNNING,
                 DEPLOYING,
-                locks=[service(contender(1, 40), work=Work("h2", "app2", "deploy /web 0", NOW - 50))],
+                locks=[service(contender(1, 40), work=LockedWork("h2", "app2", "deploy /web 0", NOW - 50))],
             ),
             Cause.LOCK,
             f"{MINE} waits because app2 (h2) lost the lock of /web in the middle of a script.",
@@ -112,7 +112,7 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             explain(
                 RUNNING,
                 host(deploying="r2", step="deploy /web 0", steps=(2, 7), since=NOW - 30),
-                locks=[service(contender(1, 40), work=Work("h1", "app1", "deploy /web 0", NOW - 50))],
+                locks=[service(contender(1, 40), work=LockedWork("h1", "app1", "deploy /web 0", NOW - 50))],
             ),
             Cause.WORKING,
             f"{MINE} is on its way to r2: 2 of 7 steps done, now at: deploy /web 0 (last news 30 s ago).",
@@ -163,7 +163,10 @@ def test_a_host_without_a_version_is_explained_by_the_one_that_it_had():
 
 def test_a_wait_names_the_place_and_what_the_holder_does():
     lock = service(
-        contender(2, 180), contender(3, 90), contender(1, 40), work=Work("h2", "app2", "deploy /web 0", NOW - 170)
+        contender(2, 180),
+        contender(3, 90),
+        contender(1, 40),
+        work=LockedWork("h2", "app2", "deploy /web 0", NOW - 170),
     )
     answer = explain(RUNNING, DEPLOYING, locks=[lock])
     assert answer.facts == (
@@ -239,7 +242,7 @@ def test_a_publication_under_way_names_the_syncer():
 def test_a_dead_host_is_explained_by_what_it_left():
     locks = [
         role(contender(9, 7200), contender(1, 40)),
-        service(contender(1, 40), contender(9, 30), work=Work("h9", "app9", "deploy /web 0", NOW - 50)),
+        service(contender(1, 40), contender(9, 30), work=LockedWork("h9", "app9", "deploy /web 0", NOW - 50)),
     ]
     stop = Stop("h9", "app9", "r2", "deploy /web 0", "exit status 1", NOW - 300)
     answer = explain(Cluster(None), asked="h9", locks=locks, stops=(stop, OPERATOR))

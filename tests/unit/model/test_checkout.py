@@ -113,9 +113,9 @@ def test_versions_of_packages_are_no_checkouts(version):
 )
 def test_a_source_allows_what_is_below_it(url, source, below):
     checkout = Checkout("x", "git", url, "1")
-    assert checkout.may_come_from([source]) is below
-    assert checkout.may_come_from(["https://other/", source]) is below
-    assert not checkout.may_come_from([])
+    assert checkout.is_from([source]) is below
+    assert checkout.is_from(["https://other/", source]) is below
+    assert not checkout.is_from([])
 
 
 def test_every_scheme_has_an_adapter():

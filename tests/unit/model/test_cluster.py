@@ -26,7 +26,7 @@ def test_cluster_version_says_what_may_start(properties, state, revision):
 
 @pytest.mark.parametrize(("hosts", "seconds"), [(0, 0), (1, 0), (50, 0), (51, 0.001), (1050, 1), (10_050, 10)])
 def test_hosts_of_a_large_fleet_begin_one_after_the_other_and_those_of_a_small_one_at_once(hosts, seconds):
-    assert Cluster("abc", hosts=hosts).spread == seconds
+    assert Cluster("abc", hosts=hosts).start_spread == seconds
 
 
 def test_how_many_hosts_are_registered_makes_no_other_cluster():

@@ -1,18 +1,18 @@
 import json
 
-from zkdeployment.model.history import LONGEST_ERROR, Forced, HostResult, Record
+from zkdeployment.model.history import MAX_ERROR_LENGTH, ForcedBy, HostResult, PublicationRecord
 from zkdeployment.model.origin import Origin
 
 RESULTS = {
     "h1": HostResult("h1", "app1", 110.0, 9.5),
     "h2": HostResult("h2", "app2", 115.0, 3.0, "deploy /a 0: exit status 1"),
 }
-RECORD = Record(
+RECORD = PublicationRecord(
     "r1",
     100.0,
     sequence=7,
     origin=Origin("Ann <ann@example.com>", "web 1.4", 90.0, signer="Ann SHA256:abc"),
-    forced=Forced("bob@desk", "it burns"),
+    forced=ForcedBy("bob@desk", "it burns"),
     hosts=3,
     results=RESULTS,
     left_out=2,
@@ -20,15 +20,15 @@ RECORD = Record(
 
 
 def test_a_record_is_read_back_as_it_was_written():
-    assert Record.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
-    plain = Record("r1", 100.0)
-    assert Record.from_json(plain.to_json()) == plain
+    assert PublicationRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
+    plain = PublicationRecord("r1", 100.0)
+    assert PublicationRecord.from_json(plain.to_json()) == plain
     assert HostResult.from_json(RESULTS["h2"].to_json()) == RESULTS["h2"]
 
 
 def test_a_record_counts_and_says_when_it_was_over():
     assert (RECORD.done, RECORD.failed, RECORD.ended) == (3, 1, 115.0)
-    assert Record("r1", 100.0).ended is None
+    assert PublicationRecord("r1", 100.0).ended is None
     assert RECORD.summary() == {
         "revision": "r1",
         "time": 100.0,
@@ -48,19 +48,21 @@ def test_a_record_counts_and_says_when_it_was_over():
 
 
 def test_what_makes_no_sense_reads_as_unknown():
-    found = Record.from_json({"revision": [], "time": "x", "hosts": 1e300, "results": [1, {}, {"error": 5}]})
+    found = PublicationRecord.from_json(
+        {"revision": [], "time": "x", "hosts": 1e300, "results": [1, {}, {"error": 5}]}
+    )
     assert (found.revision, found.time, found.hosts) == ("?", 0.0, 0)
     assert found.results == {"?": HostResult("?", "?", 0.0, 0.0, "5")}
 
 
 def test_an_error_is_cut_to_what_fits():
-    assert HostResult("h", "h", 1.0, 1.0, "x" * 1000).to_json()["error"] == "x" * LONGEST_ERROR
+    assert HostResult("h", "h", 1.0, 1.0, "x" * 1000).to_json()["error"] == "x" * MAX_ERROR_LENGTH
 
 
 def test_hosts_in_no_group_are_not_expected_to_take_a_publication_up():
-    record = Record("r1", 100.0, hosts=3, excluded=1)
+    record = PublicationRecord("r1", 100.0, hosts=3, excluded=1)
     assert record.expected == 2
-    assert Record.from_json(record.to_json()) == record
+    assert PublicationRecord.from_json(record.to_json()) == record
     former = record.to_json()
     del former["excluded"]
-    assert Record.from_json(former).expected == 3
+    assert PublicationRecord.from_json(former).expected == 3

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.act import LONGEST_REASON, Act, clean
+from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 
@@ -94,5 +94,5 @@ def test_an_act_reads_back_and_a_malformed_one_is_unknown():
 
 
 def test_what_an_operator_typed_becomes_one_printable_line():
-    assert clean("  a\n\tb \x1b[2J\udcff ") == "a b \\x1b[2J\\udcff"
-    assert len(clean("x" * 9999)) == LONGEST_REASON
+    assert sanitize("  a\n\tb \x1b[2J\udcff ") == "a b \\x1b[2J\\udcff"
+    assert len(sanitize("x" * 9999)) == MAX_REASON_LENGTH

@@ -1,6 +1,6 @@
-from zkdeployment.model.work import Work
+from zkdeployment.model.work import LockedWork
 
-WORK = Work("1", "web1.example.com", "deploy /shop/web 0", 12.5)
+WORK = LockedWork("1", "web1.example.com", "deploy /shop/web 0", 12.5)
 
 
 def test_it_says_who_does_what():
@@ -8,8 +8,8 @@ def test_it_says_who_does_what():
 
 
 def test_its_properties_read_back():
-    assert Work.from_properties(WORK.properties()) == WORK
+    assert LockedWork.from_properties(WORK.properties()) == WORK
 
 
 def test_a_record_that_makes_no_sense_reads_as_unknown():
-    assert Work.from_properties({"since": "yesterday"}) == Work("?", "?", "?", 0.0)
+    assert LockedWork.from_properties({"since": "yesterday"}) == LockedWork("?", "?", "?", 0.0)

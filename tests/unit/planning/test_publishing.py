@@ -283,13 +283,13 @@ class TestWhatLostItsFile:
         gone = {"/half", "/half/x", "/half/x/deploy", "/half/x/deploy/h1"}
         assert made.publication.change.delete == gone
         assert [service.path for service in made.publication.targets["h1"]] == ["/who/web"]
-        assert (made.publication.managed, made.publication.left) == ({"/who", "/data"}, frozenset())
+        assert (made.publication.managed, made.publication.leftovers) == ({"/who", "/data"}, frozenset())
 
     def test_what_of_it_is_above_ephemeral_nodes_is_kept_in_mind(self):
         live = LiveTree(live_of(TREE + "/half\n  /x\n").tree, {}, frozenset({"/half", "/half/x"}))
         left = Published(None, managed=frozenset({"/half"}), begun=frozenset({"/half"}))
         made = draft(reviewed(TREE), live, PublishedState(Cluster("r1", importing="r2"), left), revision="r3")
-        assert made.publication.left == {"/half"}
+        assert made.publication.leftovers == {"/half"}
 
     def test_pruning_at_the_revision_that_hosts_have_says_that_they_take_it_up_later(self):
         published_state = PublishedState(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment, Wanted
+from zkdeployment.model.deployment import Assignment, DesiredState
 from zkdeployment.model.host import Identity
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.targets import (
@@ -174,7 +174,7 @@ def test_a_hosts_role_brings_its_controller_and_no_other():
         }
     )
     targets, _ = compile_targets(nodes)
-    assert wanted_from_tree(WEB, nodes) == wanted_for(WEB, targets) == Wanted((foo("/a"),), controller())
+    assert wanted_from_tree(WEB, nodes) == wanted_for(WEB, targets) == DesiredState((foo("/a"),), controller())
     assert wanted_for(HOST, targets).controller is None
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, Selector, Share, Window
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, ParallelLimit, Selector, Window
 from zkdeployment.rollout.documents import read_strategies
 from zkdeployment.rollout.facts import read_facts
 from zkdeployment.rollout.groups import members
@@ -151,7 +151,7 @@ def test_the_pace_of_a_group():
     }
     (group,) = read(HEAD + group_line(**written)).strategies["deployment-strategy"].groups
     assert group.pace == Pace(
-        max_parallel=Share(25, percent=True),
+        max_parallel=ParallelLimit(25, percent=True),
         bake_time=900,
         prepare_timeout=600,
         deploy_timeout=7200,

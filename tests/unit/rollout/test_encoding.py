@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.strategies import example
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, Selector, Share, Strategy, Window
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Strategy, Window
 from zkdeployment.rollout.encoding import strategy_from_json, strategy_to_json
 
 NAMES = st.text(min_size=1).filter(lambda name: name.strip())
@@ -34,7 +34,7 @@ WINDOWS = st.builds(
 ).filter(lambda window: window.start != window.end)
 PACES = st.builds(
     Pace,
-    max_parallel=st.none() | st.builds(Share, st.integers(1, 100), st.booleans()),
+    max_parallel=st.none() | st.builds(ParallelLimit, st.integers(1, 100), st.booleans()),
     bake_time=st.floats(0, 1e6),
     prepare_timeout=SECONDS,
     deploy_timeout=SECONDS,

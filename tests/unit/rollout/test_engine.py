@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, Share
+from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, ParallelLimit
 from zkdeployment.rollout.engine import begin, record
 from zkdeployment.rollout.simulation import Faults, simulate
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult, Task
@@ -145,7 +145,7 @@ class TestRules:
     @pytest.mark.parametrize(("phase", "reached"), [("prepare", "not started"), ("deploy", "prepared")])
     def test_of_a_thousand_hosts_no_more_enter_than_it_takes_to_miss_the_criteria(self, phase, reached):
         hosts = plain_hosts([f"h{number:03}" for number in range(1000)])
-        limited = replace(group("x", maximum_failed=3), pace=Pace(max_parallel=Share(10)))
+        limited = replace(group("x", maximum_failed=3), pace=Pace(max_parallel=ParallelLimit(10)))
         rollout = simulate(strategy(limited), hosts, Faults(**{phase: frozenset(hosts)}))
         assert [state.value for state in rollout.hosts.values()].count(reached) == 990
         assert rollout.progress["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
@@ -161,7 +161,7 @@ class TestRules:
         assert rollout.progress["x"].reason == "prepare: it would wait: requires 2 hosts, found 1"
 
     def test_only_hosts_that_entered_a_phase_fail_by_its_time(self):
-        limited = replace(group("x"), pace=Pace(max_parallel=Share(1)))
+        limited = replace(group("x"), pace=Pace(max_parallel=ParallelLimit(1)))
         assert run(limited, times_out={("x", Phase.DEPLOY)}).hosts == {
             "a": HostProgress.FAILURE,
             **dict.fromkeys("bcd", HostProgress.PREPARED),

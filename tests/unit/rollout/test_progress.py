@@ -8,7 +8,7 @@ from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strat
 from support.worlds import NOON, PlainWorld, observation
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
-from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share, Window
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector, Window
 from zkdeployment.rollout.absence import RESTART
 from zkdeployment.rollout.progress import (
     advance,
@@ -130,13 +130,13 @@ class TestPace:
     @pytest.mark.parametrize(
         ("share", "width"),
         [
-            (Share(1), 1),
-            (Share(3), 3),
-            (Share(50, percent=True), 2),
-            (Share(30, percent=True), 1),
-            (Share(1, percent=True), 1),
-            (Share(100, percent=True), 5),
-            (Share(99), 5),
+            (ParallelLimit(1), 1),
+            (ParallelLimit(3), 3),
+            (ParallelLimit(50, percent=True), 2),
+            (ParallelLimit(30, percent=True), 1),
+            (ParallelLimit(1, percent=True), 1),
+            (ParallelLimit(100, percent=True), 5),
+            (ParallelLimit(99), 5),
         ],
     )
     def test_at_most_so_many_at_a_time(self, share, width):
@@ -146,14 +146,16 @@ class TestPace:
 
     def test_the_next_is_let_in_when_one_has_reported(self):
         fleet = observation("abc", silent=set("bc"))
-        state = fleet.start(strategy(paced("x", max_parallel=Share(1))))
+        state = fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1))))
         state = fleet.step(fleet.step(state))
         assert let_in(state) == ["a", "b"]
 
     @pytest.mark.parametrize("phase", Phase)
     def test_once_the_criteria_are_missed_for_certain_no_further_host_enters_and_the_group_fails(self, phase):
         fleet = observation("abcdef", failing={(phase, "a"), (phase, "c")})
-        over = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2), criteria={"maximum_failed": 1}))))
+        over = fleet.run(
+            fleet.start(strategy(paced("x", max_parallel=ParallelLimit(2), criteria={"maximum_failed": 1})))
+        )
         assert [host for _, entered, host in fleet.entered if entered is phase] == ["a", "b", "c", "d"]
         assert over.rollout.progress["x"].reason == f"{phase.value}: 2 of 6 hosts failed, expected at most 1"
         assert {over.rollout.hosts[host] for host in "ef"} == {
@@ -162,7 +164,7 @@ class TestPace:
 
     def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
         fleet = observation("abc")
-        limited = paced("x", max_parallel=Share(2), bake_time=600.0, criteria={"percent_successful": 100})
+        limited = paced("x", max_parallel=ParallelLimit(2), bake_time=600.0, criteria={"percent_successful": 100})
         state = fleet.start(strategy(limited))
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
@@ -184,13 +186,13 @@ class TestPace:
 
     def test_a_limited_group_that_has_missed_its_criteria_before_it_begins_is_not_begun(self):
         fleet = observation("ab")
-        limited = paced("x", max_parallel=Share(1), criteria={"minimum_successful": 3})
+        limited = paced("x", max_parallel=ParallelLimit(1), criteria={"minimum_successful": 3})
         over = fleet.run(fleet.start(strategy(limited)))
         assert (fleet.entered, verdicts(over)) == ([], {"x": FAILED})
 
     def test_a_host_that_joins_a_group_may_make_its_criteria_reachable_again(self):
         fleet = observation("abc", silent={"b"}, failing={(PREPARE, "a")})
-        limited = paced("x", max_parallel=Share(2), criteria={"percent_successful": 70})
+        limited = paced("x", max_parallel=ParallelLimit(2), criteria={"percent_successful": 70})
         state = fleet.step(fleet.step(fleet.start(strategy(limited))))
         assert state.active_phase is not None
         assert state.active_phase.task.hosts == ("a", "b")
@@ -222,7 +224,7 @@ class TestPace:
 
     def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
         fleet = observation("ab", silent={"a"})
-        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=60.0))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=60.0))))
         fleet.now += 60
         over = advance(state, fleet.seen())
         assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
@@ -240,7 +242,9 @@ class TestPace:
 
     def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
         fleet = observation("ab")
-        state = fleet.start(strategy(paced("x", max_parallel=Share(1), deploy_timeout=60.0, bake_time=100.0)))
+        state = fleet.start(
+            strategy(paced("x", max_parallel=ParallelLimit(1), deploy_timeout=60.0, bake_time=100.0))
+        )
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
         )
@@ -441,7 +445,7 @@ class TestStarting:
 class TestActs:
     def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
         fleet = observation("abc")
-        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
         fleet.act(Directive.PAUSE)
         state = fleet.run(state)
         assert state.active_phase is not None
@@ -585,7 +589,7 @@ class TestHosts:
 
     def test_an_agent_that_left_before_its_turn_is_left_out(self):
         fleet = observation("ab", silent={"a"})
-        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=Share(1)))))
+        state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
         fleet.leave("b")
         state = fleet.wait(fleet.step(state), ABSENT_AFTER)
         fleet.silent = set()
@@ -737,7 +741,7 @@ class TestLateHosts:
 
     def test_they_keep_max_parallel(self):
         fleet = observation("a", absent=plain_hosts("bcde"))
-        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(2)))))
+        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(2)))))
         for host in "bcde":
             fleet.come(host, Facts())
         entered = []
@@ -773,7 +777,7 @@ class TestLateHosts:
         fleet.absent = {"e": Facts()}
         groups = strategy(
             group("canary", hosts="ae", maximum_failed=0),
-            paced("rest", "canary", hosts="bc", max_parallel=Share(1)),
+            paced("rest", "canary", hosts="bc", max_parallel=ParallelLimit(1)),
             group("last", "rest", hosts="d"),
         )
         state = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
@@ -809,7 +813,7 @@ class TestLateHosts:
     @pytest.mark.parametrize("away", [True, False])
     def test_one_that_does_not_end_frees_its_place(self, away):
         fleet = observation("a", absent=plain_hosts("bc"))
-        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=Share(1), prepare_timeout=600.0))))
+        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=600.0))))
         fleet.silent = {"b"}
         for host in "bc":
             fleet.come(host, Facts())

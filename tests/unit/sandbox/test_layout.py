@@ -5,11 +5,11 @@ import pytest
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.sandbox.layout import (
-    Description,
     Layout,
+    SandboxDescription,
     agent_configuration,
     default_directory,
-    last_words,
+    log_tail,
     tools_configuration,
 )
 
@@ -59,9 +59,11 @@ def test_the_tools_and_the_syncer_share_a_configuration(tmp_path):
 
 def test_description_round_trips(tmp_path):
     file = tmp_path / "sandbox.json"
-    description = Description((HOST, Host(Identity("b", "b.sandbox"))), {1: (1, 2, 3), 2: (4, 5, 6)}, syncer=True)
+    description = SandboxDescription(
+        (HOST, Host(Identity("b", "b.sandbox"))), {1: (1, 2, 3), 2: (4, 5, 6)}, syncer=True
+    )
     description.save(file)
-    assert Description.load(file) == description
+    assert SandboxDescription.load(file) == description
     assert description.zookeeper == "127.0.0.1:1,127.0.0.1:4"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -71,17 +73,17 @@ def test_a_damaged_description_says_how_to_end_the_sandbox(tmp_path, content):
     file = tmp_path / "sandbox.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=f"is damaged.*sandbox down -d {tmp_path}"):
-        Description.load(file)
+        SandboxDescription.load(file)
 
 
 def test_a_description_that_cannot_be_read_is_not_taken_for_damaged(tmp_path):
     with pytest.raises(ConfigurationError, match=f"cannot read {tmp_path}: Is a directory"):
-        Description.load(tmp_path)
+        SandboxDescription.load(tmp_path)
 
 
 def test_a_missing_sandbox_says_how_to_start_one(tmp_path):
     with pytest.raises(ConfigurationError, match=f"no sandbox in {tmp_path}.*sandbox up -d"):
-        Description.load(tmp_path / "sandbox.json")
+        SandboxDescription.load(tmp_path / "sandbox.json")
 
 
 def test_the_default_place_is_under_the_users_state_directory(monkeypatch):
@@ -100,6 +102,6 @@ def test_who_has_no_home_has_to_say_where(monkeypatch):
 
 def test_a_log_ends_with_its_last_words(tmp_path):
     log = tmp_path / "log"
-    assert last_words(log) == "it printed nothing"
+    assert log_tail(log) == "it printed nothing"
     log.write_text("one\ntwo\n\nthree\n", encoding="utf-8")
-    assert last_words(log, lines=2) == "two / three"
+    assert log_tail(log, lines=2) == "two / three"

@@ -1,4 +1,4 @@
-from zkdeployment.sandbox.observer import Run, overlaps, script_runs
+from zkdeployment.sandbox.observer import ScriptRun, overlaps, script_runs
 
 
 def test_runs_are_read_from_all_hosts_in_order(tmp_path):
@@ -11,13 +11,17 @@ def test_runs_are_read_from_all_hosts_in_order(tmp_path):
         log.parent.mkdir(parents=True)
         log.write_text(text, encoding="utf-8")
     roots = {host: tmp_path / host for host in logs}
-    assert script_runs(roots, "hello", "/s/x", since=0) == [Run(1, 2, "a"), Run(2.5, 2.9, "b"), Run(3, 4, "a")]
-    assert script_runs(roots, "hello", "/s/x", since=2.7) == [Run(3, 4, "a")]
+    assert script_runs(roots, "hello", "/s/x", since=0) == [
+        ScriptRun(1, 2, "a"),
+        ScriptRun(2.5, 2.9, "b"),
+        ScriptRun(3, 4, "a"),
+    ]
+    assert script_runs(roots, "hello", "/s/x", since=2.7) == [ScriptRun(3, 4, "a")]
 
 
 def test_runs_on_two_hosts_at_once_overlap():
-    assert overlaps([Run(1, 3, "a"), Run(2, 4, "b")]) == [(Run(1, 3, "a"), Run(2, 4, "b"))]
+    assert overlaps([ScriptRun(1, 3, "a"), ScriptRun(2, 4, "b")]) == [(ScriptRun(1, 3, "a"), ScriptRun(2, 4, "b"))]
 
 
 def test_runs_one_after_another_or_on_one_host_do_not():
-    assert overlaps([Run(1, 2, "a"), Run(2, 3, "b"), Run(2.5, 4, "b")]) == []
+    assert overlaps([ScriptRun(1, 2, "a"), ScriptRun(2, 3, "b"), ScriptRun(2.5, 4, "b")]) == []

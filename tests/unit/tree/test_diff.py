@@ -4,18 +4,18 @@ from hypothesis import given, settings
 from support.trees import trees
 from zkdeployment.model.publication import TreeChange
 from zkdeployment.model.tree import Tree, parent_path
-from zkdeployment.tree.diff import apply, describe, diff, same
+from zkdeployment.tree.diff import apply_change, describe_change, diff, stored_alike
 
 
 @settings(max_examples=60)
 @given(trees(), trees())
 def test_applying_the_difference_gives_the_other_tree(old, new):
     change = diff(old, new)
-    result = apply(old, change)
+    result = apply_change(old, change)
     assert result == new
     assert not diff(result, new)
     assert set(result) == set(new)
-    assert bool(change) == bool(list(describe(change, old)))
+    assert bool(change) == bool(list(describe_change(change, old)))
     assert all(parent_path(path) in {"", *new.nodes} for path in [*change.create, *change.update])
 
 
@@ -30,12 +30,12 @@ def test_tree_does_not_differ_from_itself(tree):
     [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ([1], [True]), ({"a": 0}, {"a": 0.0}), ("1", 1), (None, False)],
 )
 def test_values_that_json_tells_apart_differ(one, other):
-    assert not same(one, other)
+    assert not stored_alike(one, other)
     assert diff(Tree({"/a": {"x": one}}), Tree({"/a": {"x": other}})).update == {"/a": {"x": other}}
 
 
 def test_order_of_keys_makes_no_difference():
-    assert same({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2, "c": 1}, "a": 1})
+    assert stored_alike({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2, "c": 1}, "a": 1})
 
 
 def test_change_is_described_line_by_line():
@@ -55,7 +55,7 @@ def test_change_is_described_line_by_line():
             "/a/new/below": {},
         }
     )
-    assert list(describe(diff(old, new), old)) == [
+    assert list(describe_change(diff(old, new), old)) == [
         "/a remove link k -> /b",
         "/a change link l -> from '/b' to '/c'",
         f"/a add property long = '{'v' * 189}...",
@@ -74,4 +74,4 @@ def test_change_is_described_line_by_line():
 
 
 def test_no_change_is_described_by_nothing():
-    assert list(describe(TreeChange(), Tree({}))) == []
+    assert list(describe_change(TreeChange(), Tree({}))) == []

@@ -5,7 +5,7 @@ import pytest
 from zkdeployment.errors import LinkError, RefusedError, TreeError
 from zkdeployment.model.publication import LiveTree, TreeChange
 from zkdeployment.model.tree import Tree
-from zkdeployment.tree.edits import linking, removal
+from zkdeployment.tree.edits import link_change, removal_change
 
 NODES = {
     "/a": {"x": 1, "link ->": "/b"},
@@ -21,11 +21,11 @@ LIVE = LiveTree(Tree(NODES), pinned=frozenset({"/run", "/run/providers"}))
 
 @pytest.mark.parametrize("path", ["/a/b", "/a/b/"])
 def test_a_node_goes_with_all_below_it_and_nothing_beside_it(path):
-    assert removal(LIVE, path) == TreeChange(delete=frozenset({"/a/b", "/a/b/c"}))
+    assert removal_change(LIVE, path) == TreeChange(delete=frozenset({"/a/b", "/a/b/c"}))
 
 
 def test_a_link_goes_without_what_it_leads_to():
-    assert removal(LIVE, "/a/link") == TreeChange(update={"/a": {"x": 1}})
+    assert removal_change(LIVE, "/a/link") == TreeChange(update={"/a": {"x": 1}})
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_link_goes_without_what_it_leads_to():
 )
 def test_what_may_not_be_removed(path, error, words):
     with pytest.raises(error, match=words):
-        removal(LIVE, path)
+        removal_change(LIVE, path)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,13 @@ def test_what_may_not_be_removed(path, error, words):
 )
 def test_a_link_is_added_to_the_node_that_holds_it(target, link, name, held):
     holder = link.rpartition("/")[0]
-    assert linking(LIVE.tree, target, link) == TreeChange(update={holder: {**NODES[holder], f"{name} ->": held}})
+    assert link_change(LIVE.tree, target, link) == TreeChange(
+        update={holder: {**NODES[holder], f"{name} ->": held}}
+    )
 
 
 def test_a_link_that_is_there_is_changed():
-    assert linking(LIVE.tree, "/a/bb", "/a/link") == TreeChange(update={"/a": {"x": 1, "link ->": "/a/bb"}})
+    assert link_change(LIVE.tree, "/a/bb", "/a/link") == TreeChange(update={"/a": {"x": 1, "link ->": "/a/bb"}})
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,9 @@ def test_a_link_that_is_there_is_changed():
 )
 def test_links_that_cannot_be(target, link, words):
     with pytest.raises((TreeError, LinkError), match=words):
-        linking(LIVE.tree, target, link)
+        link_change(LIVE.tree, target, link)
 
 
 def test_no_link_is_put_into_reserved_nodes():
     with pytest.raises(RefusedError, match="not to be changed by hand"):
-        linking(LIVE.tree, "/b", "/hosts/new")
+        link_change(LIVE.tree, "/b", "/hosts/new")

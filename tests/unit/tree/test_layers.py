@@ -4,7 +4,7 @@ from support.trees import trees
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.diff import diff
-from zkdeployment.tree.layers import desired, lock_roles, merge, overlay
+from zkdeployment.tree.layers import desired_tree, lock_roles, merge, overlay
 from zkdeployment.tree.parse import ParsedFile, parse
 
 
@@ -57,7 +57,7 @@ def test_same_top_level_node_in_two_zk_files_is_an_error_naming_both_places():
 
 def test_live_top_level_nodes_of_zk_files_become_what_the_files_say():
     live = Tree({"/a": {"old": 1}, "/a/gone": {}, "/foreign": {"x": 1}, "/foreign/sub": {}})
-    assert desired(live, merged(a_zk="/a\n  new = 1\n  /b\n")) == Tree(
+    assert desired_tree(live, merged(a_zk="/a\n  new = 1\n  /b\n")) == Tree(
         {"/a": {"new": 1}, "/a/b": {}, "/foreign": {"x": 1}, "/foreign/sub": {}}
     )
 
@@ -65,12 +65,12 @@ def test_live_top_level_nodes_of_zk_files_become_what_the_files_say():
 def test_zkx_files_alone_are_layered_over_what_is_live():
     live = Tree({"/a": {"x": 1, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}})
     found = merged(a_zkx="/a\n  x = 2\n  /b\n  /d\n")
-    assert desired(live, found) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
+    assert desired_tree(live, found) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
 
 
 def test_nodes_that_hold_ephemeral_ones_stay():
     live = Tree({"/a": {"x": 1}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}, "/a/gone": {}})
-    wanted = desired(live, merged(a_zk="/a\n  x = 2\n"), pinned=frozenset({"/a/s/providers", "/elsewhere"}))
+    wanted = desired_tree(live, merged(a_zk="/a\n  x = 2\n"), pinned=frozenset({"/a/s/providers", "/elsewhere"}))
     assert wanted == Tree({"/a": {"x": 2}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}})
 
 
@@ -78,14 +78,14 @@ def test_nodes_that_hold_ephemeral_ones_are_what_a_layer_says_they_are():
     live = Tree({"/a": {}, "/a/providers": {"z": 1}})
     found = merged(a_zk="/a\n", a_zkx="/a\n  /providers\n    y = 2\n")
     for pinned in ((), {"/a/providers"}):
-        assert desired(live, found, pinned=pinned) == Tree({"/a": {}, "/a/providers": {"y": 2}})
+        assert desired_tree(live, found, pinned=pinned) == Tree({"/a": {}, "/a/providers": {"y": 2}})
 
 
 def test_reserved_nodes_are_never_written():
     found = merged(a_zk="/role-locks\n  /web\n/roles\n  /db\n", a_zkx="/role-locks\n  /x\n")
-    assert desired(Tree({}), found) == Tree({"/roles": {}, "/roles/db": {}})
+    assert desired_tree(Tree({}), found) == Tree({"/roles": {}, "/roles/db": {}})
     assert lock_roles(found.tree) == {"web", "db", "x"}
-    assert desired(Tree({"/hosts": {}}), found, pinned={"/hosts"}) == Tree({"/roles": {}, "/roles/db": {}})
+    assert desired_tree(Tree({"/hosts": {}}), found, pinned={"/hosts"}) == Tree({"/roles": {}, "/roles/db": {}})
 
 
 @settings(max_examples=40)
@@ -93,10 +93,10 @@ def test_reserved_nodes_are_never_written():
 def test_publishing_any_tree_over_any_other_leaves_the_new_tree_and_what_is_not_ours(live, text):
     found = merge([ParsedFile("a.zk", text)])
     tops = {path.split("/")[1] for path in text}
-    wanted = desired(live, found)
+    wanted = desired_tree(live, found)
     foreign = {path: found for path, found in live.nodes.items() if path.split("/")[1] not in tops}
     assert wanted == Tree({**foreign, **text.nodes})
-    assert not diff(wanted, desired(wanted, found))
+    assert not diff(wanted, desired_tree(wanted, found))
     assert tops.isdisjoint(RESERVED)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.errors import LinkError
-from zkdeployment.tree.links import MissingError, property_value, resolve, resolved_properties
+from zkdeployment.tree.links import MissingTargetError, property_value, resolve, resolved_properties
 from zkdeployment.tree.parse import parse
 
 
@@ -149,7 +149,7 @@ def test_long_chains_are_followed_up_to_the_limit():
 
 
 def test_missing_nodes_are_named():
-    with pytest.raises(MissingError) as error:
+    with pytest.raises(MissingTargetError) as error:
         resolve(lookup("/a\n  b -> /c/d\n/c\n"), "/a/b/x")
     assert error.value.path == "/c/d"
 
@@ -191,7 +191,7 @@ def test_relative_property_link_starts_at_the_node_that_holds_it():
 
 def test_property_links_may_go_to_and_fro():
     found = lookup("/x\n  a = 1\n  b => ../y\n/y\n  a => ../x\n  b => ../x c\n/x2\n")
-    with pytest.raises(MissingError, match="/x b -> /y b -> /x c: /x has no property c"):
+    with pytest.raises(MissingTargetError, match="/x b -> /y b -> /x c: /x has no property c"):
         property_value(found, "/x", "b")
     assert property_value(found, "/y", "a") == 1
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.trees import values
-from zkdeployment.tree.diff import same
+from zkdeployment.tree.diff import stored_alike
 from zkdeployment.tree.format import format_value
 from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate
 
@@ -60,7 +60,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("text", "value"), VALUES)
 def test_literal_is_read_as_json_value(text, value):
-    assert same(evaluate(text), value), evaluate(text)
+    assert stored_alike(evaluate(text), value), evaluate(text)
 
 
 ERRORS = [
@@ -146,9 +146,9 @@ def test_any_text_is_a_json_value_or_a_literal_error(text):
     except LiteralError as error:
         offset = error.offset
     assert 0 <= offset <= len(text)
-    assert same(json.loads(json.dumps(value)), value)
+    assert stored_alike(json.loads(json.dumps(value)), value)
 
 
 @given(values | st.text(st.characters(exclude_categories=["Cs"])))
 def test_written_values_read_back(value):
-    assert same(evaluate(format_value(value)), value)
+    assert stored_alike(evaluate(format_value(value)), value)

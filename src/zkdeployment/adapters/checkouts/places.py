@@ -128,7 +128,7 @@ class CheckoutPlaces:
             checkout = parse_checkout(version)
         except TreeError as error:
             raise CheckoutError(str(error)) from error
-        if self.sources is not None and not checkout.may_come_from(self.sources):
+        if self.sources is not None and not checkout.is_from(self.sources):
             allowed = f"is not among {', '.join(self.sources)}" if self.sources else "is not allowed on this host"
             raise CheckoutError(f"{checkout.url} {allowed} (checkout-sources)")
         return checkout

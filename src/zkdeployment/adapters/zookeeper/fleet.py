@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import Deployment, Wanted
+    from zkdeployment.model.deployment import Deployment, DesiredState
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import KnownHost
@@ -184,7 +184,7 @@ class ZooKeeperFleet:
             return
         raise ConflictError(f"cannot report {phase.value} to rollout {rollout}: its nodes change all the time")
 
-    def wanted(self, identity: Identity, revision: Revision) -> Wanted:
+    def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
         """Read what this host is to run at ``revision``: from the compiled targets, else from the tree.
 
         Raises ``ConflictError`` when the cluster has moved on while reading, ``TreeError`` when the tree

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import HostResult, Record
+    from zkdeployment.model.history import HostResult, PublicationRecord
     from zkdeployment.model.servers import Servers
 
 _LAST = 20
@@ -96,7 +96,7 @@ def show(connection: Servers, what: str, output: str) -> None:
     console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
 
 
-def render(records: Sequence[Record]) -> RenderableType:
+def render(records: Sequence[PublicationRecord]) -> RenderableType:
     """Return a table of publications."""
     whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
     return Fitting(
@@ -108,7 +108,7 @@ def render(records: Sequence[Record]) -> RenderableType:
     )
 
 
-def _cells(record: Record) -> tuple[Text | str, ...]:
+def _cells(record: PublicationRecord) -> tuple[Text | str, ...]:
     author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
     return (
         short(record.revision),
@@ -123,7 +123,7 @@ def _cells(record: Record) -> tuple[Text | str, ...]:
     )
 
 
-def _detail(record: Record, acts: Sequence[Act]) -> Iterator[RenderableType]:
+def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[RenderableType]:
     facts = [("revision", str(record.revision)), ("sequence", str(record.sequence))]
     if record.origin is not None:
         facts += [("subject", record.origin.subject), ("author", record.origin.author)]
@@ -153,5 +153,5 @@ def _when(when: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     return time.strftime(form, time.localtime(when)) if when else "-"
 
 
-def _took(record: Record) -> str:
+def _took(record: PublicationRecord) -> str:
     return "" if record.ended is None else age(record.ended - record.time)

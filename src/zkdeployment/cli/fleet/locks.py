@@ -114,8 +114,8 @@ def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ..
     if is_orphaned(lock, registered):
         who.append(" not registered", style="red")
     work = styled("" if lock.work is None else lock.work.step)
-    if lock.left is not None:
-        work = styled(f"left by {lock.left} ({age(now - lock.left.since)})", style="red")
+    if lock.abandoned_work is not None:
+        work = styled(f"left by {lock.abandoned_work} ({age(now - lock.abandoned_work.since)})", style="red")
     return (
         f"role {lock.name}" if lock.kind is LockKind.ROLE else lock.name,
         who,

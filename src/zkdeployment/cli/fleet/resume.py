@@ -10,7 +10,7 @@ from zkdeployment.cli.shared.operator_options import act, permit_options, reason
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import Permit
+from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="How long to wait for the syncer.",
 )
 @zookeeper_options
-def command(connection: Servers, latest: bool, permit: Permit, reason: str, timeout: float) -> None:
+def command(connection: Servers, latest: bool, overrides: GuardOverrides, reason: str, timeout: float) -> None:
     """End a stop or a hold.
 
     Without --latest the published revision is set again: hosts that failed try again. With it a fix that was
@@ -42,12 +42,12 @@ def command(connection: Servers, latest: bool, permit: Permit, reason: str, time
       zkdeployment resume
       zkdeployment resume --latest --reason 'web 1.3 fixed'
     """
-    if permit != Permit() and not latest:
+    if overrides != GuardOverrides() and not latest:
         raise ConfigurationError("--allow-rewind and --allow-mass-removal are for what --latest publishes")
     with open_operator(connection) as operator:
         if latest:
             revision = operator.cluster.resume_latest(
-                act("resume --latest", reason), timeout=timeout, permit=permit
+                act("resume --latest", reason), timeout=timeout, overrides=overrides
             )
         else:
             revision = operator.cluster.resume(act("resume", reason))

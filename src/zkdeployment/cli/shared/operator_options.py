@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from zkdeployment.model.act import Act, clean
-from zkdeployment.model.publication import Permit
+from zkdeployment.model.act import Act, sanitize
+from zkdeployment.model.publication import GuardOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..
     """Add ``--reason``; the verb is passed ``reason``, one printable line."""
 
     def read(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
-        reason = clean(given or "")
+        reason = sanitize(given or "")
         if required and not reason:
             raise click.BadParameter("say why in a few words: --reason TEXT")
         return reason
@@ -38,7 +38,7 @@ def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..
 
 
 def permit_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add what is refused otherwise, also by force; the verb is passed ``permit``."""
+    """Add what is refused otherwise, also by force; the verb is passed ``overrides``."""
 
     @click.option(
         "--allow-rewind",
@@ -50,15 +50,15 @@ def permit_options(function: Callable[..., R]) -> Callable[..., R]:
     )
     @functools.wraps(function)
     def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
-        permit = Permit(rewind=allow_rewind, mass_removal=allow_mass_removal)
-        return function(*args, permit=permit, **options)
+        overrides = GuardOverrides(rewind=allow_rewind, mass_removal=allow_mass_removal)
+        return function(*args, overrides=overrides, **options)
 
     return wrapped
 
 
 def act(what: str, reason: str) -> Act:
     """Return what is being done, by this user on this machine, now."""
-    return Act(by=clean(f"{_user()}@{socket.gethostname()}"), what=what, reason=reason, time=time.time())
+    return Act(by=sanitize(f"{_user()}@{socket.gethostname()}"), what=what, reason=reason, time=time.time())
 
 
 def _user() -> str:

@@ -22,8 +22,8 @@ from zkdeployment.errors import (
     RefusedError,
     RestartError,
     ShutdownError,
+    StalePublicationError,
     UnreachableError,
-    WentBackError,
     ZkdeploymentError,
 )
 from zkdeployment.log import bound, get_logger
@@ -179,12 +179,12 @@ class Agent:
             self._stock.catch_up()
             cluster = self._reporter.read_cluster()
             published = self._look_forward()  # later: a version is never taken for one without its strategy
-            self._spread = 0.0 if cluster is None else cluster.spread
+            self._spread = 0.0 if cluster is None else cluster.start_spread
             revision = None if cluster is None else cluster.revision
             if cluster is None or revision is None:
                 return self._hold(cluster)
             self._held = None
-            gate = self._gate(published, revision) if published.orders(cluster) else None
+            gate = self._gate(published, revision) if published.governs(cluster) else None
             with bound(revision=revision):
                 if revision == self._reporter.host.version:
                     self._settle()
@@ -195,7 +195,7 @@ class Agent:
                     self._reporter.stay_failed(failure)
                     return Outcome.FAILED
                 return self._deploy(revision, gate)
-        except WentBackError as error:
+        except StalePublicationError as error:
             self._reporter.refuse(str(error))
             return Outcome.HELD
         except (ConflictError, UnreachableError) as error:
@@ -215,7 +215,7 @@ class Agent:
         )
 
     def _look_forward(self) -> Published:
-        """Raise ``WentBackError`` if ZooKeeper forgot what was published; else remember what is, before acting."""
+        """Remember the current publication before acting; raise ``StalePublicationError`` if it is older."""
         published = self._reporter.retry_until_reachable(self._adapters.fleet.published)
         self._watermark.check(published)
         self._watermark.note(published)

@@ -16,7 +16,7 @@ from zkdeployment.errors import (
     ShutdownError,
     UnreachableError,
     ZkdeploymentError,
-    describe,
+    error_message,
     without_secrets,
 )
 from zkdeployment.fleet.metrics import DeploymentResult
@@ -369,6 +369,6 @@ def _pause(state: tenacity.RetryCallState) -> float:
 
 def reason(error: Exception) -> str:
     """Return one sentence for ZooKeeper, the status and the mail: one line, no secrets, 2 KiB at most."""
-    shown = printable(without_secrets(" ".join(describe(error).split())))
+    shown = printable(without_secrets(" ".join(error_message(error).split())))
     cut = shown.encode("utf-8", errors="replace")[:LONGEST_REASON]
     return cut.decode("utf-8", errors="ignore")

@@ -10,7 +10,7 @@ from zkdeployment.daemons.agent.host_reporter import LOOK
 from zkdeployment.daemons.failpoints import reach
 from zkdeployment.errors import ConflictError, HostFilesError
 from zkdeployment.log import get_logger
-from zkdeployment.model.host import WAITS
+from zkdeployment.model.host import WAITING_PREFIX
 from zkdeployment.rollout.state import Permission
 from zkdeployment.rollout.state_machine import Phase
 
@@ -82,7 +82,7 @@ class RolloutGate:
         while not self._permission.allows(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
-            self._pause(f"{WAITS}{phase.value}: {self._permission.obstacle}", steps)
+            self._pause(f"{WAITING_PREFIX}{phase.value}: {self._permission.obstacle}", steps)
             if self._permission.rollout is None:
                 self._reporter.wait_for_wake(random.uniform(0, self._spread))  # noqa: S311  not a secret
             check()

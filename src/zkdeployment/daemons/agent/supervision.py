@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import Wanted
+    from zkdeployment.model.deployment import DesiredState
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Plan
     from zkdeployment.rollout.state_machine import Phase
@@ -153,7 +153,7 @@ def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -
     return make_plan(adapters, wanted)
 
 
-def make_plan(adapters: AgentAdapters, wanted: Wanted) -> Plan:
+def make_plan(adapters: AgentAdapters, wanted: DesiredState) -> Plan:
     """Return what this host has to do to get to what is wanted; changes nothing."""
     inventory = adapters.inventory()
     services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))

@@ -16,7 +16,7 @@ from zkdeployment.errors import (
     RestartError,
     UnreachableError,
     ZkdeploymentError,
-    describe,
+    error_message,
 )
 from zkdeployment.fleet.rollouts import report
 from zkdeployment.log import get_logger
@@ -204,7 +204,7 @@ class Coordinator:
 
     def _complain(self, error: Exception) -> float:
         """Say what is wrong: once, not every time that it is found again; return when to look again."""
-        words = describe(error)
+        words = error_message(error)
         self._notifier.status(words.partition("\n")[0])
         if isinstance(error, LockLostError):
             self._leads = False

@@ -15,15 +15,15 @@ from zkdeployment.errors import (
     RefusedError,
     RestartError,
     SourceError,
+    StalePublicationError,
     TreeError,
     UnreachableError,
-    WentBackError,
     ZkdeploymentError,
-    describe,
+    error_message,
     without_secrets,
 )
 from zkdeployment.log import get_logger
-from zkdeployment.model.history import Forced
+from zkdeployment.model.history import ForcedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ _SOON = 2.0
 
 #: Which event each error is, the first that fits, and how loudly it is said.
 EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
-    (WentBackError, "critical", "store-went-back"),
+    (StalePublicationError, "critical", "store-went-back"),
     (AllStopError, "critical", "all-stop"),
     (NotConvergedError, "info", "not-converged"),
     (RefusedError, "warning", "publication-refused"),
@@ -133,14 +133,14 @@ class Follower:
         self._telemetry.fail(event, self._syncer.fetched)
         self._complain(error, level, event)
         if not isinstance(error, UnreachableError):
-            self._report(describe(error), interval)
+            self._report(error_message(error), interval)
 
     def _report(self, words: str, interval: float) -> None:
         """Give a sign of life; what keeps that from being done ends nothing, and the next look tries again."""
         try:
             self._store.report(words, interval, self._syncer.fetched)
         except Exception as error:  # noqa: BLE001  whatever it is, the next cycle tries again
-            get_logger().warning("report-not-written", reason=describe(error))
+            get_logger().warning("report-not-written", reason=error_message(error))
 
     def _serve(self, request: PublicationRequest) -> SyncReport:
         """Publish what an operator asked for, or answer why not.
@@ -150,20 +150,20 @@ class Follower:
         """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         try:
-            forced = Forced(request.by, request.reason)
-            return self._syncer.sync(force=True, permit=request.permit, forced=forced, request=request)
+            forced = ForcedBy(request.by, request.reason)
+            return self._syncer.sync(force=True, overrides=request.overrides, forced=forced, request=request)
         except (UnreachableError, RestartError):
             raise
         except LockHeldError:
             self._waiting = True
             raise
         except Exception as error:
-            self._store.answer(request, without_secrets(describe(error))[:_LONGEST_ANSWER])
+            self._store.answer(request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
             raise
 
     def _complain(self, error: Exception, level: str, event: str) -> None:
         """Say what is wrong: once, not every time that it is found again."""
-        words = describe(error)
+        words = error_message(error)
         self._notifier.status(words.partition("\n")[0])
         if words == self._said:
             return

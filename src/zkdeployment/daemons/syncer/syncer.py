@@ -12,8 +12,8 @@ from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.history import Record
-from zkdeployment.model.publication import Permit, Published, next_sequence
+from zkdeployment.model.history import PublicationRecord
+from zkdeployment.model.publication import GuardOverrides, Published, next_sequence
 from zkdeployment.planning.convergence import count_excluded, refusal
 from zkdeployment.planning.guards import (
     date_refusal,
@@ -33,7 +33,7 @@ from zkdeployment.planning.publishing import (
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import Forced
+    from zkdeployment.model.history import ForcedBy
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.ports.memory import PublicationMemory
@@ -66,8 +66,8 @@ class _Order:
     force: bool
     prune: bool
     whole: bool
-    permit: Permit
-    forced: Forced | None = None
+    overrides: GuardOverrides
+    forced: ForcedBy | None = None
     request: PublicationRequest | None = None
 
 
@@ -92,22 +92,27 @@ class Syncer:
         *,
         force: bool = False,
         prune: bool = False,
-        permit: Permit | None = None,
-        forced: Forced | None = None,
+        overrides: GuardOverrides | None = None,
+        forced: ForcedBy | None = None,
         request: PublicationRequest | None = None,
     ) -> SyncReport:
         """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
 
         A ``request`` is removed in the moment in which it is carried out; one that was taken back, is too old, or
         answers to another state of the fleet is refused. ``forced`` tells the history who wants that, and why.
-        ``prune`` removes top-level nodes whose file is gone; what ``permit`` allows is refused otherwise, also by
-        force. Raises ``WentBackError``, ``AllStopError``, ``NotConvergedError``, ``LockHeldError``,
+        ``prune`` removes top-level nodes whose file is gone; without ``overrides``, guards hold even with
+        force. Raises ``StalePublicationError``, ``AllStopError``, ``NotConvergedError``, ``LockHeldError``,
         ``RefusedError`` (something is not permitted), ``SourceError``, ``TreeError`` with all errors of the tree,
         ``ConflictError`` when others write all the time, ``UnreachableError``. Then nothing was published, or the
         beginning of a large publication that the next call finishes.
         """
         order = _Order(
-            force, prune, whole=force or prune, permit=permit or Permit(), forced=forced, request=request
+            force,
+            prune,
+            whole=force or prune,
+            overrides=overrides or GuardOverrides(),
+            forced=forced,
+            request=request,
         )
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
@@ -119,9 +124,11 @@ class Syncer:
         except ConflictError:
             return retrying(self._sync, replace(order, whole=True))
 
-    def preview(self, *, force: bool = False, prune: bool = False, permit: Permit | None = None) -> SyncReport:
+    def preview(
+        self, *, force: bool = False, prune: bool = False, overrides: GuardOverrides | None = None
+    ) -> SyncReport:
         """Return what ``sync`` would publish, or raise what it would raise; takes no lock and writes nothing."""
-        order = _Order(force, prune, whole=force or prune, permit=permit or Permit())
+        order = _Order(force, prune, whole=force or prune, overrides=overrides or GuardOverrides())
         published_state, tip, verdict = self._judge(order)
         if verdict is PublicationVerdict.UP_TO_DATE:
             return SyncReport(tip)
@@ -147,7 +154,7 @@ class Syncer:
             now = self._clock.now()
             sequence = next_sequence(max(published_state.published.sequence, self._watermark.known.sequence), now)
             excluded = count_excluded(drafted.publication.strategy, published_state.hosts)
-            record = Record(tip, now, origin=origin, forced=order.forced, excluded=excluded)
+            record = PublicationRecord(tip, now, origin=origin, forced=order.forced, excluded=excluded)
             asked = None if order.request is None else order.request.id
             self._store.publish(replace(drafted.publication, sequence=sequence, record=record, request=asked))
             self._watermark.note(Published(revision=tip, sequence=sequence))
@@ -171,7 +178,7 @@ class Syncer:
         drafted = self._builder.draft(published_state, tip, whole=order.whole, prune=order.prune)
         if is_up_to_date(published_state, tip) and not order.force and not drafted.publication.change:
             return None
-        if not order.permit.mass_removal and not _is_begun(published_state, tip):
+        if not order.overrides.mass_removal and not _is_begun(published_state, tip):
             made = drafted.publication
             _refuse(removal_refusal(tip, drafted.before, made.targets, published_state.known, made.change.delete))
         return drafted
@@ -181,7 +188,7 @@ class Syncer:
     ) -> None:
         """Raise ``RefusedError`` unless the tip comes after what is published, or need not."""
         before = predecessor(published_state)
-        if order.permit.rewind or before is None or before == tip:
+        if order.overrides.rewind or before is None or before == tip:
             return
         _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
         if origin.signer is not None:

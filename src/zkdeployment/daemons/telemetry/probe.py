@@ -11,7 +11,7 @@ from zkdeployment.fleet.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.model.link import ConnectionStatus
+    from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.ports.process import Clock, MetricsSink
 
 

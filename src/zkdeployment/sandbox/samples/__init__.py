@@ -50,7 +50,7 @@ def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> li
     return [
         file
         for name, version in packages
-        for file in rpms.build(
+        for file in rpms.build_packages(
             _SOURCE / "service.spec",
             directory,
             {"service": name, "service_version": version, "service_source": str(_SOURCE)},

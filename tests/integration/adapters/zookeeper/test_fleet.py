@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster
-from zkdeployment.model.deployment import Assignment, Deployment, Wanted
+from zkdeployment.model.deployment import Assignment, Deployment, DesiredState
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 
@@ -364,7 +364,7 @@ def test_one_request_reads_what_a_host_is_to_run_whatever_the_tree_s_size(fleet,
         published(client, "new", {"web": [controller, *assignments], "elsewhere": [ASSIGNMENT] * services})
         fleet.cluster()
         sent = sent_requests(session, monkeypatch)
-        assert fleet.wanted(host, "new") == Wanted(assignments, controller)
+        assert fleet.wanted(host, "new") == DesiredState(assignments, controller)
         counts.append(len(sent))
         monkeypatch.undo()
     assert counts == [1, 1]
@@ -514,5 +514,5 @@ def test_a_roles_controller_comes_with_the_targets_and_with_the_tree_alike(fleet
     put(client, "/hosts", {"version": "by hand"})
     by_hand = wanted(fleet, web, "by hand")
     published(client, "new", {"web": [controller]})
-    assert wanted(fleet, web, "new") == by_hand == Wanted(controller=controller)
-    assert wanted(fleet, WEB1, "new") == Wanted()
+    assert wanted(fleet, web, "new") == by_hand == DesiredState(controller=controller)
+    assert wanted(fleet, WEB1, "new") == DesiredState()

@@ -21,7 +21,7 @@ from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_leader, read_state
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Selector, Share
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector
 from zkdeployment.rollout.progress import supersede
 from zkdeployment.rollout.state import Directive, Ending, Grant, Permission
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
@@ -96,7 +96,7 @@ class TestCourse:
 
     def test_a_phase_does_not_run_out_of_time_while_nobody_coordinates(self, fleet):
         fleet.register(plain_hosts("ab"))
-        pace = Pace(max_parallel=Share(1), prepare_timeout=60, progress_deadline=60)
+        pace = Pace(max_parallel=ParallelLimit(1), prepare_timeout=60, progress_deadline=60)
         fleet.publish("r1", strategy(replace(group("x"), pace=pace)))
         with fleet.coordinator("one") as one:
             turn(one, times=2)

@@ -22,7 +22,7 @@ from zkdeployment.errors import (
     TreeError,
 )
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import Permit
+from zkdeployment.model.publication import GuardOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ class TestPublishing:
         publishing.sync()
         publishing.put("/who/web/providers/10.0.0.1:80", {"pid": 1}, ephemeral=True)
         publishing.push("/who\n  /other\n")
-        publishing.sync(permit=Permit(mass_removal=True))
+        publishing.sync(overrides=GuardOverrides(mass_removal=True))
         assert publishing.nodes() == {
             "/who": {},
             "/who/other": {},
@@ -350,11 +350,11 @@ class Meddling(ZooKeeperPublications):
 
 class TestOthersWriteToo:
     def sync(self, publishing: Publishing, meddle, times: int = 1) -> str:
-        permit = Permit(mass_removal=True)
+        overrides = GuardOverrides(mass_removal=True)
         with Session(publishing.zookeeper) as session:
             store = Meddling(session, meddle, times)
             syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
-            return syncer.sync(permit=permit).sentence
+            return syncer.sync(overrides=overrides).sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
         publishing.push(TREE)

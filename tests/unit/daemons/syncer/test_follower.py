@@ -11,7 +11,7 @@ from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.telemetry.probe import Probe
 from zkdeployment.errors import UnreachableError
-from zkdeployment.model.link import ConnectionStatus
+from zkdeployment.model.connection_status import ConnectionStatus
 
 
 class Waits(Control):

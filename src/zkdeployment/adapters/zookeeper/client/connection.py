@@ -24,7 +24,7 @@ from zkdeployment.adapters.zookeeper.client.silence import Silence
 from zkdeployment.adapters.zookeeper.client.transactions import denied
 from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
-from zkdeployment.model.link import ConnectionStatus
+from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.servers import Servers
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from zkdeployment.adapters.zookeeper.locks.role_locks import Request
 from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.work import Work
+from zkdeployment.model.work import LockedWork
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
@@ -113,5 +113,5 @@ def _contender(kind: LockKind, path: str, node: Node) -> Contender:
     return locks.contender(path, node)
 
 
-def _work(node: Node | None) -> Work | None:
-    return None if node is None else Work.from_properties(node.properties)
+def _work(node: Node | None) -> LockedWork | None:
+    return None if node is None else LockedWork.from_properties(node.properties)

@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, D
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.errors import ConflictError, LockLostError, ZkdeploymentError
 from zkdeployment.log import get_logger
-from zkdeployment.model.work import Work
+from zkdeployment.model.work import LockedWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -42,9 +42,9 @@ class LockDelay:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._found: dict[str, tuple[Work, float]] = {}
+        self._found: dict[str, tuple[LockedWork, float]] = {}
 
-    def left(self, name: str, work: Work) -> float:
+    def left(self, name: str, work: LockedWork) -> float:
         """Return for how many seconds the lock ``name`` must not be used because of this record."""
         now = time.monotonic()
         found, since = self._found.get(name, (None, now))
@@ -68,7 +68,7 @@ class ZooKeeperServiceLock(ContenderLock):
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
-        self._work: Work | None = None
+        self._work: LockedWork | None = None
         self._sure_until = 0.0
         self._record_changed = threading.Event()
 
@@ -122,7 +122,7 @@ class ZooKeeperServiceLock(ContenderLock):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it is over")
         # Numbers only grow: who had the lowest has it for as long as the contender is there.
         ours = Check(f"{self._directory}/{self._node}", 0)
-        self._work = Work(self._identity.id, self._identity.name, step, time.time())
+        self._work = LockedWork(self._identity.id, self._identity.name, step, time.time())
         data = encode(self._work.properties())
         asked = _now()
         try:
@@ -142,7 +142,7 @@ class ZooKeeperServiceLock(ContenderLock):
         if _now() > self._sure_until:
             raise LockLostError(f"the lock {self._directory} may be lost: this host stood still after taking it")
 
-    def _delayed_by(self, changed: Callable[[], None] | None = None) -> tuple[Work, float] | None:
+    def _delayed_by(self, changed: Callable[[], None] | None = None) -> tuple[LockedWork, float] | None:
         """Return another host's record, and for how long it is in the way; ``None`` if none is.
 
         ``changed`` is called once when a record that is in the way changes.
@@ -181,11 +181,13 @@ def any_free(session: Session, names: Collection[str], identity: Identity, delay
     )
 
 
-def _in_the_way(record: Node | None, name: str, identity: Identity, delay: LockDelay) -> tuple[Work, float] | None:
+def _in_the_way(
+    record: Node | None, name: str, identity: Identity, delay: LockDelay
+) -> tuple[LockedWork, float] | None:
     """Return another host's work that keeps a lock from being used, and for how many seconds."""
     if record is None:
         return None
-    work = Work.from_properties(record.properties)
+    work = LockedWork.from_properties(record.properties)
     left = 0.0 if work.host_id == identity.id else delay.left(name, work)
     return (work, left) if left else None
 
@@ -195,11 +197,11 @@ def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def remove_work(session: Session, name: str, ours: Callable[[Work], bool]) -> bool:
+def remove_work(session: Session, name: str, ours: Callable[[LockedWork], bool]) -> bool:
     """Remove a record if it is one of ours; say whether it was."""
     record = f"{paths.BUSY}/{name}"
     node = session.get(record)
-    if node is None or not ours(Work.from_properties(node.properties)):
+    if node is None or not ours(LockedWork.from_properties(node.properties)):
         return False
     with contextlib.suppress(ConflictError):  # the next holder's already
         session.commit(Delete(record, node.version))

@@ -21,7 +21,7 @@ from zkdeployment.adapters.zookeeper.operator.stops import (
 from zkdeployment.adapters.zookeeper.publication.requests import answer_request, asking, read_request
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState, is_revision
-from zkdeployment.model.publication import Permit, PublicationRequest, RequestState
+from zkdeployment.model.publication import GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Interventions:
         self._retry(resuming)
         return published
 
-    def resume_latest(self, act: Act, *, timeout: float, permit: Permit | None = None) -> Revision:
+    def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         """Ask the syncer to publish the branch's tip, and return the revision once it has.
 
         The request is for the present state of the fleet, and for ``timeout`` seconds. Raises ``WaitTimeoutError``
@@ -104,7 +104,7 @@ class Interventions:
             by=act.by,
             reason=act.reason,
             time=act.time,
-            permit=permit or Permit(),
+            overrides=overrides or GuardOverrides(),
             state=self._state(),
             age_limit=timeout,
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import Record
+    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, SyncerReport, TreeChange
     from zkdeployment.model.stop import Stop
@@ -68,7 +68,7 @@ class Operations:
             out_of_service=read_out_of_service(self._session),
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
             strategy=last.strategy,
-            governed=last.orders(found),
+            governed=last.governs(found),
             rollout=None if last.strategy is None else read_rollout(self._session, last.sequence),
             coordinator=None if last.strategy is None else read_leader(self._session),
         )
@@ -88,7 +88,7 @@ class Operations:
         """Call ``changed`` (which must not block) when the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
 
-    def history(self, last: int | None = None) -> tuple[Record, ...]:
+    def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
         """Read the records of the ``last`` publications (``None``: of all that are kept), the newest first."""
         return read_history(self._session, last)
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import Wanted
+    from zkdeployment.model.deployment import DesiredState
     from zkdeployment.model.host import Identity
 
 
-def read_wanted(session: Session, identity: Identity, revision: Revision) -> Wanted:
+def read_wanted(session: Session, identity: Identity, revision: Revision) -> DesiredState:
     """Return what ``identity`` is to run at ``revision``, in one request if that was published.
 
     Raises ``ConflictError`` if somebody published on the way (then call again), or the cluster is at another
@@ -49,7 +49,7 @@ def read_services(session: Session, services: Collection[str]) -> frozenset[str]
     return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
 
 
-def _from_tree(session: Session, identity: Identity, revision: Revision) -> Wanted:
+def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
     """Walk the tree, which a version set by hand stands for."""
     before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(before, revision)

@@ -231,7 +231,7 @@ def _closing(publication: Publication, snapshot: StoredPublication, *, opened: b
     kept = {name: value for name, value in snapshot.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
     sequence = sequence_of(publication, snapshot)
-    managed = encode_managed(publication.managed, publication.left)
+    managed = encode_managed(publication.managed, publication.leftovers)
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision

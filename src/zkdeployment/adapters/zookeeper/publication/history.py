@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Crea
 from zkdeployment.adapters.zookeeper.publication.builder import published
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
-from zkdeployment.model.history import HostResult, Record
+from zkdeployment.model.history import HostResult, PublicationRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> N
         get_logger().warning("history-not-tidied", reason=str(error))
 
 
-def read_history(session: Session, last: int | None = None) -> tuple[Record, ...]:
+def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:
     """Read the records of the ``last`` publications (``None``: all that are kept), the newest first."""
     found = _sequences(session)
     places = [paths.history_path(one) for one in (found if last is None else found[-last:])]
@@ -81,7 +81,7 @@ def read_history(session: Session, last: int | None = None) -> tuple[Record, ...
     )
 
 
-def _with_results(session: Session, path: str, record: Record, children: int) -> Record:
+def _with_results(session: Session, path: str, record: PublicationRecord, children: int) -> PublicationRecord:
     """Add what hosts wrote that is not folded in yet."""
     if not children:
         return record
@@ -98,7 +98,7 @@ def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
     return found
 
 
-def folded(record: Record, room: int = NODE_LIMIT) -> bytes:
+def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
     """Return the data of a record with its results; if it is too large hosts that were done are only counted."""
     data = pack(record.to_json())
     if len(data) <= room:
@@ -144,10 +144,10 @@ def _results(session: Session, path: str, names: Sequence[str]) -> tuple[dict[st
     return results, {f"{path}/{name}": node for name, node in found.items()}
 
 
-def _record(node: Node) -> Record:
+def _record(node: Node) -> PublicationRecord:
     """Read a publication's node; one that makes no sense is a record of nothing known."""
     try:
         found = unpack(node.data)
     except ValueError:
         found = None
-    return Record.from_json(found if isinstance(found, dict) else {})
+    return PublicationRecord.from_json(found if isinstance(found, dict) else {})

@@ -42,7 +42,7 @@ def read_report(session: Session) -> SyncerReport | None:
     interval = found.get("interval")
     return SyncerReport(
         by=str(found.get("by", "?")),
-        said=str(found.get("said", "")),
+        last_message=str(found.get("said", "")),
         interval=float(interval) if isinstance(interval, int | float) else 0.0,
         time=node.modified,
         fetched=_seconds(node),

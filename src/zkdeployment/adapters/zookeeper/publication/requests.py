@@ -11,7 +11,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.publication import AGE_LIMIT, Permit, PublicationRequest, RequestState
+from zkdeployment.model.publication import AGE_LIMIT, GuardOverrides, PublicationRequest, RequestState
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
@@ -79,8 +79,8 @@ def _properties(request: PublicationRequest) -> dict[str, Value]:
         "by": request.by,
         "reason": request.reason,
         "time": request.time,
-        "allow-rewind": request.permit.rewind,
-        "allow-mass-removal": request.permit.mass_removal,
+        "allow-rewind": request.overrides.rewind,
+        "allow-mass-removal": request.overrides.mass_removal,
         "age-limit": request.age_limit,
         "state": None if state is None else {"version": state.version, "stops": state.stops},
     }
@@ -96,7 +96,7 @@ def request_of(node: Node) -> PublicationRequest:
         by=str(properties.get("by", "")),
         reason=str(properties.get("reason", "")),
         time=float(time) if isinstance(time, int | float) else 0.0,
-        permit=Permit(
+        overrides=GuardOverrides(
             rewind=properties.get("allow-rewind") is True,
             mass_removal=properties.get("allow-mass-removal") is True,
         ),

@@ -31,7 +31,7 @@ from zkdeployment.errors import (
     TreeError,
     UnreachableError,
 )
-from zkdeployment.model.link import ConnectionStatus
+from zkdeployment.model.connection_status import ConnectionStatus
 
 
 def expire(session):

@@ -14,7 +14,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publication import history
 from zkdeployment.adapters.zookeeper.publication.history import folded, merge, read_history
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.model.history import Forced, HostResult, Record
+from zkdeployment.model.history import ForcedBy, HostResult, PublicationRecord
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import Publication, TreeChange
 
@@ -30,7 +30,9 @@ def done(number, time=100.0):
 def publish(session):
     def call(sequence, revision=None, limit=500):
         store = ZooKeeperPublications(session, history=limit)
-        record = Record(revision or f"r{sequence}", 10.0 * sequence, origin=ORIGIN, forced=Forced("bob", "why"))
+        record = PublicationRecord(
+            revision or f"r{sequence}", 10.0 * sequence, origin=ORIGIN, forced=ForcedBy("bob", "why")
+        )
         publication = Publication(
             record.revision,
             TreeChange(),
@@ -56,12 +58,12 @@ def test_a_publication_is_recorded_with_how_it_went_on_each_host(session, publis
     fleet.record_result("r7", done(1))
     fleet.record_result("r7", replace(done(2), error="deploy /a 0: no"))
     (record,) = read_history(session)
-    assert record == Record(
+    assert record == PublicationRecord(
         "r7",
         70.0,
         sequence=7,
         origin=ORIGIN,
-        forced=Forced("bob", "why"),
+        forced=ForcedBy("bob", "why"),
         hosts=1,
         results={"h1": done(1), "h2": replace(done(2), error="deploy /a 0: no")},
     )
@@ -146,11 +148,13 @@ def test_what_no_node_can_hold_is_counted_failures_are_kept():
     }
     results = {host_id: replace(one, host_id=host_id) for host_id, one in many.items()}
     failed = replace(done(9), error="x" * 300)
-    data = folded(Record("r", 1.0, results={**results, "h9": failed}))
+    data = folded(PublicationRecord("r", 1.0, results={**results, "h9": failed}))
     assert len(data) <= NODE_LIMIT
-    found = Record.from_json(unpack(data))
+    found = PublicationRecord.from_json(unpack(data))
     assert (found.results, found.left_out, found.done, found.failed) == ({"h9": failed}, 4000, 4000, 1)
-    small = Record.from_json(unpack(folded(Record("r", 1.0, results={"h9": failed}), room=10)))
+    small = PublicationRecord.from_json(
+        unpack(folded(PublicationRecord("r", 1.0, results={"h9": failed}), room=10))
+    )
     assert small.results["h9"].error == "x" * 20
 
 

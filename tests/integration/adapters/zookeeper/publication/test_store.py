@@ -247,7 +247,7 @@ def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, se
     assert (store.strategy(), store.published_state().published.strategy) == (None, None)
     store.publish(publication(store, shop(1), "r1"))
     assert client.exists("/zkdeployment/strategy") is None
-    assert not store.published_state().published.orders(store.published_state().cluster)
+    assert not store.published_state().published.governs(store.published_state().cluster)
     for revision, strategy in (("r2", example()), ("r3", ALL_HOSTS)):
         made = writes(session)
         store.publish(publication(store, shop(1), revision, strategy=strategy))
@@ -255,7 +255,7 @@ def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, se
         assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {one.path for one in operations}
         assert store.strategy() == strategy
         assert store.published_state().published.strategy == strategy.name
-        assert store.published_state().published.orders(store.published_state().cluster)
+        assert store.published_state().published.governs(store.published_state().cluster)
     made = writes(session)
     store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
     assert "/zkdeployment/strategy" not in {one.path for one in made[0]}
@@ -268,11 +268,11 @@ def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_han
     store.publish(publication(store, shop(1), "r1", strategy=example()))
     Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
     assert store.published_state().published.revision is None
-    assert store.published_state().published.orders(store.published_state().cluster)
+    assert store.published_state().published.governs(store.published_state().cluster)
     client.set("/hosts", b'{"version": "r7"}')
-    assert not store.published_state().published.orders(store.published_state().cluster)
+    assert not store.published_state().published.governs(store.published_state().cluster)
     client.set("/hosts", b'{"version": null}')
-    assert not store.published_state().published.orders(store.published_state().cluster)
+    assert not store.published_state().published.governs(store.published_state().cluster)
 
 
 def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, monkeypatch):
