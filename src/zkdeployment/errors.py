@@ -1,8 +1,9 @@
-"""Every error this program raises on purpose.
+"""The errors that this program raises on purpose.
 
-Each carries the exit code a command ends with (0 done, 1 failed, 2 usage, 3 refused, 4 not
-converged, 5 timed out, 7 ZooKeeper unreachable, 75 start me again) and says whether trying again helps.
-A message says what was expected, what was found and what to do, in one line where it can.
+Each error class has the exit code of a command (0 done, 1 failed, 2 usage, 3 refused, 4 not converged, 5 timed
+out, 7 ZooKeeper unreachable, 75 restart requested), and a flag for whether a retry can succeed. A message states
+what was expected, what was found and what to do, if possible in one line. Errors that one module raises and
+catches itself belong to that module.
 """
 
 from __future__ import annotations
@@ -11,40 +12,40 @@ import re
 
 
 class ZkdeploymentError(Exception):
-    """The base of all expected errors."""
+    """The base class of all expected errors."""
 
     exit_code = 1
     retry_helps = False
 
 
 class ConfigurationError(ZkdeploymentError):
-    """A configuration file, an option or an argument that cannot be used."""
+    """A configuration file, an option or an argument is invalid."""
 
     exit_code = 2
 
 
 class RefusedError(ZkdeploymentError):
-    """Asked for something that the state of the fleet forbids: all stop, lock held, another agent."""
+    """The state of the fleet forbids the request: all stop, a lock is held, another agent runs."""
 
     exit_code = 3
 
 
 class DeniedError(RefusedError):
-    """ZooKeeper does not allow what was asked for: its access rights are wrong, or ours."""
+    """ZooKeeper denies an operation: the rights of the node or the credentials of this process are wrong."""
 
     retry_helps = True
 
 
 class AllStopError(RefusedError):
-    """The cluster version is null: nothing starts, and nothing is published without force."""
+    """The cluster version is null: nothing starts, and only a forced publication is possible."""
 
 
 class DuplicateError(RefusedError):
-    """Another live host has this host's id or name."""
+    """Another registered host has this host's id or name."""
 
 
 class StalePublicationError(RefusedError):
-    """ZooKeeper shows an earlier publication than was seen before: nothing is done without force."""
+    """ZooKeeper holds an older publication than this process has seen: nothing is done without force."""
 
 
 class LockHeldError(RefusedError):
@@ -54,36 +55,36 @@ class LockHeldError(RefusedError):
 
 
 class NotConvergedError(RefusedError):
-    """Some host is not at the cluster version, so nothing new is published."""
+    """A host is not at the cluster version, so that nothing new is published."""
 
 
 class WaitTimeoutError(ZkdeploymentError):
-    """What was waited for did not happen in time."""
+    """An awaited event did not happen in time."""
 
     exit_code = 5
     retry_helps = True
 
 
 class UnreachableError(ZkdeploymentError):
-    """ZooKeeper cannot be reached, or the session was lost on the way."""
+    """ZooKeeper cannot be reached, or the session was lost during an operation."""
 
     exit_code = 7
     retry_helps = True
 
 
 class RestartError(ZkdeploymentError):
-    """The process cannot go on and wants its supervisor to start it again."""
+    """The process cannot continue and asks its supervisor for a restart."""
 
     exit_code = 75
     retry_helps = True
 
 
 class TreeError(ZkdeploymentError):
-    """The tree, or a part of it, means nothing or contradicts itself."""
+    """The tree, or a part of it, is invalid or contradicts itself."""
 
 
 class LinkError(TreeError):
-    """A symbolic link or a property link that leads nowhere or in circles."""
+    """A symbolic link or a property link is broken or circular."""
 
 
 class SourceError(ZkdeploymentError):
@@ -91,29 +92,29 @@ class SourceError(ZkdeploymentError):
 
 
 class ConflictError(ZkdeploymentError):
-    """Somebody else changed what was to be written; nothing was written. Read again."""
+    """A node was changed concurrently, so that nothing was written; read again and retry."""
 
     retry_helps = True
 
 
 class ShutdownError(ZkdeploymentError):
-    """This process was asked to end; what it was doing was given up and nothing new was started."""
+    """This process was asked to end: the current operation was abandoned and no other was started."""
 
     exit_code = 0
 
 
 class LockLostError(ZkdeploymentError):
-    """The server says that a lock believed to be held is not (any more) ours."""
+    """The server reports that this process does not hold a lock that it expected to hold."""
 
     retry_helps = True
 
 
 class ProgramError(ZkdeploymentError):
-    """Another program could not be started, failed, or ran over its time."""
+    """Another program could not be started, failed, or exceeded its timeout."""
 
 
 class ScriptError(ProgramError):
-    """A package's script failed; ``tail`` is the end of what it printed."""
+    """A package's script failed; ``tail`` is the end of its output."""
 
     def __init__(self, message: str, tail: str = "") -> None:
         super().__init__(message)
@@ -125,13 +126,13 @@ class HostFilesError(ZkdeploymentError):
 
 
 class CheckoutError(ZkdeploymentError):
-    """Software cannot be checked out, or must not be from there."""
+    """Software cannot be checked out, or its source is not allowed."""
 
 
 class PackageError(ZkdeploymentError):
-    """The package manager cannot do, or did not do, what was asked.
+    """The package manager refused or failed a request.
 
-    ``changed`` says whether the host's packages may differ from what they were before.
+    ``changed`` is whether the packages of the host may have changed.
     """
 
     def __init__(self, message: str, *, changed: bool = False, retry_helps: bool = False) -> None:
@@ -141,33 +142,33 @@ class PackageError(ZkdeploymentError):
 
 
 def error_message(error: Exception) -> str:
-    """Return what operators read of an error: its message, or for a defect of ours its kind and where to look."""
+    """Return the message of an error for operators; an unexpected error is shown with its type and a hint."""
     if isinstance(error, ZkdeploymentError):
         return str(error)
     return f"unexpected {type(error).__name__}: {error}; see the log"
 
 
 def without_passwords(text: str) -> str:
-    """Return ``text`` with the passwords and tokens in its URLs hidden, for messages."""
+    """Return ``text`` for messages, with the passwords and tokens in its URLs replaced by asterisks."""
     return _URL_PASSWORD.sub(r"\1:***@", _WEB_USER.sub(r"\1***@", text))
 
 
 def without_secrets(text: str) -> str:
-    """Return ``text`` with what looks like a secret hidden too: ``password=…``, ``--token …``, ``"secret": …``."""
+    """Return ``text`` also without values that look secret: ``password=…``, ``--token …``, ``"secret": …``."""
     return _SECRET.sub(r"\1***", without_passwords(text))
 
 
 def is_secret(name: str) -> bool:
-    """Whether what is called this is not for everyone to read."""
+    """Whether a value of this name is likely to be a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
-#: Tokens stand where a user's name does.
+#: A token takes the place of the user name in a URL.
 _WEB_USER = re.compile(r"(https?://)[^/@\s]+@")
 _URL_PASSWORD = re.compile(r"(://[^/@\s:]*):[^/@\s]*@")
 _HIDDEN = r"(?:password|passwd|passphrase|token|secret|credential|api[_-]?key|\bpass\b|\bauthorization\b)"
 _SECRET_NAME = re.compile(_HIDDEN, re.IGNORECASE)
-# Each word is looked at once, from its beginning to its end: scripts may print words of any length.
+# Each word is matched only once, from its beginning: the output of scripts may contain words of any length.
 _SECRET = re.compile(
     rf"""(
         (?<![\w-]) (?:

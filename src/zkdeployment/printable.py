@@ -1,40 +1,42 @@
-"""Text that is safe to show: nothing in it that a terminal, a log viewer or a mail program could act on.
+"""Text that is safe to display: free of characters that a terminal, a log viewer or a mail program acts on.
 
 Names, values and errors come from nodes that anybody with access to ZooKeeper can write, from git and from
-scripts. Values stay exact in memory and in JSON; this is the one mechanism for text that people read.
+scripts. Values stay exact in memory and in JSON; this module is the only mechanism for displayed text.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-#: Separators that are no plain blanks: a terminal or an editor may break the line there.
+#: Separators at which a terminal or an editor may break the line.
 _LINE_BREAKS = frozenset({"Zl", "Zp"})
 
 
 def is_printable(character: str) -> bool:
-    """Whether a character is neither a control, format (bidirectional, invisible) or unassigned character.
+    """Whether a character is not a control, format (bidirectional, invisible) or unassigned character.
 
-    Line breaks are not printable, blanks of any width are.
+    Line breaks are not printable; blanks of any width are.
     """
     category = unicodedata.category(character)
     return category[0] != "C" and category not in _LINE_BREAKS
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text as one line in which every character that is not printable is spelled out, as ``\x1b``.
+    r"""Return a text as one line in which each character that is not printable is escaped, as in ``\x1b``.
 
-    The characters in ``keep`` stay as they are.
+    The characters in ``keep`` are not escaped.
     """
     if text.isprintable():
         return text
-    return "".join(one if is_printable(one) or one in keep else _spelled(one) for one in text)
+    return "".join(
+        character if is_printable(character) or character in keep else _escaped(character) for character in text
+    )
 
 
 def printable_lines(text: str) -> str:
-    """Return a text like ``printable``, with its ends of lines and tabs."""
+    """Return a text like ``printable``, but with its line feeds and tabs."""
     return printable(text, keep="\n\t")
 
 
-def _spelled(character: str) -> str:
+def _escaped(character: str) -> str:
     return ascii(character)[1:-1]

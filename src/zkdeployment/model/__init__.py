@@ -1,1 +1,1 @@
-"""The values everyone shares. Pure: no input, no output, no clock."""
+"""The values that all packages share: no input or output, no clock. Decisions belong to the packages above."""

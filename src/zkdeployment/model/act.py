@@ -1,4 +1,4 @@
-"""Acts: what operators did to the fleet, kept under ``/zkdeployment/audit``."""
+"""Acts: interventions of operators in the fleet, kept under ``/zkdeployment/audit``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zkdeployment.printable import printable
 if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
-#: Characters of a reason.
+#: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who (``USER@HOST``) did what, when (seconds since the epoch), and why."""
+    """One intervention: the operator (``USER@HOST``), the verb, the reason, and the time in epoch seconds."""
 
     by: str
     what: str
@@ -27,12 +27,12 @@ class Act:
         return f"{self.what} by {self.by}: {self.reason or 'no reason given'}"
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ZooKeeper keeps it and ``-o json`` prints it."""
+        """Return the act as it is stored in ZooKeeper and printed by ``-o json``."""
         return {"by": self.by, "what": self.what, "reason": self.reason, "time": self.time}
 
     @classmethod
     def from_json(cls, properties: Properties) -> Act:
-        """Read it; what is missing or malformed reads as unknown."""
+        """Return the act stored in ``properties``; missing or malformed values read as unknown."""
         time = properties.get("time")
         return cls(
             by=str(properties.get("by", "?")),
@@ -43,5 +43,5 @@ class Act:
 
 
 def sanitize(text: str) -> str:
-    """Return what somebody typed fit for terminals, logs and mail: one line, no control characters."""
+    """Return a user's input as text for terminals, logs and mail: one line without control characters."""
     return printable(" ".join(text.split()))[:MAX_REASON_LENGTH]

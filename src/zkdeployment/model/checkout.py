@@ -1,8 +1,9 @@
-"""Checkouts: versions that name a place in a version control system instead of a package's version.
+"""Checkouts: versions that name a revision in a version control system instead of a version of a package.
 
-``git://REPO#VERSION`` and ``git:REPO#VERSION``, ``svn://…``, ``svn+ssh://…`` and ``svn:URL``, each with
-``#REVISION`` or without. REPO is what git can clone: a URL, ``USER@HOST:PATH``, or a path from the root; what is
-none of these is a ``git://`` URL of its own. The texts end up in argument lists of programs that run as root.
+The forms are ``git://REPO#VERSION`` and ``git:REPO#VERSION``, and ``svn://…``, ``svn+ssh://…`` and ``svn:URL``
+with an optional ``#REVISION``. REPO is anything that git can clone: a URL, ``USER@HOST:PATH``, or an absolute
+path; any other text is read as the rest of a ``git://`` URL. This module parses and validates versions, because
+they become arguments of programs that run as root. ``adapters/checkouts`` runs these programs.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from zkdeployment.errors import TreeError, without_passwords
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What a version may begin with to be a checkout, before a colon.
+#: The schemes of checkout versions: the text before the first colon.
 SCHEMES = ("git", "svn", "svn+ssh")
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-# Visible characters but those that shells, quotes and patterns are made of.
+# Visible characters without those that have a meaning in shells, quotes and patterns.
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.~/%+=@:,#?&\[\]-]+")
 _URL = re.compile(r"(?P<protocol>[a-z+]+)://(?P<place>.*)")
 _HOST = r"([A-Za-z0-9_][A-Za-z0-9._+-]*@)?[A-Za-z0-9_][A-Za-z0-9._-]*"
@@ -40,10 +41,10 @@ _PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What to check out: ``revision`` (git: a tag, a branch or a commit; svn: a number or ``HEAD``) of ``url``.
+    """A parsed checkout: ``revision`` (git: a tag, a branch or a commit; svn: a number or ``HEAD``) of ``url``.
 
-    ``url`` is what the system's program understands; for git it may also be a path or ``USER@HOST:PATH``. ``text``
-    is the version as the tree has it.
+    ``url`` is in the form that the git or svn program accepts; for git it may also be a path or
+    ``USER@HOST:PATH``. ``text`` is the version as the tree spells it.
     """
 
     text: str
@@ -52,34 +53,34 @@ class Checkout:
     revision: str
 
     def is_from(self, sources: Sequence[str]) -> bool:
-        """Whether its repository is one of these, or below one of them."""
+        """Whether the repository is one of ``sources``, or below one of them."""
         return any(_is_below(self.url, source) for source in sources)
 
 
 def is_checkout(version: str | None) -> bool:
-    """Whether a version is a checkout's, well-formed or not."""
+    """Whether a version has the form of a checkout (``SCHEME:…``), well-formed or not."""
     return version is not None and _SCHEME.match(version) is not None
 
 
 def parse_checkout(version: str) -> Checkout:
-    """Read a checkout's version; raises ``TreeError`` saying what is wrong with it."""
+    """Return the checkout that a version names; raises ``TreeError`` if the version is malformed."""
     match = _SCHEME.match(version)
     scheme = match[1] if match is not None else ""
     if scheme not in SCHEMES:
         raise _error(version, f"unknown scheme {scheme!a}, expected one of {', '.join(SCHEMES)}")
-    if len(version) > _LONGEST:
-        raise _error(version, f"it has {len(version)} characters, at most {_LONGEST} are allowed")
+    if len(version) > _MAX_LENGTH:
+        raise _error(version, f"expected at most {_MAX_LENGTH} characters, found {len(version)}")
     rest = version[len(scheme) + 1 :]
     if scheme == "git":
         repository, separator, revision = rest.rpartition("#")
         if not separator:
             raise _error(version, "expected git://REPO#VERSION, found no #")
         if not _GIT_REVISION.fullmatch(revision):
-            raise _error(version, f"{revision!a} cannot be the name of a tag, a branch or a commit")
+            raise _error(version, f"expected the name of a tag, a branch or a commit, found {revision!a}")
         return Checkout(version, scheme, _git_url(version, repository), revision)
     repository, separator, revision = rest.rpartition("#") if "#" in rest else (rest, "", "HEAD")
     if not _SVN_REVISION.fullmatch(revision):
-        raise _error(version, f"{revision!a} is no revision, expected a number or HEAD")
+        raise _error(version, f"expected a revision number or HEAD, found {revision!a}")
     return Checkout(version, scheme, _svn_url(version, scheme, repository), revision.removeprefix("r"))
 
 
@@ -104,12 +105,12 @@ def _svn_url(version: str, scheme: str, repository: str) -> str:
 
 
 def _place(version: str, repository: str) -> str:
-    """Return the repository without the slashes that belong to the scheme: ``//host/x``, ``///x``, ``//https://…``."""
+    """Return the repository without the scheme's slashes, as in ``//host/x``, ``///x`` and ``//https://…``."""
     place = repository.removeprefix("//")
     if not _REPOSITORY.fullmatch(place) or place.startswith("-"):
-        raise _error(version, f"{place!a} cannot be a repository")
+        raise _error(version, f"expected a repository, found {place!a}")
     if _UPWARDS.search(place):
-        raise _error(version, "the repository's path must be written without . and .. and %2e")
+        raise _error(version, "expected a repository path without ., .. and %2e")
     return place
 
 
@@ -117,14 +118,14 @@ def _checked_url(version: str, system: str, url: str) -> str:
     match = _URL.fullmatch(url)
     if match is None or match["protocol"] not in _PROTOCOLS[system]:
         protocols = ", ".join(f"{name}://" for name in _PROTOCOLS[system])
-        raise _error(version, f"expected a repository's URL ({protocols}) or a path from the root")
+        raise _error(version, f"expected a repository URL ({protocols}) or an absolute path")
     if _PASSWORD.match(match["place"]):
-        raise TreeError("version has a password in it, which everyone could read; use a key of the host's instead")
+        raise TreeError("version contains a password, which everyone could read; use a key of the host instead")
     if match["protocol"] == "file":
         if not match["place"].startswith("/"):
             raise _error(version, "expected file:///PATH")
     elif not _HOST_AND_PATH.fullmatch(match["place"]):
-        raise _error(version, "expected a host and a path behind ://")
+        raise _error(version, "expected a host and a path after ://")
     return url
 
 
@@ -136,4 +137,4 @@ def _is_below(url: str, source: str) -> bool:
 def _error(version: str, problem: str) -> TreeError:
     shown = without_passwords(ascii(version))
     shown = shown if len(shown) <= 100 else shown[:97] + "..."
-    return TreeError(f"version {shown} is no checkout: {problem}")
+    return TreeError(f"version {shown} is not a valid checkout: {problem}")

@@ -1,4 +1,4 @@
-"""The cluster version: what ``/hosts`` says that every host is to run, or why none may start."""
+"""The cluster version: the revision that ``/hosts`` orders every host to run, or the reason why none may start."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Revision: TypeAlias = str | int
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
-#: The revision of a cluster to which nothing was published yet. Deploying it changes nothing on any host.
+#: The revision of a cluster before the first publication. Deploying it changes nothing on any host.
 INITIAL = "initial"
 
-#: What stands in for the coming revision while a large import by hand is under way: none comes of it.
+#: The placeholder for the coming revision while a large manual import is under way, which publishes no revision.
 BY_HAND = "a change by hand"
 
 
 class ClusterState(Enum):
-    """What the cluster version allows."""
+    """The state of the fleet that the cluster version stands for."""
 
     RUNNING = "running"
-    STOPPED = "stopped"  # null: all stop, nothing starts and nothing is published
-    HELD = "held"  # false: agents hold, the syncer syncs
-    IMPORTING = "importing"  # a large publication is under way
+    STOPPED = "stopped"  # version null: agents start nothing, nothing is published without force
+    HELD = "held"  # version false: agents start nothing, the syncer publishes
+    IMPORTING = "importing"  # a large publication is under way: agents start nothing
 
 
-#: A ZooKeeper server answers some ten thousand requests a second, and a host begins with about ten.
+#: A ZooKeeper server answers about ten thousand requests a second, and a host starts a deployment with about ten.
 _HOSTS_PER_SECOND = 1000
 
-#: So many may begin at the same moment.
+#: The number of hosts that may start at the same moment.
 _HOSTS_AT_ONCE = 50
 
 
@@ -42,7 +42,7 @@ _HOSTS_AT_ONCE = 50
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
-    ``hosts`` is how many were registered when that was read.
+    ``hosts`` is the number of registered hosts when ``/hosts`` was read.
     """
 
     version: Revision | Literal[False] | None
@@ -51,7 +51,7 @@ class Cluster:
 
     @property
     def state(self) -> ClusterState:
-        """What may start now."""
+        """The state of the fleet."""
         if self.version is None:
             return ClusterState.STOPPED
         if self.version is False:
@@ -60,19 +60,22 @@ class Cluster:
 
     @property
     def revision(self) -> Revision | None:
-        """The revision that hosts are to run now; ``None`` when none may start."""
+        """The revision that hosts may deploy now; ``None`` when they may deploy nothing."""
         if self.state is not ClusterState.RUNNING or self.version is None or self.version is False:
             return None
         return self.version
 
     @property
     def start_spread(self) -> float:
-        """Seconds over which hosts begin that a change wakes all at once: none for a small fleet."""
+        """Seconds over which hosts spread their start after a change wakes them all; 0 for a small fleet."""
         return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
 
     @classmethod
     def from_properties(cls, properties: Properties, *, hosts: int = 0) -> Cluster:
-        """Read the properties of ``/hosts``; a missing or malformed version counts as null: all stop."""
+        """Return the cluster that the properties of ``/hosts`` describe.
+
+        A missing or malformed version reads as null: all stop.
+        """
         version = properties.get("version")
         importing = properties.get("importing")
         return cls(
@@ -83,16 +86,16 @@ class Cluster:
 
 
 def is_revision(value: object) -> TypeGuard[Revision]:
-    """Whether a property's value is a revision; ``True`` and ``False`` are not numbers here."""
+    """Whether a property's value is a revision: text, or a number that is not a boolean."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def is_commit(text: str) -> bool:
-    """Whether a text is a whole git commit id."""
+    """Whether a text is a full git commit id."""
     return _COMMIT.fullmatch(text) is not None
 
 
 def short(revision: Revision | None) -> str:
-    """Return a revision for reading: a git commit id is cut to twelve digits."""
+    """Return a revision for display: a git commit id is shortened to twelve digits."""
     text = str(revision)
     return text[:12] if is_commit(text) else text

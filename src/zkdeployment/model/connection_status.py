@@ -1,11 +1,11 @@
-"""The connection to ZooKeeper as a value, for those who only tell of it."""
+"""The state of the ZooKeeper connection as a value, for telemetry that must not depend on the adapters."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """Whether a server answers, how often a connection was made, and in how many sessions."""
+    """Whether a server answers now, and how many connections and sessions this process has established."""
 
     connected: bool = False
     connections: int = 0

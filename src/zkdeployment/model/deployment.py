@@ -1,4 +1,4 @@
-"""Assignments and deployments: what a target is to run, and each numbered instance of it."""
+"""Assignments (the services that a target is to run) and deployments (their numbered instances)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Deployment:
 
     @property
     def marker_name(self) -> str:
-        """The name of the file that records it: ``/who/myfoo`` 0 → ``who:myfoo.0.deployed``."""
+        """The name of the file that records the deployment: ``/who/myfoo`` 0 → ``who:myfoo.0.deployed``."""
         return f"{self.path[1:].replace('/', ':')}.{self.number}.deployed"
 
     @property
     def lock_name(self) -> str:
-        """The name of its service node's lock: ``/who/myfoo`` → ``who,myfoo``."""
+        """The name of the service node's lock: ``/who/myfoo`` → ``who,myfoo``."""
         return self.path[1:].replace("/", ",")
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A service node that a target (a host id, a host name or a role) is to run, all links resolved.
+    """A service node that a target (a host id, a host name or a role) is to run, with all links resolved.
 
-    ``version`` is ``None`` when the package's name holds it (``foo-1.4``): any version of that package will
-    do. ``application`` is the package's name without such a version. ``patches`` maps the names of further
-    packages to their exact versions.
+    ``n`` is the number of instances. ``version`` is ``None`` when the package's name contains it (``foo-1.4``):
+    any version of that package satisfies the assignment. ``application`` is the package's name without such a
+    version. ``patches`` maps the names of further packages to their exact versions.
     """
 
     path: str
@@ -51,16 +51,16 @@ class Assignment:
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
-        """Its instances, numbered 0 to n-1."""
+        """The instances, numbered 0 to n-1."""
         return tuple(Deployment(self.path, number) for number in range(self.n))
 
     @property
     def role(self) -> str:
-        """The role whose controller this is, if it is one: ``/roles/web`` → ``web``."""
+        """The role that a controller's assignment belongs to: ``/roles/web`` → ``web``."""
         return self.path.rpartition("/")[2]
 
     def to_json(self) -> dict[str, Value]:
-        """Return the form published under ``/zkdeployment/targets``."""
+        """Return the assignment in the form that is published under ``/zkdeployment/targets``."""
         return {
             "path": self.path,
             "n": self.n,
@@ -74,10 +74,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a host is to run, sorted by path, and its role's controller.
+    """The assignments of a host, sorted by path, and the controller of its role.
 
-    A controller is an assignment of the node ``/roles/ROLE``: no deployments come of it, its package's scripts
-    bracket those of the others.
+    A controller is an assignment of the node ``/roles/ROLE``. It has no deployments: the scripts of its package
+    run before and after the deployments of the other assignments.
     """
 
     assignments: tuple[Assignment, ...] = ()

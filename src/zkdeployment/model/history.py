@@ -1,4 +1,4 @@
-"""History: what was published, when and by whom, and how it went on each host."""
+"""History: the record of each publication, with the result of each host."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.tree import Properties, Value
 
-#: Characters of an error.
+#: The longest error that is kept, in characters.
 MAX_ERROR_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
 class HostResult:
-    """How a publication went on a host: when that was over (seconds since the epoch), how many seconds it took.
+    """The result of a publication on a host.
 
-    ``error`` is one line; ``None``: it was done.
+    ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
+    deployment. ``error`` is one line; ``None`` means success.
     """
 
     host_id: str
@@ -31,7 +32,7 @@ class HostResult:
     error: str | None = None
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ZooKeeper keeps it and ``-o json`` prints it."""
+        """Return the result as it is stored in ZooKeeper and printed by ``-o json``."""
         return {
             "id": self.host_id,
             "name": self.host_name,
@@ -42,7 +43,7 @@ class HostResult:
 
     @classmethod
     def from_json(cls, properties: Properties) -> HostResult:
-        """Read it; what is missing or malformed reads as unknown."""
+        """Return the value stored in ``properties``; missing or malformed values read as unknown."""
         error = properties.get("error")
         return cls(
             host_id=str(properties.get("id", "?")),
@@ -55,7 +56,7 @@ class HostResult:
 
 @dataclass(frozen=True, slots=True)
 class ForcedBy:
-    """Who (``USER@HOST``) had a publication forced, and why."""
+    """The operator (``USER@HOST``) who forced a publication, and the reason."""
 
     by: str
     reason: str = ""
@@ -63,11 +64,11 @@ class ForcedBy:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """One publication: its sequence, what, when (seconds since the epoch), where it comes from, who forced it.
+    """The record of one publication at ``time``, in seconds since the epoch.
 
-    ``hosts`` is how many were registered then, ``excluded`` how many of these the publication's strategy put in no
-    group; ``results`` are by host id. ``left_out`` is how many hosts that
-    were done are only counted, for want of room.
+    ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that the
+    publication's strategy put in no group. ``results`` maps host ids to results. ``left_out`` is the number of
+    successful hosts that are only counted, because the record has no room for their results.
     """
 
     revision: Revision
@@ -82,26 +83,26 @@ class PublicationRecord:
 
     @property
     def expected(self) -> int:
-        """How many of the registered hosts were to take it up."""
+        """The number of registered hosts that were expected to deploy the publication."""
         return max(0, self.hosts - self.excluded)
 
     @property
     def failed(self) -> int:
-        """How many hosts failed."""
-        return sum(1 for one in self.results.values() if one.error is not None)
+        """The number of hosts that failed."""
+        return sum(1 for result in self.results.values() if result.error is not None)
 
     @property
     def done(self) -> int:
-        """How many hosts have it."""
+        """The number of hosts that deployed the publication successfully."""
         return len(self.results) - self.failed + self.left_out
 
     @property
     def ended(self) -> float | None:
-        """When the last host was done or failed, if any was."""
-        return max((one.time for one in self.results.values()), default=None)
+        """The time at which the last host finished or failed; ``None`` before the first one did."""
+        return max((result.time for result in self.results.values()), default=None)
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ZooKeeper keeps it."""
+        """Return the record as it is stored in ZooKeeper."""
         origin, forced = self.origin, self.forced
         return {
             "revision": self.revision,
@@ -115,23 +116,23 @@ class PublicationRecord:
             "reason": None if forced is None else forced.reason,
             "hosts": self.hosts,
             "excluded": self.excluded,
-            "results": [one.to_json() for _, one in sorted(self.results.items())],
+            "results": [result.to_json() for _, result in sorted(self.results.items())],
             "left_out": self.left_out,
         }
 
     def summary(self) -> dict[str, Value]:
-        """Return it as the list of ``history`` prints it: counts instead of results."""
-        found = self.to_json()
-        del found["results"], found["left_out"]
-        return found | {"done": self.done, "failed": self.failed, "ended": self.ended}
+        """Return the record as the list of ``history`` prints it: with counts instead of results."""
+        summary = self.to_json()
+        del summary["results"], summary["left_out"]
+        return summary | {"done": self.done, "failed": self.failed, "ended": self.ended}
 
     @classmethod
     def from_json(cls, properties: Properties) -> PublicationRecord:
-        """Read it; what is missing or malformed reads as unknown."""
+        """Return the value stored in ``properties``; missing or malformed values read as unknown."""
         revision, author, by = (properties.get(name) for name in ("revision", "author", "forced_by"))
         signer, listed = properties.get("signer"), properties.get("results")
         results = (
-            [HostResult.from_json(one) for one in listed if isinstance(one, dict)]
+            [HostResult.from_json(entry) for entry in listed if isinstance(entry, dict)]
             if isinstance(listed, list)
             else []
         )
@@ -150,7 +151,7 @@ class PublicationRecord:
             forced=None if by is None else ForcedBy(str(by), str(properties.get("reason") or "")),
             hosts=int(_number(properties.get("hosts"))),
             excluded=int(_number(properties.get("excluded"))),
-            results={one.host_id: one for one in results},
+            results={result.host_id: result for result in results},
             left_out=int(_number(properties.get("left_out"))),
         )
 

@@ -1,4 +1,4 @@
-"""Hosts: who one is, and what its node under ``/hosts`` says."""
+"""Hosts: the identity of a host, and the content of its node under ``/hosts``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
 
-#: How the step of a host begins that may not go on yet by its rollout strategy.
+#: The beginning of the step of a host that waits for its turn in a rollout strategy.
 WAITING_PREFIX = "waits to "
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a host is: its unique id, its fully qualified name and the role it has, if any."""
+    """The identity of a host: its unique id, its fully qualified name and its role, if it has one."""
 
     id: str
     name: str
@@ -31,10 +31,10 @@ class Identity:
         return f"{self.name} ({self.id})"
 
     def completed(self, remembered: Identity | None) -> Identity | None:
-        """Return this identity, whose name the machine gave, with the host's full name.
+        """Return this identity, whose name is the machine's own, with the fully qualified name.
 
-        While DNS does not answer, a machine gives its name without the domain, or calls itself localhost. The
-        domain is that of the ``remembered`` name then; ``None`` if that is the name of another machine.
+        While DNS does not answer, a machine reports its name without the domain, or as localhost. Then the domain
+        is taken from the ``remembered`` identity. Returns ``None`` if that identity belongs to another machine.
         """
         if remembered is None or _is_full(self.name) or not _is_full(remembered.name):
             return self
@@ -43,28 +43,28 @@ class Identity:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The names under a service's ``deploy`` node that may mean this host: role, name and id."""
+        """The names under a service's ``deploy`` node that select this host: its role, name and id."""
         names = (self.role, self.name, self.id)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def controller_path(self) -> str | None:
-        """The node that may name the role's controller: ``/roles/ROLE``."""
+        """The path of the node that names the role's controller, if there is one: ``/roles/ROLE``."""
         return None if self.role is None else f"/roles/{self.role}"
 
     @property
     def published_names(self) -> tuple[str, ...]:
-        """The names under which something may be published for this host: its targets, its role's controller."""
+        """The names under which assignments for this host may be published: targets and the role's controller."""
         return self.target_names if self.controller_path is None else (*self.target_names, self.controller_path)
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as its node under ``/hosts`` shows it.
+    """A host as its node under ``/hosts`` describes it.
 
-    ``version`` is the revision that the host runs whole. It is ``None`` before the first deployment, and from the
-    first change of a deployment until the deployment is whole; ``former`` is the version before that. ``since`` is
-    when the node last changed, in seconds since the epoch; it is not one of its properties.
+    ``version`` is the revision that is completely deployed. It is ``None`` before the first deployment, and from
+    the first change of a deployment until that deployment is complete; ``former`` is then the version before it.
+    ``since`` is the time of the node's last change, in seconds since the epoch; it is not one of its properties.
     """
 
     identity: Identity
@@ -82,30 +82,30 @@ class Host:
 
     @property
     def facts(self) -> Facts:
-        """What selectors of a strategy ask of it."""
+        """The facts that a strategy's selectors match."""
         from zkdeployment.model.strategy import Facts  # noqa: PLC0415  a host's check starts faster without it
 
         return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
 
     @property
     def shown_version(self) -> str:
-        """The version for people, in full; without one, the version that the host had before."""
+        """The version for display, in full; a host without a version shows the version that it had before."""
         if self.version is not None:
             return str(self.version)
         return "no version" if self.former is None else f"no version (before its last deployment {self.former})"
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its deployment may not go on yet by its rollout strategy."""
+        """Whether the deployment waits for its turn in the rollout strategy."""
         return self.step is not None and self.step.startswith(WAITING_PREFIX)
 
     def has(self, revision: Revision | None) -> bool:
-        """Whether the host has a revision whole; a host without a version, also midway to another, has none."""
+        """Whether the revision is completely deployed; never true of a host in the middle of a deployment."""
         return self.version is not None and revision is not None and str(self.version) == str(revision)
 
     def properties(self) -> dict[str, Value]:
-        """Return the properties of the host's node; what is not set is left out, but for the version."""
-        found: dict[str, Any] = {
+        """Return the properties of the host's node, without values that are not set, except the version."""
+        properties: dict[str, Any] = {
             "name": self.identity.name,
             "version": self.version,
             "former": self.former,
@@ -119,11 +119,14 @@ class Host:
             "labels": dict(self.labels) or None,
             "rack": self.rack,
         }
-        return {name: value for name, value in found.items() if value is not None or name == "version"}
+        return {name: value for name, value in properties.items() if value is not None or name == "version"}
 
     @classmethod
     def from_properties(cls, host_id: str, properties: Properties, *, since: float | None = None) -> Host:
-        """Read a host's node; what is malformed counts as not set, so that one bad node hides no fleet."""
+        """Return the host that a node describes.
+
+        Malformed values read as not set, so that one bad node does not hide the fleet.
+        """
 
         def text(name: str) -> str | None:
             value = properties.get(name)
@@ -158,7 +161,7 @@ def _is_full(name: str) -> bool:
 
 
 def is_host_name(target: str) -> bool:
-    """Whether a target that is nobody's we know is a host's: its name has a dot in it, as no role's has."""
+    """Whether a target that matches no known host is a host name: these contain a dot, and roles do not."""
     return "." in target and not target.startswith("/")
 
 

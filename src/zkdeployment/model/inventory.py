@@ -1,4 +1,4 @@
-"""What a host has: packages, the scripts under ``/opt``, the markers under ``/etc``."""
+"""Inventories: the packages of a host, the scripts under ``/opt``, and the markers under ``/etc``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """One installed or available package, exactly."""
+    """One installed or available package, with its exact version."""
 
     name: str
     epoch: int
@@ -36,22 +36,22 @@ class Package:
 
     @property
     def evr(self) -> str:
-        """Epoch, version and release as a version that names this package exactly, an epoch of 0 included."""
+        """The exact version of the package, ``EPOCH:VERSION-RELEASE``, including an epoch of 0."""
         return f"{self.epoch}:{self.version}-{self.release}"
 
 
-#: The whole package database, by name. A name with several packages is legal (kernels) or the mark of an
+#: The whole package database, by name. Several packages of one name are legal (kernels), or the remains of an
 #: interrupted transaction.
 Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A deployment that is recorded on the host, and the files in ``/etc/APPLICATION`` that record it.
+    """A deployment that is recorded on the host, with the files in ``/etc/APPLICATION`` that record it.
 
-    ``files`` are base names: the ``.deployed`` file and what older tools left beside it (spelled with commas,
-    ``.script`` notes). ``package`` is ``None`` when no file says which package owns the deployment; ``version``
-    is that package's version (not the tree's revision).
+    ``files`` are base names: the ``.deployed`` file and the files of older tools beside it (spelled with commas,
+    ``.script`` notes). ``package`` is ``None`` when no file names the package that owns the deployment;
+    ``version`` is the version of that package (not the revision of the tree).
     """
 
     deployment: Deployment
@@ -65,17 +65,17 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a host has, read once a cycle.
+    """The software and the deployments of a host, read once in each cycle.
 
-    ``scripts`` maps each name under ``/opt`` that has a deploy script to that script's path.
-    ``directories`` are all names under ``/opt``, ``controllers`` those with a role controller's start script.
-    ``managed`` maps each package that the agent installed and has not yet fully removed to its application: it
-    is written before the first change, so that what a crash left half-removed is still known to be ours.
-    ``checkouts`` maps each name under ``/opt`` that was checked out to the version remembered in it.
-    ``applications`` are the directories under ``/etc`` of managed, marked or checked out applications.
-    ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
-    damaged, by the account of the package database. ``originals`` maps each package that the system had before a
-    deployment changed it to the version to put back (``EPOCH:VERSION-RELEASE``).
+    ``scripts`` maps each name under ``/opt`` that has a deploy script to that script's path. ``directories`` are
+    all names under ``/opt``, ``controllers`` those with a role controller's start script. ``managed`` maps each
+    package that the agent installed and has not yet fully removed to its application. The registry of managed
+    packages is written before the first change, so that a package that is half removed after a crash is still
+    known as managed. ``checkouts`` maps the name of each checkout under ``/opt`` to the version that is recorded
+    in it. ``applications`` are the directories under ``/etc`` of applications that are managed, marked or checked
+    out. ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
+    damaged according to the package database. ``originals`` maps each package that was on the system before a
+    deployment changed it to its original version (``EPOCH:VERSION-RELEASE``), which is restored later.
     """
 
     packages: Packages = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Inventory:
 
     @property
     def deployed_packages(self) -> Packages:
-        """The installed packages that have a script, or had one because they are or were deployed."""
+        """The installed packages that have a script, or had a script because they are or were deployed."""
         marked = {marker.package or marker.application for marker in self.markers}
         names = {*self.scripts, *self.controllers, *self.managed, *marked} - self.checkouts.keys()
         return {name: self.packages[name] for name in sorted(names & self.packages.keys())}
@@ -99,10 +99,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """A host and what it last published of itself, under ``/zkdeployment/inventory``; that outlives its session.
+    """A host, as it last published itself under ``/zkdeployment/inventory``. This record outlives its session.
 
-    ``inventory`` is ``None`` when what it has is unknown; ``unknown`` says why. ``time`` is when that was written,
-    in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of its configuration.
+    ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
+    written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.
     """
 
     identity: Identity
@@ -115,12 +115,12 @@ class KnownHost:
 
     @property
     def facts(self) -> Facts:
-        """What selectors of a strategy ask of it."""
+        """The facts that a strategy's selectors match."""
         return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
 
 
 def absent_hosts(known: Iterable[KnownHost], hosts: Collection[Host]) -> tuple[KnownHost, ...]:
-    """Return the known hosts that are not registered, but for those whose name a registered host has now."""
+    """Return the known hosts that are not registered, except those whose name a registered host has now."""
     ids = {host.identity.id for host in hosts}
     names = {host.identity.name for host in hosts}
-    return tuple(one for one in known if one.identity.id not in ids and one.identity.name not in names)
+    return tuple(host for host in known if host.identity.id not in ids and host.identity.name not in names)

@@ -1,4 +1,4 @@
-"""Lists of names in sentences."""
+"""Lists of names in messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def listing(names: Sequence[str], most: int | None = None) -> str:
-    """Return the first ``most`` names (``None``: all) joined by commas, and how many more there are."""
+    """Return the first ``most`` names (``None``: all), joined by commas, and the number of the others."""
     more = f" and {len(names) - most} more" if most is not None and len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""Locks as they stand at one moment: who has them, who waits, and what is done under them."""
+"""A snapshot of locks: holders, waiting contenders, and the work that is done under each lock."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ if TYPE_CHECKING:
 
 
 class LockKind(Enum):
-    """What a lock protects."""
+    """The resource that a lock protects."""
 
-    SERVICE = "service"  # a service node: one host deploys it at a time
-    ROLE = "role"  # a role with a controller: one host of it works at a time
+    SERVICE = "service"  # a service node: one host at a time deploys it
+    ROLE = "role"  # a role with a controller: one host of the role at a time deploys
     SYNCER = "syncer"  # publication
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One who has a lock or waits: what it calls itself, since when (seconds since the epoch), and its node.
+    """A process that holds a lock or waits for it.
 
-    ``host_id`` is ``None`` for whoever is not known to be a host.
+    ``identity`` is the name it gives itself, ``since`` the time in seconds since the epoch at which its ``node``
+    was created. ``host_id`` is ``None`` if the contender is not known to be a host.
     """
 
     identity: str
@@ -33,10 +34,10 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that somebody has, waits for, or left at work.
+    """A lock that is held, waited for, or was lost while work was in progress.
 
-    ``name`` is the service's path, the role, or the syncer lock's path; ``path`` the node whose children are the
-    ``contenders``, the holder first. ``work`` is on record at the node ``record``.
+    ``name`` is the path of the service, the role, or the path of the syncer lock. ``path`` is the node whose
+    children are the ``contenders``, the holder first. ``work`` is recorded at the node ``record``.
     """
 
     kind: LockKind
@@ -57,17 +58,17 @@ class Lock:
 
     @property
     def holder(self) -> Contender | None:
-        """Who has it."""
+        """The contender that holds the lock."""
         return self.contenders[0] if self.contenders else None
 
     @property
     def abandoned_work(self) -> LockedWork | None:
-        """What a host was at when it lost the lock: until that is over, or the lock delay, nobody may use it."""
+        """The work of a host that lost the lock: the lock stays blocked until that work or the lock delay ends."""
         return None if self._is_holders_work else self.work
 
     @property
     def since(self) -> float:
-        """Since when the holder works under it, or at least contends for it; 0 if nobody does."""
+        """When the holder started its work, or else joined the contenders, in epoch seconds; 0 without one."""
         if self.work is not None and self._is_holders_work:
             return self.work.since
         return 0.0 if self.holder is None else self.holder.since

@@ -1,9 +1,9 @@
-"""Which names and versions are allowed: the one gate for the syncer, the agent and the commands.
+"""The names and versions that are allowed: the rules that the syncer, the agent and the commands share.
 
-Names end up in file names, znodes and argument lists of programs that run as root, so they are checked
-where they come in (lint, syncer) and again where they are used (agent). Nodes of the tree may have any name that
-ZooKeeper takes and people can read; a name that becomes a file, a lock, a target or a package is checked more
-strictly where it becomes one.
+Names become parts of file names, znodes and arguments of programs that run as root. They are validated where they
+enter the system (lint, syncer) and again where they are used (agent). A node of the tree may have any visible name
+that ZooKeeper accepts. A name that becomes a file, a lock, a target or a package must meet the stricter rules of
+that kind.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from zkdeployment.printable import printable
 
-#: The package that brings the agent.
+#: The package that contains the agent.
 AGENT_PACKAGE = "zkdeployment"
 
-#: Top-level nodes that no tree file may write (but for the bare nodes ``/role-locks/ROLE``).
+#: Top-level nodes that no tree file may write, except for the bare nodes ``/role-locks/ROLE``.
 RESERVED = frozenset({"hosts", "hosts-lock", "agent-locks", "role-locks", "zookeeper", "zkdeployment"})
 
 
 class NameKind(Enum):
-    """What a text is to be the name of; the value is how messages call it."""
+    """The kinds of names; the value is the term that messages use."""
 
     NODE = "node name"
     SERVICE = "name of a service node or of a node above it"
@@ -37,7 +37,7 @@ class NameKind(Enum):
 
 
 class _Rule(NamedTuple):
-    """What a name of one kind may be, as a pattern and for people."""
+    """The rule for names of one kind: a pattern, and its description for messages."""
 
     pattern: str
     expected: str
@@ -46,8 +46,8 @@ class _Rule(NamedTuple):
 _BEGINNING = "beginning with a letter, a digit or _"
 
 _RULES = {
-    # What ZooKeeper takes (no character beyond U+FFFF), less what people cannot see, and what would read as an
-    # operator where it begins the target of a link.
+    # All names that ZooKeeper accepts (no character beyond U+FFFF), except invisible characters and a beginning
+    # that would read as an operator in the target of a link.
     NameKind.NODE: _Rule(
         r"(?!\.{1,2}$|=)[^\s/\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]{1,255}",
         "1 to 255 characters that can be seen; no blanks, no slash, no emoji; not . or .., not beginning with =",
@@ -84,7 +84,7 @@ _RULES = {
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
         "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
     ),
-    # What would read as a node, a comment or a link in a tree text is no name of a property.
+    # A property name must not read as a node, a comment or a link in a tree text.
     NameKind.PROPERTY: _Rule(
         r"(?!.*->)[^\s/#=][^\s=]{0,254}",
         "1 to 255 characters that can be seen; no blanks, no = or ->, not beginning with / or #",
@@ -94,12 +94,12 @@ _COMPILED = {kind: re.compile(rule.pattern) for kind, rule in _RULES.items()}
 
 
 def is_name(kind: NameKind, text: str) -> bool:
-    """Whether ``text`` may be used as a name of this kind."""
+    """Whether ``text`` is a valid name of this kind."""
     return _COMPILED[kind].fullmatch(text) is not None and printable(text) == text
 
 
 def name_problem(kind: NameKind, text: str) -> str | None:
-    """Say what is wrong with a name, or ``None`` if nothing is."""
+    """Return the reason why a name is invalid; ``None`` for a valid name."""
     if is_name(kind, text):
         return None
     shown = text if len(text) <= 60 else text[:57] + "..."
@@ -107,6 +107,6 @@ def name_problem(kind: NameKind, text: str) -> str | None:
 
 
 def application_of(package: str) -> str:
-    """Return the application that a package's name speaks of: ``foo-1.4`` is foo's, any other its own."""
+    """Return the application of a package: ``foo`` for ``foo-1.4``, the package's own name without a version."""
     stem, _, version = package.rpartition("-")
     return stem if stem and version[:1].isdigit() else package

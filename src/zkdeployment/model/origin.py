@@ -1,4 +1,4 @@
-"""Where a revision of the tree comes from."""
+"""The origin of a revision of the tree: its commit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who committed a revision, what for and when (seconds since the epoch, as the committer's clock had it).
+    """The author, the subject and the time of a commit, in seconds since the epoch by the committer's clock.
 
-    ``subject`` is the first line of the message. ``signer`` is the name and the fingerprint of the key whose
-    signature was verified; ``None`` where there is no such signature, or none is asked for.
+    ``subject`` is the first line of the commit message. ``signer`` is the name and the fingerprint of the key
+    whose signature was verified; ``None`` without such a signature, or if none is required.
     """
 
     author: str

@@ -1,8 +1,8 @@
-"""A plan is data: the steps a host takes to get from what it has to what it is to run, with reasons.
+"""Plans: the steps, with reasons, that bring a host from its inventory to its desired state.
 
-The agent executes it, ``--dry-run`` prints it; both from the same value. Steps stand in the order in which they
-are taken, with one freedom: neighbouring steps that need the locks of services may be taken in another order when
-a lock is held elsewhere.
+A plan is data: the agent executes the same value that ``--dry-run`` prints. Steps are executed in their order,
+with one exception: neighbouring steps that need service locks may be executed in another order while a lock is
+held elsewhere. How a plan is made belongs to ``planning``, how it is executed to ``daemons/agent``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PackageChange:
-    """What one package transaction is to reach.
+    """The goal of one package transaction.
 
-    ``want`` maps names to the version to have (``None``: any, if only it is installed). ``remove`` are names
-    to have no more. ``reinstall`` are installed packages to install again as they are, because files of theirs are
-    missing. ``managed`` are all names that may be changed or removed; nothing else ever is. ``preserve`` are names
-    whose files are kept when they are replaced, to be put back one day.
+    ``want`` maps the names of packages to install to their versions (``None``: any version). ``remove`` are the
+    names of packages to remove. ``reinstall`` are installed packages to reinstall at their present version,
+    because some of their files are missing. ``managed`` are all names that may be changed or removed; other
+    packages never are. ``preserve`` are packages whose RPM files are kept when they are replaced, so that they can
+    be restored later.
     """
 
     want: Mapping[str, str | None] = field(default_factory=dict)
@@ -38,11 +39,12 @@ class PackageChange:
 
 @dataclass(frozen=True, slots=True)
 class Undeploy:
-    """Call the script with ``-u`` and take the markers away.
+    """Call the deploy script with ``-u`` and remove the markers.
 
-    ``script`` is ``None`` when it comes with ``package``, which is installed again first. ``locked``: the service
-    stays in the tree, so other hosts may have instances of it, and its lock (or that of the role, where the role
-    has a controller) is held meanwhile. A service that is gone from the tree is undeployed on all hosts at once.
+    ``script`` is ``None`` when it comes with ``package``, which an earlier step reinstalls. ``locked`` means that
+    the service is still in the tree. Other hosts may have instances of it, so the step needs the service's lock
+    (or that of the role, if the role has a controller). A service that was removed from the tree is undeployed on
+    all hosts at once.
     """
 
     deployment: Deployment
@@ -55,16 +57,16 @@ class Undeploy:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the script is called with."""
+        """The arguments of the script."""
         return "-u", self.deployment.path, str(self.deployment.number)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeController:
-    """Bring the role controller's package up to date in a transaction of its own; clear what is left of old ones.
+    """Update the role controller's package in a transaction of its own, and remove the remains of old controllers.
 
-    ``removed`` are old controllers. ``registered`` are all packages concerned with their applications: they are
-    in the registry of managed packages before anything changes, so that a crash on the way leaves nothing behind.
+    ``removed`` are old controllers. ``registered`` maps all packages concerned to their applications. They enter
+    the registry of managed packages before the first change, so that a crash leaves no unmanaged package behind.
     """
 
     change: PackageChange
@@ -75,7 +77,7 @@ class ChangeController:
 
 @dataclass(frozen=True, slots=True)
 class StartDeployments:
-    """Call the controller's ``starting-deployments`` under the role's lock, which all later steps hold, too."""
+    """Call the controller's ``starting-deployments`` under the role's lock, which is kept for all later steps."""
 
     controller: Assignment
     reason: str
@@ -83,7 +85,7 @@ class StartDeployments:
 
 @dataclass(frozen=True, slots=True)
 class EndDeployments:
-    """Call the controller's ``ending-deployments``; then the role's lock is given back."""
+    """Call the controller's ``ending-deployments``, then release the role's lock."""
 
     controller: Assignment
     reason: str
@@ -91,13 +93,13 @@ class EndDeployments:
 
 @dataclass(frozen=True, slots=True)
 class ChangePackages:
-    """One transaction that brings in or changes what the wanted deployments need.
+    """Install or change the packages of the desired deployments in one transaction.
 
-    One that only installs packages again comes before the deployments that are undone with their scripts. It is
-    prepared (resolved, downloaded, tested) before the first step of the plan is taken.
-    ``applications`` maps each package of ``change.want``, and those that make room for a checkout, to its
-    application, for the registry of managed packages. ``originals`` are packages of the system's own that change,
-    with their versions: those are recorded instead. ``put_back`` are those that have their old version again.
+    The transaction is prepared (resolved, downloaded, tested) before the first step of the plan is executed. A
+    transaction that only reinstalls packages precedes the undeployments that need their scripts. ``applications``
+    maps each package of ``change.want``, and each package that a checkout replaces, to its application, for the
+    registry of managed packages. ``originals`` maps packages that belong to the system and change to their
+    versions, which are recorded instead. ``put_back`` are the packages that get their original version again.
     """
 
     change: PackageChange
@@ -109,10 +111,10 @@ class ChangePackages:
 
 @dataclass(frozen=True, slots=True)
 class CheckOut:
-    """Put a checkout of ``version`` into ``/opt/PACKAGE``, build it there, and take the package from the registry.
+    """Install a checkout of ``version`` in ``/opt/PACKAGE``, build it, and take the package out of the registry.
 
-    It is fetched to one side before the first step of the plan is taken. ``replaces``: what is there now is a
-    checkout's or a managed package's, and may go.
+    The checkout is fetched to a separate directory before the first step of the plan is executed. ``replaces``
+    means that the present content belongs to a checkout or to a managed package, and may be replaced.
     """
 
     package: str
@@ -123,7 +125,7 @@ class CheckOut:
 
 @dataclass(frozen=True, slots=True)
 class RemoveCheckout:
-    """Remove a checkout's ``/opt/PACKAGE``; the package manager knows nothing of it."""
+    """Remove the directory ``/opt/PACKAGE`` of a checkout, which the package manager does not know."""
 
     package: str
     version: str
@@ -132,11 +134,11 @@ class RemoveCheckout:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Call the script for one instance under its service node's lock, then write its marker.
+    """Call the deploy script for one instance under its service node's lock, then write the marker.
 
-    Without that lock where the role has a controller: the role's lock is held then.
+    If the role has a controller, the role's lock replaces the service's.
 
-    ``stale_files`` are markers of older tools to be replaced.
+    ``stale_files`` are markers of older tools that the new marker replaces.
     """
 
     assignment: Assignment
@@ -146,7 +148,7 @@ class Deploy:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the script is called with."""
+        """The arguments of the script."""
         subtype = self.assignment.subtype
         options = () if subtype is None else ("-r", subtype)
         return *options, self.deployment.path, str(self.deployment.number)
@@ -154,11 +156,12 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSoftware:
-    """Remove packages no deployment needs, clear ``/opt/PACKAGE``, tidy ``/etc/APPLICATION``, forget them.
+    """Remove packages that no deployment needs, with their directories and their entries in the registry.
 
-    ``change`` may be empty when the packages are gone but their directories are not. ``unregistered`` are those
-    of ``packages`` that the registry of managed packages does not know, with their applications: they are added to
-    it before anything is removed, so that a crash on the way leaves nothing behind.
+    ``/opt/PACKAGE`` and the agent's files in ``/etc/APPLICATION`` are removed. ``change`` is empty when only
+    directories remain. ``unregistered`` maps those of ``packages`` that are not in the registry of managed
+    packages to their applications: they are added before the first removal, so that a crash leaves no unmanaged
+    package behind.
     """
 
     change: PackageChange
@@ -183,11 +186,11 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ordered steps; a host that has what it wants at the revision it wants has none.
+    """The steps of a host, in order; a converged host has none.
 
-    ``handover`` is the path of a service that changes hands on this host: another application is deployed for it
-    than before. Its lock is kept from its undeployment to the end of its deployment, whatever steps are between,
-    so that not all hosts are without the service at once. There is one at most, for a host never has two locks.
+    ``handover`` is the path of a service whose application changes on this host. Its lock is held from its
+    undeployment until the end of its deployment, across all steps between, so that the service is never missing on
+    all hosts at once. There is at most one such service, because a host never holds two service locks.
     """
 
     steps: tuple[Step, ...] = ()
@@ -195,5 +198,5 @@ class Plan:
 
     @property
     def controller(self) -> Assignment | None:
-        """The role controller that brackets the deployments, if there is one."""
+        """The role controller whose scripts run before and after the deployments, if there is one."""
         return next((step.controller for step in self.steps if isinstance(step, StartDeployments)), None)

@@ -1,4 +1,4 @@
-"""Problems: everything that is wrong with a tree, each with its place."""
+"""Problems of a tree, each with its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """Whether a problem forbids publication."""
+    """The effect of a problem: an error prevents the publication, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,7 +15,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where (file, line and column from 1, node path, as far as known) and what."""
+    """One problem and its place, as far as it is known: file, line and column (from 1), and node path."""
 
     message: str
     file: str | None = None
@@ -26,7 +26,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
-        words = self.message if self.severity is Severity.ERROR else f"warning: {self.message}"
+        message = self.message if self.severity is Severity.ERROR else f"warning: {self.message}"
         if self.path is not None and self.path not in self.message:
-            words = f"{self.path}: {words}"
-        return f"{place}: {words}" if place else words
+            message = f"{self.path}: {message}"
+        return f"{place}: {message}" if place else message

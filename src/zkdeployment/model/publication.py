@@ -1,4 +1,4 @@
-"""Publications: what the syncer reads from git and writes to ZooKeeper."""
+"""Publications: the values that the syncer reads from the repository and ZooKeeper, and writes to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Tree
 
 
-#: For how many seconds a request is served that does not say so itself.
+#: The default age in seconds after which a request is no longer served.
 AGE_LIMIT = 300.0
 
 
@@ -23,7 +23,7 @@ AGE_LIMIT = 300.0
 class TreeChange:
     """The difference between two trees: nodes to create or set with all their properties, and to delete.
 
-    Applying it creates parents before children, then sets, then deletes children before parents.
+    The order of application is: create parents before children, update, then delete children before parents.
     """
 
     create: Mapping[str, Properties] = field(default_factory=dict)
@@ -35,20 +35,20 @@ class TreeChange:
 
     @property
     def paths(self) -> frozenset[str]:
-        """The nodes that it touches."""
+        """The paths of all nodes that the change creates, updates or deletes."""
         return frozenset({*self.create, *self.update, *self.delete})
 
 
-#: What each target name (host id, host name or role) is to run, sorted by path.
+#: The assignments of each target (host id, host name or role), sorted by path.
 Targets: TypeAlias = "Mapping[str, tuple[Assignment, ...]]"
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTree:
-    """The tree as it stands in ZooKeeper, without reserved top-level nodes and without ephemeral nodes.
+    """A snapshot of the tree in ZooKeeper, without reserved top-level nodes and without ephemeral nodes.
 
-    ``versions`` are the nodes' data versions. ``pinned`` are the nodes that have ephemeral nodes below them:
-    they cannot be deleted.
+    ``versions`` maps paths to data versions. ``pinned`` are the nodes with ephemeral nodes below them, which
+    cannot be deleted.
     """
 
     tree: Tree
@@ -58,7 +58,7 @@ class LiveTree:
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """One node as it stands in ZooKeeper; ``children`` is how many it has, ephemeral ones included."""
+    """A snapshot of one node in ZooKeeper; ``children`` is the number of its children, ephemeral or not."""
 
     properties: Properties
     version: int
@@ -68,16 +68,16 @@ class LiveNode:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the last publication left behind.
+    """The state that the last publication left in ZooKeeper.
 
-    ``revision`` is whose tree and targets are wholly published, if any are. ``exact`` is the fingerprint of its
-    text, if its top-level nodes were left exactly as the text says and nothing else deploys anything. ``managed``
-    are the paths of the live top-level nodes that a ``.zk`` file of any published revision had, ``begun`` those
-    that only a publication made that did not come to its end. ``stamp`` is the
-    data version of the node that says all that: it changes when anybody publishes, or imports by hand.
-    ``sequence`` grows with every publication, of the same revision too; 0 where there was none. ``ordered`` is
-    the revision that hosts were sent to then, ``strategy`` the name of the strategy by which they are to take it
-    up, if there is one: whoever imports by hand takes ``revision`` away, but neither of these.
+    ``revision`` is the revision whose tree and targets are completely published, if there is one. ``exact`` is the
+    fingerprint of its text, if its live top-level nodes equal the text and no other node deploys anything.
+    ``managed`` are the paths of the live top-level nodes that a ``.zk`` file of any published revision contained;
+    ``begun`` are those that only an unfinished publication created. ``stamp`` is the data version of the node that
+    holds these values: it changes with each publication and each manual import. ``sequence`` grows with each
+    publication, also of the same revision; 0 means that nothing was published. ``ordered`` is the revision that
+    hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout, if there is one.
+    A manual import clears ``revision``, but neither of these two.
     """
 
     revision: Revision | None = None
@@ -90,23 +90,25 @@ class Published:
     ordered: Revision | None = None
 
     def governs(self, cluster: Cluster | None) -> bool:
-        """Whether hosts take up the cluster version by the strategy; not one that was set by hand."""
+        """Whether the strategy governs the cluster version: never one that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One revision to be published whole: the tree's changes, all targets, the roles that need a lock node.
+    """The publication of one revision: the changes of the tree, all targets, and the roles that need a lock node.
 
-    ``expected`` is the cluster version it replaces (``None``: there was no ``/hosts``), ``stops`` which stops were
-    on record then (as in ``RequestState``; ``None``: any), ``request`` the id of the request that it carries out,
-    which is removed in the same moment and has to stand until then, ``published`` what was published before, and
-    ``versions`` are the data versions of the nodes to be updated or deleted: if somebody changed any of it
-    meanwhile, nothing is published. ``touched`` are the names of the targets that may differ from the published
-    ones; ``None``: all are compared. ``exact`` and ``managed`` are for the next ``Published``, and so is
-    ``sequence``, which is raised if it is not above that of the one before. ``record`` is what the history keeps
-    of it. ``strategy`` is how hosts are to take it up, if not all at once. ``left`` are the top-level nodes of
-    unfinished publications that stay because of ephemeral nodes below them.
+    These values guard against concurrent changes, after which nothing is published: ``expected`` is the cluster
+    version to replace (``None``: ``/hosts`` did not exist), ``stops`` the recorded stops (as in ``RequestState``;
+    ``None``: any), ``published`` the previous publication, and ``versions`` the data versions of the nodes to
+    update or delete. ``request`` is the id of the request that the publication serves: the request must still
+    exist, and is removed in the same transaction.
+
+    ``touched`` are the names of the targets that may differ from the published ones; ``None`` compares all
+    targets. ``exact``, ``managed`` and ``sequence`` become part of the next ``Published``; ``sequence`` is raised
+    if it does not exceed the previous one. ``record`` is the entry in the history. ``strategy`` governs the
+    rollout; ``None`` means all hosts at once. ``leftovers`` are the top-level nodes of unfinished publications
+    that stay because of ephemeral nodes below them.
     """
 
     revision: Revision
@@ -130,22 +132,22 @@ class Publication:
 def next_sequence(last: int, now: float) -> int:
     """Return the sequence of a publication after ``last``, at ``now`` (seconds since the epoch).
 
-    Counting alone would begin anew where ZooKeeper and the syncer's memory were lost, and hosts would take what is
-    published then for something older than what they have. The time grows whatever was lost.
+    The sequence follows the time because a counter would start again after ZooKeeper and the syncer's memory were
+    lost, and hosts would then take the next publication for an older one.
     """
     return max(last + 1, int(now))
 
 
 def is_sequence(value: object) -> TypeGuard[int]:
-    """Whether a property's value is a sequence; every reader of JSON keeps 53 bits of a number."""
+    """Whether a property's value is a sequence: positive, and at most 53 bits, which all JSON readers keep."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class SyncerReport:
-    """A following syncer's sign of life: who, what it said last, and when (seconds since the epoch).
+    """The last report of a syncer that follows the repository; ``time`` is in seconds since the epoch.
 
-    It looks again after ``interval`` seconds. ``fetched`` is when it could read the repository last.
+    ``interval`` is the number of seconds until its next cycle. ``fetched`` is when it last read the repository.
     """
 
     by: str
@@ -157,7 +159,7 @@ class SyncerReport:
 
 @dataclass(frozen=True, slots=True)
 class GuardOverrides:
-    """What an operator allows this once: to go back in history, to end many services at one stroke."""
+    """The guards that an operator overrides for one publication: against a rewind, and against a mass removal."""
 
     rewind: bool = False
     mass_removal: bool = False
@@ -165,9 +167,9 @@ class GuardOverrides:
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """The state of the fleet that a request answers to: the cluster version, and which stops were on record.
+    """The state of the fleet that a request refers to: the cluster version and the recorded stops.
 
-    ``stops`` is the data version of the node above the stops, which changes with stops and with each resume.
+    ``stops`` is the data version of the parent node of the stops, which changes with each stop and each resume.
     """
 
     version: Revision | Literal[False] | None
@@ -176,11 +178,11 @@ class RequestState:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRequest:
-    """An operator's wish that the branch's tip be published now, as with ``sync --force``.
+    """An operator's request to publish the branch's tip now, as with ``sync --force``.
 
-    ``id`` tells one request from the next; ``error`` is the syncer's answer when it could not. The request is for
-    ``state`` only (``None``: a program of an older version wrote it), and for ``age_limit`` seconds from when it
-    was ``written`` by ZooKeeper's clock, in seconds since the epoch.
+    ``id`` distinguishes requests. ``error`` is the syncer's answer if the publication failed. The request is
+    served only in ``state`` (``None``: written by an older version of the program), and for ``age_limit`` seconds
+    after it was ``written`` by ZooKeeper's clock, in seconds since the epoch.
     """
 
     id: str
@@ -194,5 +196,5 @@ class PublicationRequest:
     written: float = field(default=0.0, compare=False)
 
     def is_expired(self, now: float) -> bool:
-        """Whether the request is too old to be served."""
+        """Whether the request is too old to be served at ``now``."""
         return now - self.written > self.age_limit

@@ -1,4 +1,4 @@
-"""ZooKeeper's servers as the configuration has them: where they are, and how they let us in."""
+"""The ZooKeeper servers of the configuration: their addresses, and the credentials and rights to use them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class AclEntry(NamedTuple):
-    """What somebody may do with the nodes that we make.
+    """One entry of the access control list of the nodes that this program creates.
 
-    ``scheme`` and ``identity`` are ZooKeeper's (``world``, ``anyone``); ``auth`` and nobody mean whoever makes the
-    node. ``rights`` are some of ``cdrwa``: create, delete, read, write, administer.
+    ``scheme`` and ``identity`` are ZooKeeper's (``world``, ``anyone``); ``auth`` with an empty identity is the
+    creator of the node. ``rights`` are letters of ``cdrwa``: create, delete, read, write, administer.
     """
 
     scheme: str
@@ -23,12 +23,12 @@ class AclEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How the servers let us in; by default they know nobody, and everybody may do everything.
+    """Encryption, credentials and access rights; the default is no authentication and all rights for everyone.
 
-    With ``ca``, a file of certificates, connections are encrypted, and servers have to prove by a certificate of
-    one of these that they have the name in the connection string. ``certificate`` and ``key`` are the files by
-    which we prove who we are, ``secret`` (``USER:PASSWORD``) is what the file ``credentials`` holds; with
-    ``plain_text`` it may go over connections that are not encrypted.
+    ``ca`` is a file of certificates: connections are encrypted, and each server must present a certificate, signed
+    by one of these, for its name in the connection string. ``certificate`` and ``key`` are the files that
+    authenticate this client. ``secret`` (``USER:PASSWORD``) is the content of the file ``credentials``;
+    ``plain_text`` permits sending it over connections that are not encrypted.
     """
 
     ca: Path | None = None
@@ -42,7 +42,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """A connection string (``HOST:PORT[,HOST:PORT…][/CHROOT]``) and the access to those servers."""
+    """A connection string (``HOST:PORT[,HOST:PORT…][/CHROOT]``) and the access to these servers."""
 
     connection: str
     access: Access = Access()

@@ -1,35 +1,35 @@
-"""Files of the tree's repository: which of them the project reads."""
+"""The files of the tree's repository that zkdeployment reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Tree files: those that trim, and those that are layered on top.
+#: The suffixes of tree files: trimming files, and files that are layered over them.
 TREE_SUFFIXES = (".zk", ".zkx")
 
-#: Files that may hold documents of a rollout.
+#: The suffixes of files that may contain rollout documents.
 DOCUMENT_SUFFIXES = (".yaml", ".yml")
 
-#: Bytes. Trees are text that people write; a larger file is there by mistake, or to harm.
+#: The largest tree file, in bytes. People write trees by hand; a larger file is a mistake or an attack.
 MOST_BYTES_OF_A_FILE = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file as it stands in the repository: one of the tree, or one with documents of a rollout."""
+    """The content of a file in the repository: a tree file, or a file that may contain rollout documents."""
 
     name: str
     content: bytes
 
 
 def is_tree_file(name: str) -> bool:
-    """Whether a file at the top of a repository is one of the tree's."""
+    """Whether a file at the top of a repository is a tree file."""
     return name.endswith(TREE_SUFFIXES)
 
 
 def may_hold_documents(name: str, size: int) -> bool:
-    """Whether a file (of ``size`` bytes) at the top is to be looked into for documents of a rollout.
+    """Whether a file of ``size`` bytes at the top of a repository may contain rollout documents.
 
-    Most YAML files are somebody else's: what is wrong with those, or how large they are, is not our business.
+    Most YAML files belong to other programs. Their errors and their size are not reported.
     """
     return name.endswith(DOCUMENT_SUFFIXES) and size <= MOST_BYTES_OF_A_FILE

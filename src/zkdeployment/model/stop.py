@@ -1,4 +1,4 @@
-"""A stop: why the fleet is stopped or held, kept under ``/zkdeployment/stops`` until it is resumed."""
+"""Stops: the reasons why the fleet is stopped or held, kept under ``/zkdeployment/stops`` until it is resumed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 HOLD = "hold"
 
-#: Who stops the fleet when a rollout failed; an operator is ``USER@HOST``.
+#: The author of the stop after a failed rollout; operators are ``USER@HOST``.
 COORDINATOR = "the coordinator"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A failure that stopped the fleet: where, when (seconds since the epoch), at which step, and why.
+    """A failure that stopped the fleet, or an operator's ``stop`` or ``hold``.
 
-    Or what an operator did: ``by`` says who, ``step`` is ``stop`` or ``hold``, and there is no host. ``replaced``
-    is how many stops are not kept any more because this one took their place.
+    ``time`` is in seconds since the epoch. A failure names the host, the revision and the step. An operator's act
+    has the operator in ``by``, ``stop`` or ``hold`` in ``step``, and no host. ``replaced`` is the number of older
+    stops that are no longer kept because this stop took their place.
     """
 
     host_id: str
@@ -43,21 +44,21 @@ class Stop:
 
     @property
     def is_hold(self) -> bool:
-        """Whether an operator holds the fleet, which stops less than a stop."""
+        """Whether the stop is an operator's hold, during which the syncer still publishes."""
         return self.by is not None and self.step == HOLD
 
     @property
     def is_failure(self) -> bool:
-        """Whether something failed; what an operator does is meant."""
+        """Whether the stop is a failure, and not the intention of an operator."""
         return self.by is None or self.by == COORDINATOR
 
     @property
     def key(self) -> str:
-        """What tells it from other stops: the host's id, or the operator behind a mark that no host id has."""
+        """The unique key of the stop: the host's id, or ``~`` (which no host id begins with) and the operator."""
         return self.host_id if self.by is None else f"~{self.by}"
 
     def properties(self) -> dict[str, Value]:
-        """Return the properties of its node."""
+        """Return the properties of the stop's node."""
         if self.by is not None:
             return {"by": self.by, "step": self.step, "reason": self.reason, "time": self.time}
         return {
@@ -71,7 +72,7 @@ class Stop:
 
     @classmethod
     def from_properties(cls, properties: Properties) -> Stop:
-        """Read its node; what is missing reads as unknown."""
+        """Return the stop that a node describes; missing values read as unknown."""
         revision = properties.get("revision")
         time = properties.get("time")
         by = properties.get("by")
@@ -87,5 +88,5 @@ class Stop:
 
     @classmethod
     def of_operator(cls, act: Act) -> Stop:
-        """Make it of an operator's ``stop`` or ``hold``."""
+        """Return the stop of an operator's ``stop`` or ``hold``."""
         return cls("?", "?", "?", act.what, act.reason, act.time, by=act.by)

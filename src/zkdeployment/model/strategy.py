@@ -1,4 +1,7 @@
-"""Rollout strategies: which hosts go together, in what order, and when that counts as a success."""
+"""Rollout strategies: groups of hosts, their order, and their success criteria.
+
+Reading strategies from YAML and deciding by them belongs to ``rollout``.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: Seconds after which a host that is away counts as absent, where the strategy does not say.
+#: The default of ``absent_after``: seconds after which an unregistered host counts as absent.
 ABSENT_AFTER = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What selectors ask of a host, besides its id: ``name`` is its name where that is another."""
+    """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id."""
 
     rack: str | None = None
     tags: frozenset[str] = frozenset()
@@ -25,7 +28,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Hosts that meet each criterion that is given: one of these names (or ids), tags, labels and racks."""
+    """Selects the hosts that match one value of each field that is not empty; ``names`` are host names or ids."""
 
     names: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
@@ -35,7 +38,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a group has to reach in each phase; what is ``None`` is not asked."""
+    """The success criteria of a group in each phase; ``None`` is no requirement."""
 
     percent_successful: int | None = None
     minimum_successful: int | None = None
@@ -44,9 +47,9 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Times in which a group may start: on these days (Monday is 0) from ``start`` on, until ``end``.
+    """The times at which a group may start: on ``days`` (Monday is 0), from ``start`` until ``end``.
 
-    Both are minutes since midnight in ``zone``; a window that ends before it starts ends on the next day.
+    Both are minutes after midnight in ``zone``. A window that ends before it starts ends on the next day.
     """
 
     days: frozenset[int]
@@ -57,7 +60,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class ParallelLimit:
-    """So many hosts at a time, or so many percent of a group."""
+    """The number of hosts of a group that deploy at the same time, as a number or in percent of the group."""
 
     number: int
     percent: bool = False
@@ -65,7 +68,7 @@ class ParallelLimit:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a group goes. Times are in seconds; a timeout of ``None`` is the strategy's default."""
+    """The pace of a group. Times are in seconds; a timeout of ``None`` is the strategy's default."""
 
     max_parallel: ParallelLimit | None = None
     bake_time: float = 0.0
@@ -78,10 +81,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hosts that are prepared and then deployed together, after the groups it depends on succeeded.
+    """A group of hosts, which prepare and then deploy together after the groups in ``depends_on`` succeeded.
 
-    No selectors select every host. Without criteria a group cannot miss any. The group waits until
-    ``require_hosts`` of its hosts are present, or until an operator promotes it.
+    A group without selectors selects every host. A group without criteria always succeeds. The group waits until
+    ``require_hosts`` of its hosts are registered, or until an operator promotes it.
     """
 
     name: str
@@ -95,10 +98,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Groups, as a valid document has them: names are unique, what they depend on exists, there are no cycles.
+    """A valid strategy: names of groups are unique, dependencies exist and have no cycles.
 
-    Times are in seconds. A host that is away counts as absent after ``absent_after``. The timeouts hold for the
-    groups that have none of their own.
+    Times are in seconds. An unregistered host counts as absent after ``absent_after``. The timeouts apply to
+    groups without timeouts of their own.
     """
 
     name: str
@@ -108,9 +111,9 @@ class Strategy:
     deploy_timeout: float | None = None
 
     def group(self, name: str) -> Group:
-        """Return a group by its name."""
+        """Return the group with this name."""
         return next(group for group in self.groups if group.name == name)
 
 
-#: What holds where a configuration asks for a strategy and there is none.
+#: The strategy that applies when a configuration requires one and none is published.
 ALL_HOSTS = Strategy("all-hosts", (Group("all-hosts", critical=True, criteria=Criteria(percent_successful=100)),))

@@ -1,4 +1,7 @@
-"""The tree: paths with properties, as it stands in git and in ZooKeeper."""
+"""The tree: a value for the nodes and properties that git holds as text and ZooKeeper as znodes.
+
+Reading, comparing and checking trees belongs to ``zkdeployment.tree``.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,30 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-#: A property's value: what JSON can hold.
+#: The value of a property: any JSON value.
 Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
 Properties: TypeAlias = "Mapping[str, Value]"
 
-#: Suffixes of property names that are links (zc.zk's form, in text and in znodes alike).
+#: The suffixes of the names of links (the form of zc.zk, in text and in znodes alike).
 SYMBOLIC_LINK = " ->"
 PROPERTY_LINK = " =>"
 
 
 def parent_path(path: str) -> str:
-    """``/a/b`` → ``/a``; ``/a`` → the empty path, which stands for the root."""
+    """Return the path of the parent: ``/a/b`` → ``/a``; ``/a`` → the empty path, which is the root."""
     return path.rpartition("/")[0]
 
 
 def node_name(path: str) -> str:
-    """``/a/b`` → ``b``."""
+    """Return the last name of a path: ``/a/b`` → ``b``."""
     return path.rpartition("/")[2]
 
 
 class Tree:
     """An immutable tree: ``nodes`` maps each path (``/a/b``) to its properties.
 
-    The root is not among the nodes. Every node's parent is. Two trees are equal when their nodes and
-    properties are; order does not count. ``tops`` are the paths of the top-level nodes, from whoever knows them.
+    ``nodes`` contains the parent of each node, except for the root. Two trees are equal if their nodes and
+    properties are equal, in any order. ``tops`` are the paths of the top-level nodes, if the caller knows them.
     """
 
     __slots__ = ("_children", "_tops", "nodes")
@@ -66,7 +69,7 @@ class Tree:
         return self._tops
 
     def properties(self, path: str) -> Properties | None:
-        """Return the properties of a node as they are written, or ``None`` if there is no such node."""
+        """Return the properties of a node with links unresolved, or ``None`` if there is no such node."""
         return self.nodes.get(path)
 
     def children(self, path: str) -> Sequence[str]:

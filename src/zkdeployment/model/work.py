@@ -1,6 +1,6 @@
-"""Work in progress: who runs a script under a service node's lock, kept under ``/zkdeployment/busy``.
+"""Work in progress: the script that a host runs under a service node's lock, kept under ``/zkdeployment/busy``.
 
-It outlives the lock: a host whose session is over may still be running its script.
+The record outlives the lock: a host whose session expired may still be running the script.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LockedWork:
-    """A step that a host takes under a lock, and since when (seconds since the epoch)."""
+    """A step that a host executes under a lock; ``since`` is when it started, in seconds since the epoch."""
 
     host_id: str
     host_name: str
@@ -25,12 +25,12 @@ class LockedWork:
         return f"{self.host_name} ({self.host_id}) at {self.step}"
 
     def properties(self) -> dict[str, Value]:
-        """Return the properties of its node."""
+        """Return the properties of the record's node."""
         return {"host": self.host_id, "name": self.host_name, "step": self.step, "since": self.since}
 
     @classmethod
     def from_properties(cls, properties: Properties) -> LockedWork:
-        """Read its node; what is missing reads as unknown."""
+        """Return the work that a node describes; missing values read as unknown."""
         since = properties.get("since")
         return cls(
             host_id=str(properties.get("host", "?")),

@@ -36,62 +36,62 @@ def test_a_version_with_a_scheme_names_a_repository_and_a_revision(version, url,
 
 
 @pytest.mark.parametrize(
-    ("version", "words"),
+    ("version", "message"),
     [
         ("git://host/repo", "expected git://REPO#VERSION, found no #"),
-        ("git:#1", "'' cannot be a repository"),
-        ("git:repo#1", "expected a repository's URL"),
-        ("git:relative/../up#1", "without . and .."),
-        ("git:https://host/a/%2E%2e/b#1", "without . and .."),
-        ("git:/srv/repo#", "'' cannot be the name of a tag"),
-        ("git:/srv/repo#-f", "'-f' cannot be the name of a tag"),
-        ("git:/srv/repo#--upload-pack=x", "cannot be the name of a tag"),
-        ("git:/srv/repo#a..b", "'a..b' cannot be the name of a tag"),
-        ("git:/srv/repo#main@{1}", "cannot be the name of a tag"),
-        ("git:/srv/repo#a b", "'a b' cannot be the name of a tag"),
-        ("git:/srv/repo#HEAD^{/x}", "cannot be the name of a tag"),
-        ("git://--upload-pack=x/y#1", "cannot be a repository"),
-        ("git:-x/y#1", "cannot be a repository"),
+        ("git:#1", "expected a repository, found ''"),
+        ("git:repo#1", "expected a repository URL"),
+        ("git:relative/../up#1", "expected a repository path without ., .. and %2e"),
+        ("git:https://host/a/%2E%2e/b#1", "expected a repository path without ., .. and %2e"),
+        ("git:/srv/repo#", "expected the name of a tag, a branch or a commit, found ''"),
+        ("git:/srv/repo#-f", "expected the name of a tag, a branch or a commit, found '-f'"),
+        ("git:/srv/repo#--upload-pack=x", "expected the name of a tag"),
+        ("git:/srv/repo#a..b", "expected the name of a tag, a branch or a commit, found 'a..b'"),
+        ("git:/srv/repo#main@{1}", "expected the name of a tag"),
+        ("git:/srv/repo#a b", "expected the name of a tag, a branch or a commit, found 'a b'"),
+        ("git:/srv/repo#HEAD^{/x}", "expected the name of a tag"),
+        ("git://--upload-pack=x/y#1", "expected a repository, found"),
+        ("git:-x/y#1", "expected a repository, found"),
         ("git:ssh://-oProxyCommand=x/y#1", "expected a host and a path"),
         ("git:ssh://me@-oProxyCommand=x/y#1", "expected a host and a path"),
-        ("git:me@-oProxyCommand=x:y#1", "expected a repository's URL"),
-        ("git:host:-x#1", "expected a repository's URL"),
-        ("git:ext::sh%20-c%20x/y#1", "expected a repository's URL"),
-        ("git:fd://17/x#1", "expected a repository's URL"),
+        ("git:me@-oProxyCommand=x:y#1", "expected a repository URL"),
+        ("git:host:-x#1", "expected a repository URL"),
+        ("git:ext::sh%20-c%20x/y#1", "expected a repository URL"),
+        ("git:fd://17/x#1", "expected a repository URL"),
         ("git:file://host/srv/repo#1", "expected file:///PATH"),
-        ("git:/srv/a b#1", "cannot be a repository"),
-        ("git:/srv/a\n#1", "cannot be a repository"),
-        ("git:/srv/a\x1b[0m#1", "cannot be a repository"),
-        ("git:/srv/$(x)#1", "cannot be a repository"),
-        ("git:/" + "a" * 500 + "#1", "at most 500 are allowed"),
-        ("git:https://me:secret@host/repo#1", "has a password in it"),
+        ("git:/srv/a b#1", "expected a repository, found"),
+        ("git:/srv/a\n#1", "expected a repository, found"),
+        ("git:/srv/a\x1b[0m#1", "expected a repository, found"),
+        ("git:/srv/$(x)#1", "expected a repository, found"),
+        ("git:/" + "a" * 500 + "#1", "expected at most 500 characters"),
+        ("git:https://me:secret@host/repo#1", "contains a password"),
         ("svn://host", "expected a host and a path"),
-        ("svn:/srv/x#{2026-01-01}", "is no revision"),
-        ("svn:/srv/x#-1", "is no revision"),
-        ("svn:git://host/x", "expected a repository's URL"),
-        ("svn:--config-dir=/x", "cannot be a repository"),
-        ("svn+ssh://-oProxyCommand=x/y", "cannot be a repository"),
+        ("svn:/srv/x#{2026-01-01}", "expected a revision number"),
+        ("svn:/srv/x#-1", "expected a revision number"),
+        ("svn:git://host/x", "expected a repository URL"),
+        ("svn:--config-dir=/x", "expected a repository, found"),
+        ("svn+ssh://-oProxyCommand=x/y", "expected a repository, found"),
         ("hg://host/repo#1", "unknown scheme 'hg', expected one of git, svn, svn+ssh"),
         ("svn+file:///srv/x", "unknown scheme 'svn+file'"),
         ("GIT://host/repo#1", "unknown scheme 'GIT'"),
     ],
 )
-def test_what_cannot_be_checked_out_is_refused_with_a_reason(version, words):
+def test_an_invalid_checkout_is_refused_with_a_reason(version, message):
     assert is_checkout(version)
     with pytest.raises(TreeError, match=r".+") as caught:
         parse_checkout(version)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert "secret" not in str(caught.value)
 
 
-def test_a_password_is_not_told_with_another_mistake():
+def test_a_message_about_another_mistake_hides_the_password():
     with pytest.raises(TreeError, match=r"me:\*\*\*@host|\*\*\*@host"):
         parse_checkout("git:https://me:secret@host/repo#-x")
 
 
 @pytest.mark.parametrize("version", [None, "1.4", "1:1.4-2", "1.4-2", "~1", ""])
-def test_versions_of_packages_are_no_checkouts(version):
+def test_package_versions_are_not_checkouts(version):
     assert not is_checkout(version)
 
 
@@ -123,14 +123,14 @@ def test_every_scheme_has_an_adapter():
 
 
 @given(st.sampled_from(SCHEMES), st.text(max_size=30), st.text(max_size=10))
-def test_no_text_becomes_an_option_or_holds_control_characters(scheme, repository, revision):
+def test_no_parsed_checkout_is_an_option_or_contains_control_characters(scheme, repository, revision):
     try:
-        found = parse_checkout(f"{scheme}:{repository}#{revision}")
+        checkout = parse_checkout(f"{scheme}:{repository}#{revision}")
     except TreeError:
         return
-    for word in (found.url, found.revision):
-        assert word
-        assert not word.startswith("-")
-        assert word.isascii()
-        assert word.isprintable()
-        assert " " not in word
+    for argument in (checkout.url, checkout.revision):
+        assert argument
+        assert not argument.startswith("-")
+        assert argument.isascii()
+        assert argument.isprintable()
+        assert " " not in argument

@@ -18,22 +18,22 @@ from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
         ({"version": None, "importing": "def"}, ClusterState.STOPPED, None),
     ],
 )
-def test_cluster_version_says_what_may_start(properties, state, revision):
+def test_the_cluster_version_determines_the_state(properties, state, revision):
     cluster = Cluster.from_properties(properties)
     assert cluster.state is state
     assert cluster.revision == revision
 
 
 @pytest.mark.parametrize(("hosts", "seconds"), [(0, 0), (1, 0), (50, 0), (51, 0.001), (1050, 1), (10_050, 10)])
-def test_hosts_of_a_large_fleet_begin_one_after_the_other_and_those_of_a_small_one_at_once(hosts, seconds):
+def test_a_large_fleet_spreads_the_start_of_its_hosts_and_a_small_fleet_does_not(hosts, seconds):
     assert Cluster("abc", hosts=hosts).start_spread == seconds
 
 
-def test_how_many_hosts_are_registered_makes_no_other_cluster():
+def test_clusters_are_equal_whatever_the_number_of_hosts():
     assert Cluster("abc", hosts=1) == Cluster("abc", hosts=2)
 
 
-def test_revision_is_text_or_a_number_but_not_a_truth_value():
+def test_a_revision_is_text_or_a_whole_number():
     assert is_revision("a")
     assert is_revision(0)
     assert not is_revision(False)

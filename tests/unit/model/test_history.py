@@ -26,7 +26,7 @@ def test_a_record_is_read_back_as_it_was_written():
     assert HostResult.from_json(RESULTS["h2"].to_json()) == RESULTS["h2"]
 
 
-def test_a_record_counts_and_says_when_it_was_over():
+def test_a_record_counts_results_and_knows_its_end():
     assert (RECORD.done, RECORD.failed, RECORD.ended) == (3, 1, 115.0)
     assert PublicationRecord("r1", 100.0).ended is None
     assert RECORD.summary() == {
@@ -47,19 +47,19 @@ def test_a_record_counts_and_says_when_it_was_over():
     }
 
 
-def test_what_makes_no_sense_reads_as_unknown():
-    found = PublicationRecord.from_json(
+def test_malformed_values_read_as_unknown():
+    record = PublicationRecord.from_json(
         {"revision": [], "time": "x", "hosts": 1e300, "results": [1, {}, {"error": 5}]}
     )
-    assert (found.revision, found.time, found.hosts) == ("?", 0.0, 0)
-    assert found.results == {"?": HostResult("?", "?", 0.0, 0.0, "5")}
+    assert (record.revision, record.time, record.hosts) == ("?", 0.0, 0)
+    assert record.results == {"?": HostResult("?", "?", 0.0, 0.0, "5")}
 
 
-def test_an_error_is_cut_to_what_fits():
+def test_a_long_error_is_cut():
     assert HostResult("h", "h", 1.0, 1.0, "x" * 1000).to_json()["error"] == "x" * MAX_ERROR_LENGTH
 
 
-def test_hosts_in_no_group_are_not_expected_to_take_a_publication_up():
+def test_hosts_in_no_group_are_not_expected_to_deploy_a_publication():
     record = PublicationRecord("r1", 100.0, hosts=3, excluded=1)
     assert record.expected == 2
     assert PublicationRecord.from_json(record.to_json()) == record

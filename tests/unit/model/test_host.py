@@ -26,7 +26,7 @@ FULL = Identity("h1", "app1.example.com", "web")
 
 
 @pytest.mark.parametrize(
-    ("found", "remembered", "completed"),
+    ("reported", "remembered", "completed"),
     [
         (FULL, None, FULL),
         (FULL, Identity("h1", "app1.example.net", "web"), FULL),
@@ -40,11 +40,11 @@ FULL = Identity("h1", "app1.example.com", "web")
         (Identity("h2", "app1", "web"), FULL, None),
     ],
 )
-def test_a_name_without_a_domain_is_completed_from_memory_or_not_believed(found, remembered, completed):
-    assert found.completed(remembered) == completed
+def test_a_name_without_a_domain_is_completed_from_memory_or_rejected(reported, remembered, completed):
+    assert reported.completed(remembered) == completed
 
 
-def test_new_host_shows_its_name_and_that_it_has_no_version():
+def test_a_new_host_has_its_name_and_no_version():
     assert Host(Identity("id1", "app1")).properties() == {"name": "app1", "version": None}
 
 
@@ -68,7 +68,7 @@ def test_malformed_host_node_reads_as_not_set(properties):
     assert Host.from_properties("id1", properties) == Host(Identity("id1", "id1"))
 
 
-def test_host_is_meant_by_role_name_or_id_without_repetition():
+def test_a_host_is_selected_by_role_name_or_id_without_repetition():
     assert Identity("id1", "app1", "web").target_names == ("web", "app1", "id1")
     assert Identity("app1", "app1").target_names == ("app1",)
     assert str(Identity("id1", "app1")) == "app1 (id1)"
@@ -80,19 +80,19 @@ def test_stop_round_trips_and_reads_a_malformed_node_as_unknown():
     assert Stop.from_properties({"revision": [], "time": "x"}) == Stop("?", "?", "?", "?", "?", 0.0)
 
 
-def test_the_stop_of_an_operator_round_trips_and_is_told_from_a_hosts():
+def test_the_stop_of_an_operator_round_trips_and_has_a_key_of_its_own():
     stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 12.5))
     assert Stop.from_properties(stop.properties()) == stop
     assert (str(stop), stop.key, stop.is_hold) == ("stopped by ann@adm1: it smells", "~ann@adm1", False)
 
 
-def test_an_act_reads_back_and_a_malformed_one_is_unknown():
+def test_an_act_round_trips_and_a_malformed_act_reads_as_unknown():
     act = Act("ann@adm1", "resume", "", 12.5)
     assert Act.from_json(act.to_json()) == act
     assert str(act) == "resume by ann@adm1: no reason given"
     assert Act.from_json({"time": "x"}) == Act("?", "?", "", 0.0)
 
 
-def test_what_an_operator_typed_becomes_one_printable_line():
+def test_an_operators_input_becomes_one_printable_line():
     assert sanitize("  a\n\tb \x1b[2J\udcff ") == "a b \\x1b[2J\\udcff"
     assert len(sanitize("x" * 9999)) == MAX_REASON_LENGTH

@@ -34,11 +34,11 @@ def test_hostile_names_are_refused_everywhere(kind, name):
 
 @pytest.mark.parametrize("kind", [kind for kind in NameKind if kind not in {NameKind.PROPERTY, NameKind.NODE}])
 @pytest.mark.parametrize("name", [".", "..", "a/b", "-rf", "a,b", "a%b", "$(x)", "a;b", "x" * 5000, "naïve", "a*"])
-def test_names_that_mean_something_to_programs_are_refused(kind, name):
+def test_names_with_a_meaning_to_shells_paths_or_options_are_refused(kind, name):
     assert not is_name(kind, name)
 
 
-def test_names_of_service_nodes_have_no_colon_since_slashes_become_colons_in_file_names():
+def test_service_names_contain_no_colon_because_file_names_spell_slashes_as_colons():
     assert not is_name(NameKind.SERVICE, "a:b")
 
 
@@ -64,7 +64,7 @@ def test_the_message_says_what_is_allowed_and_not_a_regular_expression(kind):
     assert "(?" not in problem
 
 
-def test_message_quotes_a_long_name_shortened():
+def test_the_message_shortens_a_long_name():
     problem = name_problem(NameKind.NODE, "x" * 5000)
     assert problem is not None
     assert len(problem) < 250

@@ -4,7 +4,7 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import Tree, node_name, parent_path
 
 
-def test_trees_are_equal_when_their_nodes_are_whatever_the_order():
+def test_trees_are_equal_if_their_nodes_are_in_any_order():
     a = Tree({"/a": {}, "/a/b": {"x": 1}})
     b = Tree({"/a/b": {"x": 1}, "/a": {}})
     assert a == b
@@ -26,7 +26,7 @@ def test_tree_knows_nodes_and_sorted_children():
     assert list(tree) == ["/b", "/a", "/a/d", "/a/c"]
 
 
-def test_paths_split():
+def test_a_path_splits_into_parent_and_name():
     assert parent_path("/a/b") == "/a"
     assert parent_path("/a") == ""
     assert node_name("/a/b") == "b"
@@ -53,12 +53,12 @@ def test_assignment_lists_its_deployments_and_its_published_form():
     }
 
 
-def test_package_is_written_as_dnf_does():
+def test_a_package_is_spelled_as_dnf_spells_it():
     assert str(Package("foo", 0, "1.0", "1", "noarch")) == "foo-1.0-1.noarch"
     assert Package("foo", 2, "1.0", "1", "noarch").nevra == "foo-2:1.0-1.noarch"
 
 
-def test_problem_prints_its_place_first():
+def test_the_text_of_a_problem_begins_with_its_place():
     assert str(Problem("bad", file="a.zk", line=3, column=5)) == "a.zk:3:5: bad"
     assert str(Problem("bad", path="/a")) == "/a: bad"
     assert str(Problem("/a is bad", path="/a")) == "/a is bad"

@@ -3,13 +3,13 @@ from zkdeployment.model.work import LockedWork
 WORK = LockedWork("1", "web1.example.com", "deploy /shop/web 0", 12.5)
 
 
-def test_it_says_who_does_what():
+def test_the_text_names_the_host_and_the_step():
     assert str(WORK) == "web1.example.com (1) at deploy /shop/web 0"
 
 
-def test_its_properties_read_back():
+def test_work_round_trips():
     assert LockedWork.from_properties(WORK.properties()) == WORK
 
 
-def test_a_record_that_makes_no_sense_reads_as_unknown():
+def test_a_malformed_record_reads_as_unknown():
     assert LockedWork.from_properties({"since": "yesterday"}) == LockedWork("?", "?", "?", 0.0)

@@ -465,7 +465,7 @@ def test_published_assignments_are_read_back(wanted):
         ({"version": None, "package": "foo-1", "application": "bar"}, "names bar, expected foo"),
         ({"version": None}, "has no dash"),
         ({"version": "a b"}, "is not a version"),
-        ({"version": "git:-x#1"}, "cannot be a repository"),
+        ({"version": "git:-x#1"}, "expected a repository, found"),
         ({"version": "hg:/x#1"}, "unknown scheme"),
         ({"version": "git:/srv/foo#1", "patches": ["fix 1"]}, "foo is checked out, and patches"),
         ({"subtype": "-r"}, "is not a subtype"),
