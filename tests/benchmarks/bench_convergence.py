@@ -23,6 +23,7 @@ from unittest import mock
 
 import psutil
 from kazoo.client import KazooClient
+from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
 from zkdeployment.wiring.agent.agent import build_agent
 
 from benchmarks.bench_publish import Fetched, running_server
@@ -34,7 +35,6 @@ from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
@@ -195,7 +195,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     offers = _offers()
     with ExitStack() as stack:
         # Reading all other hosts' names is for the start, which is not measured.
-        stack.enter_context(mock.patch.object(ZooKeeperFleet, "_give_way"))
+        stack.enter_context(mock.patch.object(HostRegistration, "_leave_if_duplicate"))
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))

@@ -1,4 +1,4 @@
-"""The fleet as an agent sees it."""
+"""Ports of an agent to the fleet: cluster version and targets, registration, reports, locks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import Stop
     from zkdeployment.ports.locks import RoleLock, ServiceLock
-    from zkdeployment.rollout.state import (
-        Permission,
-        PhaseReport,
-    )
+    from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
 
 
-class FleetStore(Protocol):
-    """What the agent sees of the fleet. Every call has a time limit; raises ``UnreachableError``."""
+class ClusterReader(Protocol):
+    """The cluster version, the last publication, and what they mean for this host."""
 
     def cluster(self) -> Cluster | None:
-        """Read the cluster version; ``None`` where ``/hosts`` does not exist."""
+        """Read the cluster version; ``None`` if ``/hosts`` does not exist."""
 
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""
@@ -34,61 +31,98 @@ class FleetStore(Protocol):
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
 
-    def register(self, host: Host, *, adopt: bool) -> Revision | None:
-        """Make this host's ephemeral node; with ``adopt`` return the version of an old agent's persistent node.
-
-        Raises ``DuplicateError`` if another live host has this id, or this name.
-        """
-
-    def is_registered(self) -> bool:
-        """Whether this host's node is there, and this session's."""
-
-    def clear_remains(self) -> None:
-        """Remove contenders and records of work of this host's killed agent, of which nothing may run any more."""
-
-    def update_host(self, host: Host) -> None:
-        """Replace the properties of this host's node."""
-
-    def unregister(self) -> None:
-        """Remove this host's node."""
-
-    def stop_fleet(self, host: Host, stop: Stop) -> None:
-        """Record a failure in one transaction: cluster version null, ``host.error``, a stop."""
-
     def permission(self, sequence: int, identity: Identity, changed: Callable[[], None] | None) -> Permission:
-        """Read what a publication's rollout lets this host do; ``changed``, which must not block, is told once."""
+        """Read which phases the rollout of the publication with this sequence permits this host to run.
 
-    def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
-        """Record how a phase went, and the host's node, in one transaction; the first report of a phase stays."""
+        ``changed`` (which must not block) is called once, when the permission may have changed.
+        """
 
     def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
         """Read what this host is to run at ``revision``.
 
-        From the compiled targets when they are of that revision, else from the tree; the same either way.
-        Raises ``ConflictError`` when the cluster has moved on while reading, ``TreeError`` when the tree
-        contradicts itself for this host.
+        The targets compiled with the publication are used if they belong to ``revision``; otherwise the whole tree
+        is read, with the same result. Raises ``ConflictError`` if the cluster version or the tree changed while
+        they were read, ``TreeError`` if the tree contradicts itself for this host.
         """
 
     def services(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those of these paths that are service nodes of the tree, whatever hosts they are for."""
+        """Return those of these paths that are service nodes of the tree, for whichever hosts."""
 
-    def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
-        """Return a fresh lock of the deployment's service node."""
 
-    def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
-        """Whether the lock of any of these service nodes may be taken now; all are looked at in one round."""
+class HostRegistry(Protocol):
+    """The registration of this host: its ephemeral node."""
 
-    def role_lock(self, role: str, identity: Identity) -> RoleLock:
-        """Return the lock of a role that has a controller; ``TreeError`` if there is no place for it."""
+    def register(self, host: Host, *, adopt: bool) -> Revision | None:
+        """Create this host's ephemeral node, or update it if this session owns it.
 
-    def hand_on_role(self, identity: Identity) -> bool:
-        """Give the lock of a host's role to others although the host is not through; return whether it held it.
+        With ``adopt``, the version in a persistent node, which only agents of old releases created, replaces the
+        host's own and is returned. Raises ``DuplicateError`` if another live host has this id or name.
+        """
 
-        The host is marked as out of service then, until it releases the lock of its role itself.
+    def is_registered(self) -> bool:
+        """Whether this host's node exists and belongs to this session."""
+
+    def update_host(self, host: Host) -> None:
+        """Replace the properties of this host's node; register again if the session that owned it has ended."""
+
+    def unregister(self) -> None:
+        """Remove this host's node."""
+
+    def clear_stale_nodes(self) -> None:
+        """Remove the work records and lock contenders of this host's killed agent.
+
+        Call it only when nothing that agent started can still be running.
+        """
+
+
+class HostReports(Protocol):
+    """The results that this host reports to the fleet."""
+
+    def stop_fleet(self, host: Host, stop: Stop) -> None:
+        """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.
+
+        The host's node is left out if it is gone or belongs to another session.
+        """
+
+    def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
+        """Record the outcome of a phase, and the host's node, in one transaction.
+
+        An earlier report of the same phase is kept. Nothing is reported to a rollout that no longer exists. The
+        host's node is left out if it is gone or belongs to another session.
         """
 
     def publish_inventory(self, known: KnownHost) -> None:
-        """Write what this host has, unless that is what it last wrote; what is too large is written as unknown."""
+        """Write this host's inventory unless it is unchanged; one that is too large is written as unknown."""
 
     def record_result(self, revision: Revision, result: HostResult) -> None:
-        """Record in the history how the publication of a revision went here; not for a version set by hand."""
+        """Record in the history the result of publication ``revision`` on this host.
+
+        A version that was set by hand has no publication and is not recorded.
+        """
+
+
+class HostLocks(Protocol):
+    """The locks that this host needs for its steps."""
+
+    def node_lock(self, deployment: Deployment, identity: Identity) -> ServiceLock:
+        """Return a new lock object for the deployment's service node; use it for one attempt."""
+
+    def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
+        """Whether the lock of any of these service nodes can be acquired now; reads all in one round."""
+
+    def role_lock(self, role: str, identity: Identity) -> RoleLock:
+        """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
+
+    def hand_on_role(self, identity: Identity) -> bool:
+        """Remove this host's requests for its role's lock before the host has finished, so that others proceed.
+
+        Return whether the host held the lock. If so, the host is marked as out of service until it releases the
+        lock itself.
+        """
+
+
+class FleetStore(ClusterReader, HostRegistry, HostReports, HostLocks, Protocol):
+    """The fleet as an agent reads it and writes to it.
+
+    Every call has a time limit and raises ``UnreachableError`` when that is exceeded.
+    """

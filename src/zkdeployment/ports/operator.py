@@ -1,4 +1,7 @@
-"""What commands and the service read of the fleet, and the acts of operators."""
+"""Ports of operators: reading the fleet and the live tree, and acting on locks, rollouts and the cluster version.
+
+Every act is recorded with who did it, when and why, in the transaction that carries it out.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +28,25 @@ class FleetReader(Protocol):
     """The state of the fleet and its past."""
 
     def snapshot(self) -> Snapshot:
-        """Return the state of the fleet at one moment."""
+        """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when the cluster version may have changed."""
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         """Return the inventories of all known hosts, absent ones included."""
 
     def forget(self, host: str) -> KnownHost:
-        """Remove the inventory of a host (id or name); ``RefusedError`` if it is registered or unknown."""
+        """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.
+
+        Raises ``RefusedError`` if the host is registered or unknown.
+        """
 
     def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
         """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
 
     def acts(self) -> tuple[Act, ...]:
-        """Return the recorded acts of operators."""
+        """Return the recorded acts of operators, oldest first."""
 
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
@@ -50,7 +56,7 @@ class FleetReader(Protocol):
 
 
 class LiveTreeStore(Protocol):
-    """The tree as it stands in ZooKeeper."""
+    """The live tree: the nodes that are in ZooKeeper now, whatever was published."""
 
     def live_tree(self) -> LiveTree:
         """Return the whole tree without ephemeral nodes."""
@@ -65,9 +71,10 @@ class LiveTreeStore(Protocol):
         """Return the function with which ``tree.links`` follows links."""
 
     def import_tree(self, change: TreeChange, *, roles: Collection[str], versions: Mapping[str, int]) -> None:
-        """Change the tree by hand, without a new version, and create the lock nodes of ``roles``.
+        """Apply ``change`` to the tree without publishing a version, and create the lock nodes of ``roles``.
 
-        Raises ``ConflictError`` if a node changed since it was read at ``versions``.
+        The compiled targets become invalid; with an empty change they stay valid. Raises ``ConflictError`` if a
+        node changed since it was read at ``versions`` (path → version).
         """
 
 
@@ -75,14 +82,14 @@ class LockStore(Protocol):
     """All locks of the fleet."""
 
     def locks(self) -> tuple[Lock, ...]:
-        """Return every lock that is held, waited for, or was left by a host that died under it."""
+        """Return every lock that is held or waited for, or whose last holder left a record of unfinished work."""
 
     def release(self, node: str, act: Act) -> None:
-        """Remove the node that holds a lock and record the act; ``ConflictError`` if the node is gone."""
+        """Remove the node that holds a lock, and record the act. Raises ``ConflictError`` if the node is gone."""
 
 
 class RolloutControl(Protocol):
-    """Rollouts and what operators ask of them."""
+    """Rollouts, and the directives of operators to the coordinator."""
 
     def rollout(self, rollout_id: str | None = None) -> RolloutState | None:
         """Return a rollout by its id, or the current one; ``None`` if there is none."""
@@ -91,34 +98,55 @@ class RolloutControl(Protocol):
         """Return all rollouts of the publication with this sequence, in order."""
 
     def coordinator(self) -> str | None:
-        """Return who leads rollouts; ``None`` if no coordinator runs."""
+        """Return the identity of the leading coordinator; ``None`` if no coordinator runs."""
 
     def direct(self, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
-        """Ask the coordinator for something; ``group`` is the one to promote. Raises ``RefusedError``."""
+        """Record a directive for the coordinator and return the rollout; ``group`` is the group to promote.
+
+        Raises ``RefusedError`` if the rollout does not accept the directive now.
+        """
 
 
 class ClusterControl(Protocol):
-    """The cluster version as operators set it. Each act is recorded with who, when and why."""
+    """The cluster version as operators set it.
+
+    ``RefusedError``: the state of the cluster does not allow the act. ``ConflictError``: other writers interfered,
+    try again.
+    """
 
     def stop(self, act: Act) -> None:
-        """Stop the fleet: hosts start nothing until it is resumed."""
+        """Stop the fleet: no host starts a step until the fleet is resumed.
+
+        If the fleet is stopped already, the act is recorded as a further stop. Raises ``RefusedError`` if nothing
+        was ever published.
+        """
 
     def hold(self, act: Act) -> None:
-        """Hold all hosts until the next publication."""
+        """Hold all hosts until the next publication.
+
+        Raises ``RefusedError`` if the cluster is stopped (a hold would end the stop), if a publication is under
+        way (it would end the hold), and if nothing was ever published.
+        """
 
     def resume(self, act: Act) -> Revision:
-        """End a stop or a hold at the published revision and return that; raises ``RefusedError``."""
+        """End a stop or a hold: set the published revision again, forget all stops, and return the revision.
+
+        Hosts that failed then try again. Raises ``RefusedError`` if the cluster is neither stopped nor held, or if
+        no revision is completely published.
+        """
 
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
-        """Ask the syncer to publish the tip of the branch and return its revision.
+        """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
 
-        Raises ``WaitTimeoutError`` if no syncer published within ``timeout`` seconds.
+        The request is valid for ``timeout`` seconds, and only while the fleet is in its present state. If the call
+        ends early, for whatever reason, it withdraws the request. Raises ``WaitTimeoutError`` if no syncer
+        published in time, and ``ZkdeploymentError`` with the syncer's message if it could not publish.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAdapters:
-    """The adapters of whatever reads the fleet or acts on it for an operator."""
+    """The adapters that operators' commands depend on."""
 
     fleet: FleetReader
     tree: LiveTreeStore

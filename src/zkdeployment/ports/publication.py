@@ -11,19 +11,12 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import (
-        LiveNode,
-        LiveTree,
-        Publication,
-        PublicationRequest,
-    )
+    from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.publishing import PublishedState
     from zkdeployment.ports.locks import NodeLock
-    from zkdeployment.rollout.state import (
-        RolloutState,
-    )
+    from zkdeployment.rollout.state import RolloutState
 
 
 class PublicationStore(Protocol):

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class FleetObserver:
 
     def __init__(self, connection: str, console: Console) -> None:
         self._session = Session(connection)
-        self._operations = Operations(self._session)
+        self._reader = ZooKeeperFleetReader(self._session)
         self._console = console
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._look_again, name="observer", daemon=True)
@@ -50,7 +50,7 @@ class FleetObserver:
 
     def snapshot(self) -> Snapshot:
         """Read the fleet as it is now."""
-        return self._operations.snapshot()
+        return self._reader.snapshot()
 
     def providers(self, service: str) -> list[str]:
         """Return the addresses of the instances that are registered now."""
@@ -76,7 +76,7 @@ class FleetObserver:
     def _look_again(self) -> None:
         while not self._closed.wait(_INTERVAL):
             try:
-                self._seen = self._operations.snapshot()
+                self._seen = self._reader.snapshot()
                 self._note_holder()
             except UnreachableError:
                 continue

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ProgramError, WaitTimeoutError
 from zkdeployment.sandbox.layout import log_tail
 
@@ -39,7 +39,7 @@ def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
     """Return when the syncer has published a revision; raises as ``wait_registered`` does."""
     deadline = time.monotonic() + _LIMIT
     with Session(zookeeper) as session:
-        while Operations(session).snapshot().published is None:
+        while ZooKeeperFleetReader(session).snapshot().published is None:
             _check(syncer, "the syncer", "published the tree", deadline)
             time.sleep(_INTERVAL)
 

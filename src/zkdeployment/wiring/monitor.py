@@ -27,12 +27,12 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Sn
 def read_fleet(servers: Servers, *, timeout: float) -> tuple[Snapshot, tuple[Lock, ...], SyncerReport | None]:
     """Return the fleet, its locks and the syncer's last report; raises as ``read_own_host`` does."""
     from zkdeployment.adapters.zookeeper.locks.contention import read_locks  # noqa: PLC0415  see above
-    from zkdeployment.adapters.zookeeper.operator.operations import Operations  # noqa: PLC0415
+    from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader  # noqa: PLC0415
 
     with _open(servers, timeout) as session:
-        operations = Operations(session)
-        locks, syncer = read_locks(session), operations.syncer_report()
-        return operations.snapshot(), locks, syncer
+        reader = ZooKeeperFleetReader(session)
+        locks, syncer = read_locks(session), reader.syncer_report()
+        return reader.snapshot(), locks, syncer
 
 
 def _open(servers: Servers, timeout: float) -> Session:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.locks.contention import ZooKeeperLocks
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.rollout.control import ZooKeeperRolloutControl
 from zkdeployment.ports.operator import OperatorAdapters
 
@@ -24,11 +25,10 @@ _SESSION = 10.0  # seconds
 def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
     """Connect to ZooKeeper and return the adapters of an operator; raises ``UnreachableError``."""
     with Session(servers, session_timeout=_SESSION) as session:
-        operations = Operations(session)
         yield OperatorAdapters(
-            fleet=operations,
-            tree=operations,
+            fleet=ZooKeeperFleetReader(session),
+            tree=ZooKeeperLiveTree(session),
             locks=ZooKeeperLocks(session),
             rollouts=ZooKeeperRolloutControl(session),
-            cluster=Interventions(session),
+            cluster=ZooKeeperClusterControl(session),
         )

@@ -67,7 +67,7 @@ def test_the_check_of_a_host_imports_what_it_needs_and_no_more(zookeeper, client
     assert {"kazoo.client", "nagiosplugin", "zkdeployment.fleet.health"} <= modules
     assert not modules & HEAVY
     assert not modules & {
-        "zkdeployment.adapters.zookeeper.operator.operations",
+        "zkdeployment.adapters.zookeeper.operator.fleet_reader",
         "zkdeployment.fleet.status",
         "zkdeployment.model.strategy",
     }

@@ -11,7 +11,7 @@ import pytest
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator import audit
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.cli.main import main
 from zkdeployment.model.act import Act
 
@@ -119,7 +119,7 @@ def test_where_nothing_was_published_there_is_nothing_to_stop(run, client, verb)
 def test_operators_who_act_at_the_same_time_all_succeed_and_all_are_recorded(fleet, zookeeper):
     def stop(name):
         with Session(zookeeper) as session:
-            Interventions(session).stop(Act(name, "stop", f"as {name} says", 1.0))
+            ZooKeeperClusterControl(session).stop(Act(name, "stop", f"as {name} says", 1.0))
 
     names = [f"op{number}@adm" for number in range(4)]
     stopping = [threading.Thread(target=stop, args=(name,)) for name in names]
@@ -135,10 +135,10 @@ def test_only_so_many_acts_are_kept(fleet, zookeeper, monkeypatch):
     monkeypatch.setattr(audit, "ACTS_LIMIT", 3)
     with Session(zookeeper) as session:
         for number in range(5):
-            Interventions(session).stop(Act("a@b", "stop", str(number), 1.0))
+            ZooKeeperClusterControl(session).stop(Act("a@b", "stop", str(number), 1.0))
         assert [act.reason for act in read_acts(session)] == ["2", "3", "4"]
         monkeypatch.setattr(audit, "BYTES_LIMIT", 900)
-        Interventions(session).stop(Act("a@b", "stop", "x" * 800, 1.0))
+        ZooKeeperClusterControl(session).stop(Act("a@b", "stop", "x" * 800, 1.0))
         assert [act.reason for act in read_acts(session)] == ["x" * 800]
         fleet.set("/zkdeployment/audit", b"not ours")
         assert read_acts(session) == ()

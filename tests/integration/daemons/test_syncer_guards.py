@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.metrics import probe_of
 from support.repository import make_key, public
@@ -16,8 +17,8 @@ from zkdeployment.adapters.svn.source import SvnSource
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
@@ -109,7 +110,7 @@ class TestHistory:
         publishing.put("/hosts", {"version": None})
         with Session(publishing.zookeeper) as session:
             change = TreeChange(create={"/who/more": {}})
-            Operations(session).import_tree(change, roles=(), versions={})
+            ZooKeeperLiveTree(session).import_tree(change, roles=(), versions={})
         publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
         assert published in refused(publishing, force=True)
 
@@ -225,7 +226,7 @@ class TestAbsentHosts:
             tip = publishing.push(tree(2))
             with pytest.raises(TreeError, match=r"which has the role db: .*'zkdeployment forget id7'"):
                 publishing.sync(force=True)
-            Operations(session).forget("id7")
+            ZooKeeperFleetReader(session).forget("id7")
         publishing.sync()
         assert publishing.version == tip
 
@@ -275,7 +276,7 @@ class TestRequests:
     def ask(self, publishing: Publishing, overrides: GuardOverrides | None = None) -> object:
         with Session(publishing.zookeeper) as session:
             act = Act("me", "resume --latest", "a fix", 0.0)
-            return Interventions(session).resume_latest(act, timeout=60, overrides=overrides)
+            return ZooKeeperClusterControl(session).resume_latest(act, timeout=60, overrides=overrides)
 
     def test_a_daemon_goes_back_only_for_an_operator_who_says_so(self, publishing: Publishing):
         publishing.push(tree(4))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.publication import GuardOverrides, TreeChange
@@ -234,7 +234,7 @@ def test_after_an_import_by_hand_everything_is_looked_at(publishing: Publishing,
     publishing.push(TREE)
     follower.sync()
     with Session(publishing.zookeeper) as session:
-        Operations(session).import_tree(TreeChange(create={"/who/by-hand": {}}), roles=(), versions={})
+        ZooKeeperLiveTree(session).import_tree(TreeChange(create={"/who/by-hand": {}}), roles=(), versions={})
     publishing.push(NEWER)
     assert follower.sync() == ["all"]
     assert publishing.get("/who/by-hand") is None

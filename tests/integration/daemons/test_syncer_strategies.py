@@ -10,7 +10,7 @@ import pytest
 from support.rollouts import at_work, over, running, through
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.errors import NotConvergedError, TreeError
@@ -149,7 +149,7 @@ def test_hosts_in_no_group_neither_hold_up_a_revision_nor_make_the_fleet_look_un
     publishing.put("/zkdeployment/rollouts", {"current": going.id})
     publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_state(going))
     with Session(publishing.zookeeper) as session:
-        status = fleet_status(Operations(session).snapshot())
+        status = fleet_status(ZooKeeperFleetReader(session).snapshot())
     assert {host.id: host.state for host in status.hosts} == {
         "good": HostState.CONVERGED,
         "apart": HostState.EXCLUDED,
@@ -158,5 +158,5 @@ def test_hosts_in_no_group_neither_hold_up_a_revision_nor_make_the_fleet_look_un
     tip = publishing.push(TREE.replace("1.0", "1.1"))
     publishing.sync()
     with Session(publishing.zookeeper) as session:
-        record = Operations(session).history(1)[0]
+        record = ZooKeeperFleetReader(session).history(1)[0]
     assert (record.revision, record.hosts, record.expected) == (tip, 2, 1)

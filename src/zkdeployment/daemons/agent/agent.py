@@ -142,7 +142,7 @@ class Agent:
         self._reporter.register()
         get_logger().info("registered")
         self._adapters.scripts.wait_for_predecessor()
-        self._reporter.retry_until_reachable(self._adapters.fleet.clear_remains)
+        self._reporter.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
 
     @contextlib.contextmanager
     def _unregistering(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.deployment import Assignment, Deployment, DesiredState
@@ -63,7 +63,7 @@ def test_the_first_agent_makes_hosts_at_the_initial_version(fleet, session):
     assert fleet.cluster() is None
     assert fleet.register(HOST) is None
     assert fleet.cluster() == Cluster(INITIAL)
-    (found,) = Operations(session).snapshot().hosts
+    (found,) = ZooKeeperFleetReader(session).snapshot().hosts
     assert replace(found, since=None) == HOST
     assert session.get("/hosts/1").owner == session.id
 
@@ -246,7 +246,7 @@ def test_hostile_data_in_host_nodes_does_no_harm(fleet, session, client, data):
     client.create("/hosts/2", data)
     assert fleet.cluster() == Cluster(None)
     assert fleet.register(HOST) is None
-    assert [host.identity.id for host in Operations(session).snapshot().hosts] == ["1", "2"]
+    assert [host.identity.id for host in ZooKeeperFleetReader(session).snapshot().hosts] == ["1", "2"]
 
 
 def test_a_stop_is_one_transaction_and_keeps_what_else_hosts_says(fleet, session, client):
@@ -255,7 +255,7 @@ def test_a_stop_is_one_transaction_and_keeps_what_else_hosts_says(fleet, session
     fleet.stop_fleet(replace(HOST, error="it fell"), STOP)
     assert session.get("/hosts").properties == {"version": None, "note": "kept"}
     assert session.get("/hosts/1").properties["error"] == "it fell"
-    snapshot = Operations(session).snapshot()
+    snapshot = ZooKeeperFleetReader(session).snapshot()
     assert snapshot.stops == (STOP,)
     moments = {session.get(path).changed for path in ("/hosts", "/hosts/1", "/zkdeployment/stops/1")}
     assert len(moments) == 1
@@ -268,7 +268,7 @@ def test_a_second_stop_does_not_write_the_version_again(fleet, session, client):
     before = session.get("/hosts")
     fleet.stop_fleet(HOST, replace(STOP, reason="again"))
     assert session.get("/hosts") == before
-    assert Operations(session).snapshot().stops[0].reason == "again"
+    assert ZooKeeperFleetReader(session).snapshot().stops[0].reason == "again"
 
 
 def test_a_held_fleet_is_stopped_too(fleet, client):
@@ -283,7 +283,7 @@ def test_a_stop_is_never_lost_with_the_hosts_node(fleet, session):
     fleet.stop_fleet(HOST, STOP)
     assert fleet.cluster() == Cluster(None)
     assert session.get("/hosts/1") is None
-    assert Operations(session).snapshot().stops == (STOP,)
+    assert ZooKeeperFleetReader(session).snapshot().stops == (STOP,)
 
 
 def test_a_stop_works_where_nothing_else_exists(fleet):

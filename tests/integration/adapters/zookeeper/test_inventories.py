@@ -9,7 +9,7 @@ import pytest
 
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package
@@ -56,26 +56,26 @@ def test_what_no_node_can_hold_is_written_as_unknown(session, fleet):
 
 
 def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet, client):
-    operations = Operations(session)
+    reader = ZooKeeperFleetReader(session)
     fleet.publish_inventory(KNOWN)
     client.create("/hosts/h1", b"{}", makepath=True, ephemeral=True)
     with pytest.raises(RefusedError, match="h1 is registered"):
-        operations.forget("app1")
+        reader.forget("app1")
     client.delete("/hosts/h1")
-    assert operations.snapshot().absent == (KNOWN,)
-    assert operations.forget("app1") == KNOWN
-    assert operations.snapshot().absent == ()
+    assert reader.snapshot().absent == (KNOWN,)
+    assert reader.forget("app1") == KNOWN
+    assert reader.snapshot().absent == ()
     with pytest.raises(RefusedError, match="nothing is known of a host with the id h1"):
-        operations.forget("h1")
+        reader.forget("h1")
 
 
 def test_a_host_that_is_out_of_service_is_seen_until_it_is_forgotten(session, client):
-    fleet, operations = ZooKeeperFleet(session), Operations(session)
+    fleet, reader = ZooKeeperFleet(session), ZooKeeperFleetReader(session)
     fleet.publish_inventory(KNOWN)
     identity = replace(KNOWN.identity, role="web")
     request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
     assert fleet.hand_on_role(identity)
-    assert operations.snapshot().out_of_service == {identity.id: "web"}
-    operations.forget(identity.id)
-    assert operations.snapshot().out_of_service == {}
+    assert reader.snapshot().out_of_service == {identity.id: "web"}
+    reader.forget(identity.id)
+    assert reader.snapshot().out_of_service == {}

@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_leader, read_state
@@ -285,7 +285,7 @@ class TestOperators:
             (stop,) = read_stops(fleet.session)
             assert "aborted (rollout abort by ann@ops: it is on fire)" in stop.reason
             first = fleet.current
-            Interventions(fleet.session).resume(Act("ann@ops", "resume", "it is out", fleet.clock.time))
+            ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "it is out", fleet.clock.time))
             over = fleet.run(one.coordinator)
             assert (over.attempt, over.rollout.result) == (2, RolloutResult.SUCCESS)
             assert fleet.done.count(("x", "prepare", "a")) == 1  # it has the revision already
@@ -303,7 +303,7 @@ class TestOperators:
             assert fleet.running.active_phase.baking_since is not None
             fleet.act(Directive.ABORT)
             turn(one)
-            Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+            ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
             turn(one, times=5)
             assert fleet.running.attempt == 2
             assert (fleet.running.active_phase.task.group, fleet.running.active_phase.baking_since) == (
@@ -338,12 +338,12 @@ class TestOperators:
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
         with fleet.coordinator() as one:
             turn(one, times=2)
-            Interventions(fleet.session).stop(Act("ann@ops", "stop", "wait", fleet.clock.time))
+            ZooKeeperClusterControl(fleet.session).stop(Act("ann@ops", "stop", "wait", fleet.clock.time))
             for _ in range(4):
                 one.turn()
                 fleet.work()
             assert fleet.done == [("x", "prepare", "a")]
-            Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+            ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
             assert fleet.run(one.coordinator).attempt == 1
 
     def test_a_version_set_by_hand_is_not_touched_by_an_abort(self, fleet):
@@ -482,7 +482,7 @@ def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_so
         fleet.act(Directive.ABORT)
         with pytest.raises(KilledError):
             turn(one)
-    Interventions(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
+    ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
     assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
     assert read_permission(fleet.session, 1, "a") == Permission()
     with fleet.coordinator("two") as two:

@@ -16,7 +16,7 @@ from support.zookeeper import through
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
@@ -67,7 +67,9 @@ def published(publishing: Publishing, revision: str) -> None:
 
 def ask(publishing: Publishing, reason: str = "a fix") -> str:
     with Session(publishing.zookeeper) as session:
-        return str(Interventions(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=60))
+        return str(
+            ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", reason, 0.0), timeout=60)
+        )
 
 
 def test_every_push_is_published(publishing: Publishing):
@@ -115,11 +117,11 @@ def test_a_request_that_cannot_be_met_is_answered_with_the_reason(publishing: Pu
 @contextmanager
 def asked_and_killed(session: Session, age_limit: float = 60.0) -> Iterator[None]:
     """Leave the request of a command that was killed."""
-    interventions = Interventions(session)
-    wait = mock.patch.object(interventions, "_wait_served", side_effect=WaitTimeoutError("killed"))
-    withdraw = mock.patch("zkdeployment.adapters.zookeeper.operator.interventions.answer_request")
+    control = ZooKeeperClusterControl(session)
+    wait = mock.patch.object(control, "_wait_for_answer", side_effect=WaitTimeoutError("killed"))
+    withdraw = mock.patch("zkdeployment.adapters.zookeeper.operator.cluster_control.answer_request")
     with wait, withdraw, pytest.raises(WaitTimeoutError, match="killed"):
-        interventions.resume_latest(Act("me", "resume --latest", "", 0.0), timeout=age_limit)
+        control.resume_latest(Act("me", "resume --latest", "", 0.0), timeout=age_limit)
     yield
 
 
@@ -128,7 +130,7 @@ def test_a_request_does_not_end_a_stop_that_came_after_it(publishing: Publishing
     publishing.sync()
     publishing.put("/hosts", {"version": None})
     with Session(publishing.zookeeper) as session, asked_and_killed(session):
-        Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+        ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
         publishing.push(TREE.replace("1.0", "1.1"))
         with following(publishing, NEVER):
             wait_until(
@@ -165,7 +167,7 @@ def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
 
         def stop_first(publication: Publication) -> None:
             store.publish = publish  # type: ignore[method-assign]
-            Interventions(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+            ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
             publish(publication)
 
         store.publish = stop_first  # type: ignore[method-assign]

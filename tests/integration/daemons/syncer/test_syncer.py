@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from support.repository import break_objects
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import (
@@ -241,7 +241,7 @@ class TestWhatTheFleetForbids:
         publishing.sync()
         assert publishing.version == first
         with Session(publishing.zookeeper) as session:
-            Interventions(session).hold(Act("ann@adm1", "hold", "rack 7", 1.0))
+            ZooKeeperClusterControl(session).hold(Act("ann@adm1", "hold", "rack 7", 1.0))
         assert publishing.sync() == f"nothing to do: {first} is published"
         assert publishing.version is False
         publishing.register("h1", "older")

@@ -15,7 +15,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
-from zkdeployment.adapters.zookeeper.queue_watch import QueueWatch
+from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
 from zkdeployment.errors import DeniedError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.lock import Contender

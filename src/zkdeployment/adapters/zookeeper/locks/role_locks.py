@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
-from zkdeployment.adapters.zookeeper.queue_watch import QueueWatch
+from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
 from zkdeployment.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.log import get_logger
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-def remove_remains(session: Session, host_id: str, previous: int | None) -> None:
+def remove_stale_nodes(session: Session, host_id: str, previous: int | None) -> None:
     """Remove the contenders of the session ``previous``, and the host's records of work.
 
     Nothing of the killed agent may run any more. Others need not wait for the end of its session then.

@@ -20,13 +20,13 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
     check_sizes,
     size,
 )
-from zkdeployment.adapters.zookeeper.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.operator.stops import RecordedStops, few_stops, forgetting_stops
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
+from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.cluster import BY_HAND, is_revision
-from zkdeployment.model.publication import Published, is_sequence
+from zkdeployment.model.cluster import BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -63,26 +63,7 @@ class StoredPublication:
     request: Operation | None = None
 
 
-def published(targets: Node | None, managed: Node | None, tops: Collection[str]) -> Published:
-    """Return what two nodes say that the last publication left; ``tops`` are the names of top-level nodes."""
-    if targets is None:
-        return Published()
-    version, exact = targets.properties.get("version"), targets.properties.get("exact")
-    sequence, strategy = targets.properties.get("sequence"), targets.properties.get("strategy")
-    ordered = targets.properties.get("ordered")
-    return Published(
-        revision=version if is_revision(version) else None,
-        exact=exact if isinstance(exact, str) else None,
-        managed=managed_tops(managed).intersection(f"/{name}" for name in tops),
-        begun=begun_tops(managed).intersection(f"/{name}" for name in tops),
-        stamp=targets.version,
-        sequence=sequence if is_sequence(sequence) else 0,
-        strategy=strategy if isinstance(strategy, str) else None,
-        ordered=ordered if is_revision(ordered) else None,
-    )
-
-
-def read_situation(session: Session, touched: Collection[str] | None) -> StoredPublication:
+def read_stored(session: Session, touched: Collection[str] | None) -> StoredPublication:
     """Read it, with these targets (``None``: all); makes what is missing of the skeleton first."""
     known = [] if touched is None else node_paths(touched)
     wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.HISTORY]
@@ -141,7 +122,7 @@ def transactions_for(
 
 def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
     """Return the sequence that a publication gets, above all that there were, whatever was lost of them."""
-    last = max(published(snapshot.targets, None, ()).sequence, *snapshot.recorded, 0)
+    last = max(decode_published(snapshot.targets).sequence, *snapshot.recorded, 0)
     return max(publication.sequence, last + 1)
 
 

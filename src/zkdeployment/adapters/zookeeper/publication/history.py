@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Operation, Set
-from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.history import HostResult, PublicationRecord
@@ -39,7 +39,7 @@ _CHUNK = 1000
 def write_result(session: Session, revision: Revision, result: HostResult) -> None:
     """Record how the publication of ``revision`` went on a host; a version that was set by hand has no record."""
     targets = session.get(paths.TARGETS)
-    last = published(targets, None, ())
+    last = decode_published(targets)
     if last.revision != revision or not last.sequence:
         return
     path = paths.history_path(last.sequence)

@@ -12,13 +12,11 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
-from zkdeployment.adapters.zookeeper.publication.builder import (
-    published,
-    read_situation,
-    transactions_for,
-)
+from zkdeployment.adapters.zookeeper.publication.builder import read_stored, transactions_for
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.publication.reports import write_report
 from zkdeployment.adapters.zookeeper.publication.requests import (
@@ -29,7 +27,6 @@ from zkdeployment.adapters.zookeeper.publication.requests import (
 )
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
-from zkdeployment.adapters.zookeeper.unused_locks import remove_unused_locks
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
@@ -79,7 +76,7 @@ class ZooKeeperPublications:
         )
         return PublishedState(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
-            published=published(targets, managed, tops or ()),
+            published=decode_published(targets, managed, tops or ()),
             stops=0 if stops is None else stops.version,
         )
 
@@ -126,7 +123,7 @@ class ZooKeeperPublications:
         """
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
         request = None if publication.request is None else carrying_out(self._session, publication.request)
-        snapshot = replace(read_situation(self._session, publication.touched), request=request)
+        snapshot = replace(read_stored(self._session, publication.touched), request=request)
         found = Cluster.from_properties(snapshot.hosts.properties)
         if found != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")

@@ -9,7 +9,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Set
 from zkdeployment.adapters.zookeeper.operator.audit import recording
-from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
 from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.fleet.rollouts import objection
@@ -45,7 +45,7 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
 
 def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> RolloutState:
     targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
-    rollout_id, sequence = current_id(above), published(targets, None, ()).sequence
+    rollout_id, sequence = current_id(above), decode_published(targets).sequence
     if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
         raise RefusedError(
             "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"

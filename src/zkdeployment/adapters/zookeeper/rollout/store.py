@@ -23,7 +23,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
 )
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
-from zkdeployment.adapters.zookeeper.publication.builder import published
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout import records as rollouts
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
@@ -100,7 +100,7 @@ class ZooKeeperRollouts:
             self._watching = True
         self._acts = None
         hosts, targets, above = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
-        found = published(targets, None, ())
+        found = decode_published(targets)
         return RolloutSnapshot(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=found,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kazoo.exceptions import NoAuthError
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.certificates import Authority, EncryptingServer
 from support.zookeeper import connected
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
 from zkdeployment.errors import ConfigurationError, DeniedError, UnreachableError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
@@ -78,7 +78,7 @@ class TestCredentials:
         change = TreeChange(create={"/many": {}} | {f"/many/{number}": {} for number in range(2500)})
         with Session(Servers(zookeeper, Access(secret="agents:secret", acl=(CREATOR, *many)))) as session:
             assert 2500 * session.acl_size > 1024 * 1024
-            Operations(session).import_tree(change, roles=(), versions={})
+            ZooKeeperLiveTree(session).import_tree(change, roles=(), versions={})
             assert len(session.children("/many")) == 2500
 
     def test_a_missing_chroot_is_made_by_who_we_are(self, zookeeper_server, zookeeper):

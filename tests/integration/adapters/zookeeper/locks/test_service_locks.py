@@ -240,10 +240,10 @@ def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_i
     assert not theirs.acquire(0)
     client.create("/zkdeployment/busy/b", b'{"host": "2"}')
     fleet = ZooKeeperFleet(session, previous_session=other.id)
-    fleet.clear_remains()
+    fleet.clear_stale_nodes()
     assert len(client.get_children(LOCK)) == 2
     fleet.register(Host(ONE))
-    fleet.clear_remains()
+    fleet.clear_stale_nodes()
     assert client.get_children("/zkdeployment/busy") == ["b"]
     assert theirs.acquire(60)
     theirs.release()
@@ -275,7 +275,7 @@ def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, mon
     fleet = ZooKeeperFleet(session, previous_session=other.id)
     fleet.register(Host(ONE))
     sent = sent_requests(session, monkeypatch)
-    fleet.clear_remains()
+    fleet.clear_stale_nodes()
     assert [request.path.rpartition("/")[2] for request in sent] == ["busy"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator import stops
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import ConflictError
@@ -85,7 +85,7 @@ def test_a_fleet_with_more_stops_than_fit_into_a_transaction_can_be_resumed(stor
     for made in waiting:
         made.get(60)
     if way == "resume":
-        Interventions(session).resume(RESUME)
+        ZooKeeperClusterControl(session).resume(RESUME)
     else:
         store.publish(publication(store, "r2"))
     assert store.published_state().cluster == Cluster("r1" if way == "resume" else "r2")
@@ -96,14 +96,14 @@ def test_a_fleet_with_more_stops_than_fit_into_a_transaction_can_be_resumed(stor
 def test_a_stop_recorded_during_a_resume_is_forgotten_with_it(store, session, other, number):
     fail(session, 1)
     before_commit(session, lambda: fail(other, number))
-    assert Interventions(session).resume(RESUME) == "r1"
+    assert ZooKeeperClusterControl(session).resume(RESUME) == "r1"
     assert store.published_state().cluster == Cluster("r1")
     assert session.children(paths.STOPS) == []
 
 
 def test_a_stop_that_a_resume_overtakes_stops_the_fleet_again(store, session, other):
     fail(session, 1)
-    before_commit(session, lambda: Interventions(other).resume(RESUME))
+    before_commit(session, lambda: ZooKeeperClusterControl(other).resume(RESUME))
     fail(session, 2)
     assert store.published_state().cluster == Cluster(None)
     assert [stop.host_id for stop in read_stops(session)] == ["h2"]

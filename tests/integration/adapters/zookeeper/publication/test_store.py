@@ -9,14 +9,15 @@ import threading
 from dataclasses import replace
 
 import pytest
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.strategies import example
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
-from zkdeployment.adapters.zookeeper.operator.interventions import Interventions
-from zkdeployment.adapters.zookeeper.operator.operations import Operations
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication import builder as publishing
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import (
@@ -138,7 +139,7 @@ def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, c
     assert store.published_state().cluster == Cluster(None)
     store.publish(publication(store, shop(2), "r2"))
     assert session.get("/hosts").properties == {"version": "r2", "note": "kept"}
-    assert Operations(session).snapshot().stops == ()
+    assert ZooKeeperFleetReader(session).snapshot().stops == ()
 
 
 def test_ephemeral_reserved_and_foreign_nodes_are_left_alone(store, client):
@@ -239,7 +240,7 @@ def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_ver
     assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 100)
     store.publish(publication(store, shop(9), "two", sequence=200))
     assert (store.published_state().published.revision, store.published_state().published.sequence) == ("two", 200)
-    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    ZooKeeperLiveTree(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
     assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 200)
 
 
@@ -266,7 +267,7 @@ def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, se
 
 def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_hand(store, session, client):
     store.publish(publication(store, shop(1), "r1", strategy=example()))
-    Operations(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+    ZooKeeperLiveTree(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
     assert store.published_state().published.revision is None
     assert store.published_state().published.governs(store.published_state().cluster)
     client.set("/hosts", b'{"version": "r7"}')
@@ -335,7 +336,7 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
             with pytest.raises(RefusedError):
-                Interventions(session).resume(RESUME)
+                ZooKeeperClusterControl(session).resume(RESUME)
         store.publish(publication(store, two, "three"))
         assert store.published_state().cluster == Cluster("three")
         assert store.live_tree().tree == two
@@ -345,8 +346,8 @@ def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_f
 
 
 def import_by_hand(session, tree):
-    live = Operations(session).live_tree()
-    Operations(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
+    live = ZooKeeperLiveTree(session).live_tree()
+    ZooKeeperLiveTree(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
 
 
 def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_publication(
@@ -541,24 +542,24 @@ def test_resume_sets_the_published_revision_again_and_forgets_the_stops(store, s
     store.publish(publication(store, shop(1), "r1"))
     client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
     client.create("/zkdeployment/stops/1", b"{}")
-    assert Interventions(session).resume(RESUME) == "r1"
+    assert ZooKeeperClusterControl(session).resume(RESUME) == "r1"
     assert session.get("/hosts").properties == {"version": "r1", "note": "kept"}
     assert session.children("/zkdeployment/stops") == []
 
 
 def test_a_running_cluster_is_not_resumed(store, session):
     with pytest.raises(RefusedError, match="nothing was ever published"):
-        Interventions(session).resume(RESUME)
+        ZooKeeperClusterControl(session).resume(RESUME)
     store.publish(publication(store, shop(1), "r1"))
     with pytest.raises(RefusedError, match="neither stopped nor held: it is running at r1"):
-        Interventions(session).resume(RESUME)
+        ZooKeeperClusterControl(session).resume(RESUME)
 
 
 def test_nothing_is_resumed_without_a_whole_publication(session, client):
     ZooKeeperFleet(session).register(Host(Identity("1", "w")))
     client.set("/hosts", b'{"version": null}')
     with pytest.raises(RefusedError, match="no revision is wholly published"):
-        Interventions(session).resume(RESUME)
+        ZooKeeperClusterControl(session).resume(RESUME)
 
 
 def test_a_request_for_the_latest_is_carried_out(session, other):
@@ -577,7 +578,7 @@ def test_a_request_for_the_latest_is_carried_out(session, other):
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found = Interventions(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=60)
+    found = ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=60)
     serving.join(60)
     assert found == "r7"
     assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
@@ -601,14 +602,14 @@ def test_a_syncer_that_cannot_publish_says_why(session, other):
     serving = threading.Thread(target=serve)
     serving.start()
     with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
-        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
     serving.join(60)
     assert session.get("/zkdeployment/request") is None
 
 
 def test_without_a_syncer_the_request_is_taken_back(session):
     with pytest.raises(WaitTimeoutError, match=r"no syncer published within 0.2 s"):
-        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=0.2)
+        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=0.2)
     assert session.get("/zkdeployment/request") is None
 
 
@@ -640,37 +641,37 @@ def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client
         send(*operations)
 
     session.commit = disturb
-    assert Interventions(session).resume(RESUME) == "r1"
+    assert ZooKeeperClusterControl(session).resume(RESUME) == "r1"
     client.set("/hosts", b'{"version": null}')
 
     def refuse(*_operations: Operation):
         raise ConflictError("disturbed")
 
     session.commit = refuse
-    with pytest.raises(ConflictError, match="changes all the time"):
-        Interventions(session).resume(RESUME)
+    with pytest.raises(ConflictError, match="other writers changed it during each of 20 attempts"):
+        ZooKeeperClusterControl(session).resume(RESUME)
 
 
 @pytest.mark.parametrize(
-    ("standing", "message"),
+    ("newer_request", "message"),
     [
-        (b'{"id": "other", "by": "somebody else"}', "somebody else asked"),
+        (b'{"id": "other", "by": "somebody else"}', "somebody else replaced the request"),
         (None, "another publication is under way"),
     ],
 )
-def test_a_request_that_is_overtaken_says_so(session, client, published_state, message):
-    def overtake(*operations: Operation):
+def test_a_request_that_is_replaced_raises_a_conflict(session, client, newer_request, message):
+    def replace_request(*operations: Operation):
         send(*operations)
         if operations[0].path != "/zkdeployment/request":
             return
         client.delete("/zkdeployment/request")
-        if published_state is not None:
-            client.create("/zkdeployment/request", published_state)
+        if newer_request is not None:
+            client.create("/zkdeployment/request", newer_request)
 
     client.create("/zkdeployment")
-    send, session.commit = session.commit, overtake
+    send, session.commit = session.commit, replace_request
     with pytest.raises(ConflictError, match=message):
-        Interventions(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
 
 
 def test_a_publication_removes_the_locks_of_services_that_are_gone_unless_somebody_has_them(session, store):

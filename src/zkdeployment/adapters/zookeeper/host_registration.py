@@ -1,0 +1,182 @@
+"""The registration of this host: the ephemeral node below ``/hosts`` whose name is the host id."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.locks.stale_nodes import remove_stale_nodes
+from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
+from zkdeployment.log import get_logger
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.cluster import Revision
+
+#: Attempts at a write while others write to the same node.
+_ATTEMPTS = 20
+
+#: Seconds beyond the session timeout that ZooKeeper may take to remove the node of an expired session.
+_EXPIRY_MARGIN = 1.0
+
+
+class HostRegistration:
+    """Creates, updates and removes the node of one host, through one session.
+
+    ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. The node
+    of any other session is waited out for ``patience`` seconds (default: the session timeout and a margin), after
+    which the host counts as a duplicate. ``save_session`` persists the current session's id for the next agent.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        previous_session: int | None,
+        save_session: Callable[[int], None],
+        patience: float | None,
+    ) -> None:
+        self._session = session
+        self._previous_session = previous_session
+        self._save_session = save_session
+        self._patience = session.session_timeout + _EXPIRY_MARGIN if patience is None else patience
+        self._own_sessions = {previous_session}
+        self._previous_session_lives = False
+        self._path: str | None = None
+
+    def register(self, host: Host, *, adopt: bool) -> Revision | None:
+        make_skeleton(self._session)
+        path = host_path(host)
+        deadline = time.monotonic() + self._patience
+        for _ in range(_ATTEMPTS):
+            node = self._replaceable_node(path, host, deadline)
+            adopted = _adopted_version(node) if adopt else None
+            try:
+                self._session.commit(*self._registering(path, node, host, adopted))
+                self._remember_session()
+                self._previous_session_lives = node is not None and node.owner == self._previous_session
+                if (
+                    self._path is None
+                ):  # once per process: thousands of reconnecting hosts must not all read all hosts
+                    self._leave_if_duplicate(path, host)
+            except ConflictError:
+                continue  # another writer, or the end of a session, changed the node: read it again
+            self._path = path
+            return adopted
+        raise ConflictError(
+            f"cannot register {host.identity}: other writers changed {path} during each of {_ATTEMPTS} attempts"
+        )
+
+    def is_registered(self) -> bool:
+        node = None if self._path is None else self._session.get(self._path)
+        return node is not None and node.owner == self._session.id
+
+    def update(self, host: Host) -> None:
+        path = host_path(host)
+        node = self._session.get(path)
+        if node is None or node.owner != self._session.id:
+            self.register(host, adopt=False)
+            return
+        try:
+            self._session.commit(Set(path, encode(host.properties()), node.version))
+        except ConflictError:
+            self.register(host, adopt=False)
+
+    def unregister(self) -> None:
+        if self._path is not None and self.is_registered():
+            with contextlib.suppress(ConflictError):  # the session expired meanwhile, and the node with it
+                self._session.commit(Delete(self._path))
+
+    def clear_stale_nodes(self) -> None:
+        if self._path is not None:
+            previous = self._previous_session if self._previous_session_lives else None
+            remove_stale_nodes(self._session, self._path.rpartition("/")[2], previous)
+
+    def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
+        """Return the operations that update the host's node as it was read; none unless this session owns it."""
+        if node is None or node.owner != self._session.id:
+            return []
+        return [Set(host_path(host), encode(host.properties()), node.version)]
+
+    def _replaceable_node(self, path: str, host: Host, deadline: float) -> Node | None:
+        """Return the existing node, which may be replaced, or ``None`` if there is none.
+
+        Raises ``DuplicateError`` if another host's session still owns the node at the deadline.
+        """
+        changed = threading.Event()
+        while True:
+            changed.clear()
+            self._session.exists(path, lambda _: changed.set())
+            node = self._session.get(path)
+            if node is None or not node.owner or node.owner in {self._session.id, *self._own_sessions}:
+                return node
+            if not changed.wait(max(0.0, deadline - time.monotonic())):
+                other = Host.from_properties(host.identity.id, node.properties)
+                raise DuplicateError(
+                    f"another agent is running with host id {host.identity.id}: {other.identity}"
+                    f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
+                )
+
+    def _leave_if_duplicate(self, path: str, host: Host) -> None:
+        """Remove the new node and raise ``DuplicateError`` if an older registration shares this host's id or name.
+
+        This check comes after the node was created: of two hosts that register at the same time, the later one
+        sees the earlier one, and leaves.
+        """
+        own = self._session.get(path)
+        if own is None or own.owner != self._session.id:
+            raise ConflictError(f"{path} was removed right after it was created")
+        ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
+        for other, node in zip(ids, nodes, strict=True):
+            if node is None or not node.owner:
+                continue
+            shared = {other, node.properties.get("name")} & {host.identity.id, host.identity.name}
+            if shared and node.born < own.born:
+                with contextlib.suppress(ConflictError):  # the session expired meanwhile, and the node with it
+                    self._session.commit(Delete(path))
+                raise DuplicateError(
+                    f"two hosts are called {shared.pop()}: {other}, which is registered, and"
+                    f" {host.identity.id}, this one; an id or name must mean one host"
+                )
+
+    def _registering(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:
+        properties = host.properties() | ({} if adopted is None else {"version": adopted})
+        data = encode(properties)
+        if node is None:
+            return [Create(path, data, ephemeral=True)]
+        if node.owner == self._session.id:
+            return [Set(path, data, node.version)]
+        return [Delete(path, node.version), Create(path, data, ephemeral=True)]
+
+    def _remember_session(self) -> None:
+        """Persist the session id: otherwise a killed agent's successor waits for this session to expire."""
+        session_id = self._session.id
+        if session_id is not None and session_id not in self._own_sessions:
+            self._own_sessions.add(session_id)
+            try:
+                self._save_session(session_id)
+            except HostFilesError as error:
+                get_logger().warning("session-not-remembered", reason=str(error))
+
+
+def host_path(host: Host) -> str:
+    """Return the path of a host's node."""
+    return f"{paths.HOSTS}/{host.identity.id}"
+
+
+def _adopted_version(node: Node | None) -> Revision | None:
+    """Return the version of a persistent node, which only agents of old releases created."""
+    if node is None or node.owner:
+        return None
+    return Host.from_properties("", node.properties).version

@@ -1,0 +1,102 @@
+"""The state of the fleet and its past, as operators' commands and the monitor read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
+from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.publication.history import read_history
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
+from zkdeployment.adapters.zookeeper.publication.reports import read_report
+from zkdeployment.adapters.zookeeper.publication.requests import request_of
+from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
+from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_rollout
+from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.strategy import Strategy
+
+
+class ZooKeeperFleetReader:
+    """The state of the fleet, through one session (a ``FleetReader``).
+
+    Inventories of absent hosts are read once and kept: they do not change while their hosts are absent.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._absent_hosts: dict[str, KnownHost] = {}
+
+    def snapshot(self) -> Snapshot:
+        host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
+        registered = {path.rpartition("/")[2] for path in host_paths}
+        cluster_node, targets, request, *host_nodes = self._session.get_many(
+            [paths.HOSTS, paths.TARGETS, paths.REQUEST, *host_paths]
+        )
+        cluster = None if cluster_node is None else Cluster.from_properties(cluster_node.properties)
+        last = decode_published(targets)
+        return Snapshot(
+            cluster=cluster,
+            published=published_revision(targets),
+            changed=None if cluster_node is None else cluster_node.modified,
+            hosts=tuple(
+                Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
+                for path, node in zip(host_paths, host_nodes, strict=True)
+                if node is not None
+            ),
+            stops=read_stops(self._session),
+            request=None if request is None else request_of(request),
+            absent=self._absent(known_ids(self._session) - registered),
+            out_of_service=read_out_of_service(self._session),
+            targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
+            strategy=last.strategy,
+            governed=last.governs(cluster),
+            rollout=None if last.strategy is None else read_rollout(self._session, last.sequence),
+            coordinator=None if last.strategy is None else read_leader(self._session),
+        )
+
+    def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
+        """Return the inventories of these absent hosts; those that were read before are not read again."""
+        new = read_inventories(self._session, host_ids - self._absent_hosts.keys())
+        known = {**self._absent_hosts, **{host.identity.id: host for host in new}}
+        self._absent_hosts = {host_id: known[host_id] for host_id in sorted(host_ids) if host_id in known}
+        return tuple(self._absent_hosts.values())
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self._session.watch(paths.HOSTS, changed)
+
+    def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
+        return read_history(self._session, last)
+
+    def known_hosts(self) -> tuple[KnownHost, ...]:
+        return read_inventories(self._session)
+
+    def forget(self, host: str) -> KnownHost:
+        known = {entry.identity.id: entry for entry in self.known_hosts()}
+        ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
+        host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
+        forget_host(self._session, host_id)
+        return known[host_id]
+
+    def acts(self) -> tuple[Act, ...]:
+        return read_acts(self._session)
+
+    def syncer_report(self) -> SyncerReport | None:
+        return read_report(self._session)
+
+    def strategy(self) -> Strategy | None:
+        return read_strategy(self._session)

@@ -1,0 +1,41 @@
+"""The live tree as operators read it and import it by hand; publishing a revision is not done here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.lookup import lookup
+from zkdeployment.adapters.zookeeper.publication.builder import import_transactions
+from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree, read_subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.publication import LiveTree, TreeChange
+    from zkdeployment.model.tree import Properties
+    from zkdeployment.tree.links import Lookup
+
+
+class ZooKeeperLiveTree:
+    """The live tree, through one session (a ``LiveTreeStore``)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def live_tree(self) -> LiveTree:
+        return read_live_tree(self._session)
+
+    def subtree(self, path: str) -> dict[str, Properties] | None:
+        return read_subtree(self._session, path)
+
+    def lookup(self) -> Lookup:
+        return lookup(self._session)
+
+    def import_tree(self, change: TreeChange, *, roles: Collection[str], versions: Mapping[str, int]) -> None:
+        nodes = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
+        for operations in import_transactions(change, versions, nodes, self._session.acl_size):
+            self._session.commit(*operations)
+        for role in sorted(roles):
+            self._session.ensure(f"{paths.ROLE_LOCKS}/{role}")
