@@ -23,8 +23,6 @@ from unittest import mock
 
 import psutil
 from kazoo.client import KazooClient
-from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
-from zkdeployment.wiring.agent.agent import build_agent
 
 from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
@@ -35,9 +33,11 @@ from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
+from zkdeployment.wiring.agent import build_agent
 
 #: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
 _PATIENCE = 900

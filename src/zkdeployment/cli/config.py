@@ -73,7 +73,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     for field in fields(settings):
         if field.name == "access":
             main |= _plain_access(settings.access)
-        elif field.name not in ("source", "identity", "sync", "coordinate"):
+        elif field.name not in ("source", "identity", "named", "sync", "coordinate"):
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:

@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 
 from support.agents import AgentHost, called, put_script
 from support.waiting import wait_until
-from zkdeployment import wiring
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.config.load import load
 from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.plan import Deploy, Undeploy
+from zkdeployment.wiring import agent as wiring
 from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
 
 

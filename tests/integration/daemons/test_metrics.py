@@ -16,7 +16,7 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.config.load import load
-from zkdeployment.daemons import telemetry
+from zkdeployment.daemons.telemetry import agent, coordinator
 from zkdeployment.errors import UnreachableError
 from zkdeployment.model.strategy import ALL_HOSTS
 from zkdeployment.wiring.coordinator import build_coordinator
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def host(fleet: Fleet, file: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHost:
     """A host that tells everything at once, and is to run foo."""
-    monkeypatch.setattr(telemetry, "_PACE", 0.0)
+    monkeypatch.setattr(agent, "PACE", 0.0)
     file.parent.mkdir()
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
@@ -217,7 +217,7 @@ def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
 def test_a_coordinator_tells_of_the_rollout_that_it_leads(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(telemetry, "_PACE", 0.0)
+    monkeypatch.setattr(coordinator, "PACE", 0.0)
     one, two = tmp_path / "one.prom", tmp_path / "two.prom"
     with Session(zookeeper) as session, coordinating(zookeeper, one):
         fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
@@ -253,7 +253,7 @@ def test_a_coordinator_tells_of_the_rollout_that_it_leads(
 def test_a_coordinator_that_does_not_reach_zookeeper_does_not_say_that_it_leads(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(telemetry, "_PACE", 0.0)
+    monkeypatch.setattr(coordinator, "PACE", 0.0)
     file, cut = tmp_path / "coordinator.prom", threading.Event()
 
     def connect() -> None:

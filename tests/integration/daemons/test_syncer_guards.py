@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.metrics import probe_of
 from support.repository import make_key, public
@@ -19,6 +18,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower

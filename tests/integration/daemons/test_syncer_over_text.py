@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.publication import GuardOverrides, TreeChange

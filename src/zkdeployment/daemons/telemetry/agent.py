@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.host import Host
 
-from zkdeployment.daemons.telemetry.probe import _PACE, Probe
+from zkdeployment.daemons.telemetry.probe import PACE, Probe
 
 
 class AgentTelemetry:
@@ -57,7 +57,7 @@ class AgentTelemetry:
 
     def write(self, host: Host, *, up: bool = True) -> None:
         """Write all metrics; ``up`` says whether the agent goes on."""
-        self._due = self._clock.monotonic() + _PACE
+        self._due = self._clock.monotonic() + PACE
         process = self._probe.process(up=up)
         current = is_current(host, self._cluster)
         if current is not self._current:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.rollout.state import RolloutState
 
-from zkdeployment.daemons.telemetry.probe import _PACE, Probe
+from zkdeployment.daemons.telemetry.probe import PACE, Probe
 
 #: What a coordinator's look comes to unless it fails.
 _LED, _QUEUED = "led", "queued"
@@ -57,7 +57,7 @@ class CoordinatorTelemetry:
 
     def write(self, *, up: bool = True) -> None:
         """Write all metrics; ``up`` says whether the coordinator goes on."""
-        self._due = self._probe.clock.monotonic() + _PACE
+        self._due = self._probe.clock.monotonic() + PACE
         process = self._probe.process(up=up)
         facts = CoordinatorFacts(
             process=process, leads=self._leads and up, looks=self._looks, running=self._running if up else None

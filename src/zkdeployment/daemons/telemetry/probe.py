@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock, MetricsSink
 
 
-_PACE = 10.0  # seconds between two signs of life while something goes on
+#: Seconds between two writes of metrics while something is under way.
+PACE = 10.0
 
 
 class Probe:

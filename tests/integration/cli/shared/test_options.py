@@ -19,7 +19,7 @@ from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.servers import Access, Servers
 
 #: Every configuration that is shipped.
-SAMPLES = sorted((Path(__file__).parents[3] / "etc").glob("*.cfg"))
+SAMPLES = sorted((Path(__file__).parents[4] / "etc").glob("*.cfg"))
 
 
 @click.command()

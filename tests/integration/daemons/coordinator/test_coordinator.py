@@ -650,7 +650,7 @@ class TestWhatItSays:
         metrics = tmp_path / "coordinator.prom"
         with fleet.coordinator("one", metrics=metrics) as one, fleet.coordinator("two") as two:
             with monkeypatch.context() as broken, capture_logs() as logs:
-                broken.setattr(one.store, "situation", mock.Mock(side_effect=TypeError("no len() of a float")))
+                broken.setattr(one.store, "snapshot", mock.Mock(side_effect=TypeError("no len() of a float")))
                 assert [one.turn() for _ in range(5)] == [2, 4, 8, 15, 15]
             (failure,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
             assert failure["reason"] == "unexpected TypeError: no len() of a float; see the log"

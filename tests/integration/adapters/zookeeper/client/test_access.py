@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from kazoo.exceptions import NoAuthError
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.certificates import Authority, EncryptingServer
 from support.zookeeper import connected
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.errors import ConfigurationError, DeniedError, UnreachableError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity

@@ -9,7 +9,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 
 from support.strategies import example
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -18,6 +17,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.publication import builder as publishing
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import (
