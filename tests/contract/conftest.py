@@ -9,7 +9,7 @@ from support.subversion import Subversion
 
 @pytest.fixture(params=["fake", "dnf"])
 def host(request, tmp_path):
-    """A host without packages, once of dictionaries and once with rpm and dnf."""
+    """A host without packages: once a fake one, and once with rpm and dnf."""
     if request.param == "fake":
         return FakeHost()
     return RpmHost(tmp_path, request.getfixturevalue("rpm_repository"))
@@ -17,5 +17,5 @@ def host(request, tmp_path):
 
 @pytest.fixture(params=["git", "svn"])
 def repository(request, tmp_path):
-    """A repository for trees, once of each system."""
+    """A repository for trees, once for each version control system."""
     return {"git": Repository, "svn": Subversion}[request.param](tmp_path / "repository")

@@ -98,7 +98,9 @@ class FakePackageManager:
             return
         self.commits.append(transaction)
         if packages.deviations(transaction.before, self._installed):
-            raise PackageError("another program has changed packages meanwhile", retry_helps=True)
+            raise PackageError(
+                "another program changed packages after this transaction was prepared", retry_helps=True
+            )
         if self.locked:
             raise PackageError("another program is changing packages", retry_helps=True)
         self._journal = transaction.before
@@ -121,7 +123,7 @@ class FakePackageManager:
 
     def _go_back(self, reason: str) -> None:
         if self.stuck:
-            raise PackageError(f"{reason}; and the packages could not be put back", changed=True)
+            raise PackageError(f"{reason}; and the packages could not be rolled back", changed=True)
         self.recover()
         raise PackageError(reason)
 
@@ -139,7 +141,7 @@ class FakePackageManager:
                 ):
                     found, missing = packages.select(self.offers, {name: version})
                     if missing:
-                        raise PackageError(f"packages do not fit together: {package} requires {name}")
+                        raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
                     coming.append(found[name])
                     extra.append(found[name])
         return chosen, extra
@@ -147,15 +149,19 @@ class FakePackageManager:
     def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
         for offer in [self.offers[item.after] for item in items if item.after is not None]:
             if offer.signature != "good":
-                raise PackageError(f"a package is not signed as its repository demands: {offer.package}")
+                raise PackageError(f"a package lacks the signature that its repository requires: {offer.package}")
             if displaced := (self._installed.keys() & {*offer.obsoletes}) - managed:
-                raise PackageError(f"it would touch a package that is not managed by zkdeployment: {displaced}")
+                raise PackageError(
+                    f"the change would touch a package that is not managed by zkdeployment: {displaced}"
+                )
             if after.keys() & {*offer.conflicts}:
-                raise PackageError(f"packages do not fit together: {offer.package} and {offer.conflicts}")
+                raise PackageError(
+                    f"the packages cannot be installed together: {offer.package} and {offer.conflicts}"
+                )
         for package in (package for have in after.values() for package in have if package in self._known):
             for name, version in self._known[package].requires.items():
                 if not any(_fits(one, version) for one in after.get(name, ())):
-                    raise PackageError(f"packages do not fit together: {package} requires {name}")
+                    raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
 
 
 def _half_way(transaction: FakeTransaction) -> Packages:

@@ -1,4 +1,7 @@
-"""Calling dnf 4 for a root: the arguments and the environment that every call has in common."""
+"""Runs dnf 4 for a root directory, with the arguments and the environment that all calls have in common.
+
+What dnf is asked to do belongs into the callers, explanations of its messages into ``failures``.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import platform
 import shutil
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import tenacity
 
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.packages import failures
-from zkdeployment.adapters.packages.failures import OfflineError
+from zkdeployment.adapters.packages.failures import LockedError, OfflineError
 from zkdeployment.adapters.retrying import persist
 from zkdeployment.adapters.scripts.scopes import new_scope
 from zkdeployment.errors import PackageError, ProgramError
@@ -22,8 +27,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.packages.repositories import Repositories
 
-#: Exact and complete, or not at all; whatever the host's own configuration prefers. A repository's own settings
-#: (``gpgcheck=0``) go before these.
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Make dnf change exactly the requested packages or none, whatever the host's configuration prefers. The settings
+#: of a single repository (such as ``gpgcheck=0``) take precedence.
 _OPTIONS = (
     "gpgcheck=1",
     "localpkg_gpgcheck=1",
@@ -36,44 +44,53 @@ _OPTIONS = (
     "keepcache=True",
 )
 
-#: Seconds for a call that changes nothing: dnf gives up on a dead server long before.
+#: Time limit in seconds for a call that changes nothing; dnf gives up on a dead server much earlier.
 _TIMEOUT = 3600.0
 
 _ATTEMPTS = 3
 
 
 class DnfCommand:
-    """dnf for ``root``.
+    """Runs dnf for ``root``.
 
-    For ``/`` it is the system's dnf as it is configured. For any other root nothing of this machine's
-    configuration counts; ``home`` holds what has to be in files then. ``gap`` is in how many seconds to try again;
-    ``tick`` is called a few times a second while dnf changes nothing; when it raises something dnf is ended.
+    For ``/``, the system's dnf uses its own configuration. For any other root, dnf ignores the configuration of
+    this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is for how many
+    seconds ``retry_while_locked`` retries, ``gap`` the seconds between two attempts to reach a repository.
+    ``tick`` is called a few times a second during calls that change nothing; when ``tick`` raises, dnf is killed.
     """
 
     def __init__(
-        self, root: Path, repositories: Repositories, *, home: Path, gap: float, tick: Callable[[], None]
+        self,
+        root: Path,
+        repositories: Repositories,
+        *,
+        home: Path,
+        patience: float,
+        gap: float,
+        tick: Callable[[], None],
     ) -> None:
         self._root = root
         self._repositories = repositories
         self._home = home
+        self._patience = patience
         self._gap = gap
         self._tick = tick
 
     @cached_property
     def env(self) -> Mapping[str, str]:
-        """The environment for dnf and rpm, in a language that ``failures`` understands."""
+        """The environment for dnf and rpm, with the language that ``failures`` can read."""
         if self._is_system:
             return _environment()
         self._make_home()
         return {**_environment(), "HOME": str(self._home)}
 
-    def run(self, *words: str, alone: bool = False) -> str:
-        """Call dnf for something that changes no package and return its standard output.
+    def run(self, *arguments: str, alone: bool = False) -> str:
+        """Run a dnf command that changes no package and return its standard output.
 
-        ``alone``: dnf uses none of the configured repositories, only those that ``words`` name.
-        Where a repository is out of reach, try twice more. Raises ``PackageError`` as ``failures.explain`` has it.
+        ``alone``: dnf ignores the configured repositories and uses only those that ``arguments`` name. An
+        unreachable repository is tried three times. Raises the ``PackageError`` of ``failures.explain``.
         """
-        argv = self._argv("-q", *words, alone=alone)
+        argv = self._argv("-q", *arguments, alone=alone)
         return persist(lambda: self._run(argv), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
 
     def _run(self, argv: Sequence[str]) -> str:
@@ -85,14 +102,14 @@ class DnfCommand:
             raise failures.explain(done.status, f"{done.stderr}\n{done.stdout}")
         return done.stdout
 
-    def run_apart(self, *words: str, output: Path, alone: bool = False) -> str:
-        """Call dnf for a change, ``alone`` as for ``run``; return what it printed.
+    def run_apart(self, *arguments: str, output: Path, alone: bool = False) -> str:
+        """Run a dnf command that changes packages and return all its output; ``alone`` as for ``run``.
 
-        It runs in a session and a scope of its own, its output going to a file, so that neither a signal to this
-        process nor its death cuts a transaction short. Raises ``PackageError`` as ``failures.explain`` has it.
+        dnf runs in its own session and scope and writes to the file ``output``, so that neither a signal to this
+        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``.
         """
         try:
-            argv = new_scope("packages").wrap(self._argv(*words, alone=alone))
+            argv = new_scope("packages").wrap(self._argv(*arguments, alone=alone))
             status = process.run_apart(argv, output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
@@ -101,14 +118,27 @@ class DnfCommand:
             raise failures.explain(status, printed)
         return printed
 
+    def retry_while_locked(self, attempt: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+        """Return the result of ``attempt``, retried while another program holds dnf's or rpm's lock.
+
+        Raises ``LockedError`` after ``patience`` seconds.
+        """
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(LockedError),
+            wait=tenacity.wait_random_exponential(multiplier=0.2, max=10),
+            stop=tenacity.stop_after_delay(self._patience),
+            reraise=True,
+        )
+        return retrying(attempt, *args, **keywords)
+
     @property
     def version(self) -> str:
-        """The version of dnf; raises ``PackageError`` unless it is one that this program can drive."""
-        return self._found[1]
+        """The version of dnf; raises ``PackageError`` unless dnf 4 is installed."""
+        return self._program[1]
 
     @cached_property
-    def _found(self) -> tuple[str, str]:
-        """The name of dnf 4 and its version; where dnf 5 has taken the name, dnf 4 may be there as ``dnf-3``."""
+    def _program(self) -> tuple[str, str]:
+        """The name of dnf 4 and its version; beside dnf 5, dnf 4 may be installed as ``dnf-3``."""
         others = []
         for name in ("dnf", "dnf-3"):
             program = shutil.which(name)
@@ -116,26 +146,29 @@ class DnfCommand:
                 version = _version(program, Path(program).stat().st_mtime_ns)
                 if version.startswith("4."):
                     return name, version
-                others.append(f"{version or 'a dnf that does not tell its version'} as {program}")
+                others.append(f"{version or 'a dnf of unknown version'} as {program}")
         if others:
             raise PackageError(f"expected dnf 4, found {', '.join(others)}; install dnf 4 (Fedora: python3-dnf)")
-        raise PackageError("dnf is not on the PATH; hosts without it need packages = none in the configuration")
+        raise PackageError(
+            "cannot find dnf: expected it on the PATH; install dnf 4, or set packages = none in the configuration"
+        )
 
     @property
     def _is_system(self) -> bool:
         return self._root == Path("/")
 
-    def _argv(self, *words: str, alone: bool = False) -> list[str]:
+    def _argv(self, *arguments: str, alone: bool = False) -> list[str]:
         return [
-            self._found[0],
+            self._program[0],
             "-y",
-            *([] if self._is_system else self._apart_from_the_system()),
+            *([] if self._is_system else self._isolating_options()),
             *(f"--setopt={option}" for option in _OPTIONS),
             *(["--setopt=reposdir=/dev/null"] if alone else self._repositories.arguments()),
-            *words,
+            *arguments,
         ]
 
-    def _apart_from_the_system(self) -> Sequence[str]:
+    def _isolating_options(self) -> Sequence[str]:
+        """Return the options that keep dnf from reading this machine's configuration."""
         return (
             f"--installroot={self._root}",
             f"--config={self._home / 'dnf.conf'}",
@@ -145,10 +178,10 @@ class DnfCommand:
         )
 
     def _make_home(self) -> None:
-        """Write dnf's configuration and, where rpm's database would be in the home directory, rpm's macros.
+        """Write dnf's configuration, and rpm's macros where rpm would keep its database in the home directory.
 
-        Debian's rpm keeps its database under ``$HOME``, so that it would move with the user; in a root of our own
-        it goes to the usual place. Other systems' rpm knows its own place under the root.
+        Debian's rpm keeps its database under ``$HOME``, which depends on the user. The macros move the database
+        to the usual directory below the root. The rpm of other systems needs no macros.
         """
         self._home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._home.mkdir(mode=0o700, exist_ok=True)
@@ -156,35 +189,33 @@ class DnfCommand:
         macros = self._home / ".rpmmacros"
         if not macros.exists():
             try:
-                place = process.run(
+                database = process.run(
                     ["rpm", "-E", "%{_dbpath}"], env={**os.environ, "HOME": str(self._home)}
                 ).check()
             except ProgramError as error:
-                raise PackageError(
-                    f"{error}; hosts without RPM need packages = none in the configuration"
-                ) from error
-            in_home = place.stdout.startswith(f"{self._home}/")
+                raise PackageError(f"{error}; install rpm, or set packages = none in the configuration") from error
+            in_home = database.stdout.startswith(f"{self._home}/")
             durable.replace(macros, b"%_dbpath /var/lib/rpm\n" if in_home else b"")
 
 
 @functools.cache
-def _version(program: str, changed: int) -> str:  # noqa: ARG001  ask again when the file has changed
-    """Return the first line of what dnf says of itself: ``4.14.0``, ``dnf5 version 5.2.6``."""
+def _version(program: str, changed: int) -> str:  # noqa: ARG001  a changed file needs a new call
+    """Return the first line of ``dnf --version``, such as ``4.14.0`` or ``dnf5 version 5.2.6``."""
     try:
-        said = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
+        output = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
     except ProgramError as error:
         raise PackageError(f"{error}") from error
-    return next(iter(said.splitlines()), "").strip()
+    return next(iter(output.splitlines()), "").strip()
 
 
 def _environment() -> dict[str, str]:
-    """Return ours but for what Python is told: dnf's is the system's, and so is that of packages' scriptlets."""
+    """Return this process's environment without Python's variables: dnf and scriptlets use the system's Python."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**inherited, "LC_ALL": "C.UTF-8"}
 
 
 def _release() -> str:
-    """Return the machine's release: what ``$releasever`` means in a root that does not say."""
+    """Return the machine's release, which ``$releasever`` stands for in a root without a release package."""
     try:
         return platform.freedesktop_os_release().get("VERSION_ID", "1")
     except OSError:

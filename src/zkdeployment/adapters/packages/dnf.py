@@ -1,76 +1,60 @@
-"""The packages of an RPM host, changed with dnf 4: exactly, in one transaction, or not at all.
+"""Changes the packages of an RPM host with dnf 4: exactly as planned, in one transaction, or not at all.
 
-A change goes through these steps; up to the last but one nothing on the host has changed:
+A change goes through these steps. Until the last step nothing on the host has changed:
 
-1. read the packages there are;
-2. resolve, download and check signatures, and let rpm test the transaction;
-3. write the whole transaction down as exact packages, and refuse it if it touches what is not ours;
-4. have at hand the RPM files of all that will be replaced or removed;
-5. note in the journal what to go back to;
-6. replay what was written down, and compare *all* packages with what was to be expected.
+1. read all installed packages (``rpmdb``);
+2. resolve, download and check signatures, and let rpm test the transaction (``preparation``, ``downloads``);
+3. write a transaction file with the exact packages, and refuse the change if it touches an unmanaged package;
+4. fetch the RPM files of all packages that will be replaced or removed (``package_cache``);
+5. record in the journal which packages to restore (``journal``);
+6. replay the transaction file, and compare *all* packages with the expected ones. If they differ, restore the
+   packages (``rollback``).
 
-dnf's exit status alone proves nothing: a failing scriptlet may exit with 0, and a failing transaction may have
-changed some packages and not others.
+dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
+have changed some packages and not others.
+
+This module holds the package manager and its commit. How dnf is called belongs into ``command``, how its messages
+are explained into ``failures``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import tempfile
-from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
-import psutil
-import tenacity
-
-from zkdeployment.adapters import durable
-from zkdeployment.adapters.packages import failures, local_repository, replay
+from zkdeployment.adapters.packages import failures
 from zkdeployment.adapters.packages.command import DnfCommand
-from zkdeployment.adapters.packages.downloads import Downloads, is_there
-from zkdeployment.adapters.packages.failures import LockedError, NotAvailableError, StaleError
+from zkdeployment.adapters.packages.failures import LockedError, StaleError, report_disk_errors
 from zkdeployment.adapters.packages.journal import Journal
-from zkdeployment.adapters.packages.package_cache import KeptFiles
+from zkdeployment.adapters.packages.package_cache import PackageCache
+from zkdeployment.adapters.packages.preparation import Preparation
 from zkdeployment.adapters.packages.repositories import Repositories
+from zkdeployment.adapters.packages.rollback import Rollback
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
-from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names, entry, make_sources
+from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
 from zkdeployment.planning import packages
-from zkdeployment.planning.packages import Action, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from zkdeployment.adapters.packages.journal import Entry
-    from zkdeployment.adapters.packages.rpmdb import RpmFile
-    from zkdeployment.model.inventory import Package, Packages
+    from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.ports.host import Transaction
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _log = get_logger()
-
-
-@contextlib.contextmanager
-def _disk_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise PackageError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 class Dnf:
     """Implements ``ports.PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
 
-    ``repositories`` are words as in the configuration (see ``Repositories``). ``patience`` is for how many
-    seconds to try again while another program holds dnf's lock, ``gap`` in how many seconds when a repository is
-    out of reach. ``tick`` is called a few times a second while dnf prepares something, and may end that by raising
-    something. Everything kept on disk is under ``ROOT/var/lib/zkdeployment/packages``.
+    ``repositories`` are the values of the configuration key (see ``Repositories``). ``patience`` is for how many
+    seconds a call is retried while another program holds dnf's lock, ``gap`` the seconds between two attempts to
+    reach a repository. ``tick`` is called a few times a second while dnf prepares a transaction; an exception of
+    ``tick`` ends the preparation. Everything kept on disk is under ``ROOT/var/lib/zkdeployment/packages``.
     """
 
     def __init__(
@@ -88,306 +72,130 @@ class Dnf:
             self._root,
             Repositories(self._root, repositories),
             home=self._state / "home",
+            patience=patience,
             gap=gap,
             tick=tick,
         )
-        self._patience = patience
         self._journal = Journal(self._state / "journal.json")
 
-    @_disk_errors()
+    @report_disk_errors()
     def installed(self) -> Packages:
-        """Read the whole database once; raises ``PackageError`` when it cannot be read."""
         return self._database.installed()
 
-    @_disk_errors()
+    @report_disk_errors()
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
-        """Return the names of the installed ``packages`` whose scripts are missing or damaged."""
         return self._database.lost_scripts(packages)
 
-    @_disk_errors()
+    @report_disk_errors()
     def prepare(self, change: PackageChange) -> DnfTransaction:
-        """Resolve, download, verify and test a change, without changing a package.
-
-        Raises ``PackageError`` for what cannot be had, is not signed, does not fit, or would touch a package that
-        ``change`` does not manage.
-        """
+        """Raise ``PackageError`` also for packages that no repository has, that are unsigned, or that conflict."""
         check_names(change)
-        return self._patiently(self._prepare, change)
+        return self._dnf.retry_while_locked(self._preparation.prepare, change)
 
-    @_disk_errors()
+    @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:
-        """Do it in one transaction and verify all packages; on failure go back to ``before``.
-
-        Raises ``PackageError`` with the reason then. Interrupted by a signal that raises, it leaves dnf to finish
-        and the journal to ``recover``.
-        """
+        """When a signal handler raises meanwhile, dnf finishes alone and the journal stays for ``recover``."""
         if not isinstance(transaction, DnfTransaction):
             raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
         if not transaction.items:
             return
         try:
-            self._patiently(self._commit, transaction)
+            self._dnf.retry_while_locked(self._commit, transaction)
         except PackageError:
-            self._discard(transaction.directory)
+            _discard(transaction.directory)
             raise
-        self._discard(transaction.directory)
+        _discard(transaction.directory)
 
-    @_disk_errors()
+    @report_disk_errors()
     def recover(self) -> None:
-        """Go back to before a transaction that a crash interrupted, if there is one.
-
-        Waits for a dnf that a dead agent left running. Raises ``PackageError`` if going back fails.
-        """
-        self._await_orphans()
+        """Wait first for a dnf that a dead agent left running. Raise ``PackageError`` if the rollback fails."""
+        self._rollback.wait_for_orphans()
         if (interrupted := self._journal.read()) is not None:
-            _log.warning("packages-recover", names=sorted(interrupted.names))
-            self._restore(interrupted)
+            _log.warning("packages-interrupted", names=sorted(interrupted.names))
+            self._rollback.restore(interrupted)
             self._journal.close()
         for directory in self._state.glob("prepared-*"):
-            self._discard(directory)
+            _discard(directory)
 
     @cached_property
     def _database(self) -> RpmDatabase:
         return RpmDatabase(self._root, self._dnf.env)
 
     @cached_property
-    def _downloads(self) -> Downloads:
-        return Downloads(self._dnf, self._database)
+    def _cache(self) -> PackageCache:
+        return PackageCache(self._state / "kept", self._database)
 
     @cached_property
-    def _kept(self) -> KeptFiles:
-        return KeptFiles(self._state / "kept", self._database)
-
-    @cached_property
-    def _originals(self) -> KeptFiles:
+    def _originals(self) -> PackageCache:
         """The files of the system's own packages that were replaced."""
-        return KeptFiles(self._state / "originals", self._database)
+        return PackageCache(self._state / "originals", self._database)
 
-    def _prepare(self, change: PackageChange) -> DnfTransaction:
-        before = self.installed()
-        wanted = {name: version for name, version in change.want.items() if not is_there(before, name, version)}
-        removed = (change.remove & before.keys()) - change.want.keys()
-        again = (change.reinstall & before.keys()) - wanted.keys() - removed
-        if not wanted and not removed and not again:
-            return DnfTransaction(before, before)
-        _log.debug(
-            "packages-prepare",
-            dnf=self._dnf.version,
-            want=wanted,
-            remove=sorted(removed),
-            reinstall=sorted(again),
-        )
-        self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix="prepared-", dir=self._state))
-        try:
-            return self._prepare_in(
-                directory, before, replace(change, want=wanted, remove=removed, reinstall=again)
-            )
-        except BaseException:
-            self._discard(directory)
-            raise
+    @cached_property
+    def _preparation(self) -> Preparation:
+        return Preparation(self._state, self._dnf, self._database, cache=self._cache, originals=self._originals)
 
-    def _prepare_in(self, directory: Path, before: Packages, change: PackageChange) -> DnfTransaction:
-        chosen = {
-            name: package
-            for name, version in change.want.items()
-            if (package := _duplicate(before, name, version))
-        }
-        coming = {name: version for name, version in change.want.items() if name not in chosen}
-        sources = self._sources_of_originals()
-        files = self._downloads.obtain(coming, directory, alone=not change.remove, sources=sources)
-        after = packages.after(before, chosen.values(), change.remove, [file.package for file in files])
-        lasting = sorted(name for name in change.reinstall if after[name] == before[name])
-        again = [package for name in lasting for package in before[name]]
-        files += self._obtain_again(again, directory)
-        changes = (*packages.items(before, after), *(Item(package.name, package, package) for package in again))
-        if refused := packages.unmanaged(changes, change.managed, before):
-            raise PackageError(f"{_named(change)}: {'; '.join(refused)}; change that by other means first")
-        going = [item.before for item in changes if item.before not in {None, item.after}]
-        kept = self._keep(going, directory / "replaced")
-        sources, alone = make_sources(directory)
-        transaction = DnfTransaction(
-            before=before,
-            after=after,
-            reversible={file.package for file in kept} == set(going),
-            items=changes,
-            directory=directory,
-            sources=sources,
-            alone=alone,
-            files=files,
-            entry=entry(changes, before, trusted=all(file.trusted for file in kept)),
-            managed=change.managed,
-            preserve=change.preserve,
-        )
-        durable.replace(transaction.plan, replay.document(changes, wanted=change.want))
-        obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
-        if obsoleted or any(item.action in {Action.REMOVE, Action.REINSTALL} for item in changes):
-            # What rpm tested while downloading was less than, or not just, this.
-            self._dnf.run("--setopt=tsflags=test", *transaction.words, alone=transaction.alone)
-        return transaction
-
-    def _sources_of_originals(self) -> Sequence[str]:
-        """Return the arguments that make dnf find the system's own packages that were replaced."""
-        if not self._originals.files or not local_repository.is_possible():
-            return ()
-        return self._originals.arguments(trusted=False)  # dnf checked the signatures when it fetched them
-
-    def _obtain_again(self, installed: Collection[Package], directory: Path) -> tuple[RpmFile, ...]:
-        """Have the files of packages that are installed again in ``directory``, from a repository if need be."""
-        kept = self._kept.find(installed)
-        for file in kept:
-            shutil.copy2(file.path, directory)
-        lacking = set(installed) - {file.package for file in kept}
-        if lacking:
-            again = directory / "again"
-            again.mkdir()
-            with contextlib.suppress(NotAvailableError):
-                for file in self._downloads.obtain_again(lacking, again):
-                    file.path.rename(directory / file.path.name)
-        names = {package.name for package in installed}
-        found = tuple(file for file in self._downloads.read(directory) if file.package.name in names)
-        if missing := set(installed) - {file.package for file in found}:
-            listed = ", ".join(sorted(package.nevra for package in missing))
-            raise PackageError(
-                f"cannot install {listed} again, whose files are missing: no repository has it; publish it, or"
-                " deploy another version"
-            )
-        return found
-
-    def _keep(self, going: Collection[Package], directory: Path) -> Sequence[RpmFile]:
-        """Have the files of the packages that will go at hand, from a repository if need be."""
-        if going and not local_repository.is_possible():
-            names = sorted(package.nevra for package in going)
-            _log.warning("packages-not-reversible", packages=names, reason="createrepo_c is not installed")
-            return ()
-        kept = self._kept.find(going)
-        if lacking := set(going) - {file.package for file in kept}:
-            try:
-                self._kept.keep(self._downloads.obtain_again(lacking, directory))
-            except PackageError as error:
-                names = sorted(package.nevra for package in lacking)
-                _log.warning("packages-not-reversible", packages=names, reason=str(error))
-            kept = self._kept.find(going)
-        return kept
-
-    def _keep_new(self, transaction: DnfTransaction) -> None:
-        """Keep the files of the managed packages that came, drop those of what went; it may fail without harm."""
-        try:
-            theirs = [item for item in transaction.items if item.name in transaction.preserve]
-            self._originals.copy(self._kept.find([item.before for item in theirs if item.before is not None]))
-            self._originals.drop(file.package for file in transaction.files)
-            self._kept.keep(file for file in transaction.files if file.package.name in transaction.managed)
-            self._kept.prune(transaction.after)
-        except OSError as error:
-            _log.warning("packages-not-kept", reason=str(error))
+    @cached_property
+    def _rollback(self) -> Rollback:
+        return Rollback(self._state, self._dnf, self._database, self._cache, self._journal)
 
     def _commit(self, transaction: DnfTransaction) -> None:
-        if changed := packages.deviations(transaction.before, self.installed()):
-            differences = "; ".join(changed)
-            raise StaleError(f"another program has changed packages meanwhile: {differences}", retry_helps=True)
+        if differences := packages.deviations(transaction.before, self.installed()):
+            raise StaleError(
+                "another program changed packages after this transaction was prepared:"
+                f" {'; '.join(differences)}; try again",
+                retry_helps=True,
+            )
         self._journal.open(transaction.entry)
         try:
             self._replay_and_verify(transaction)
-        except (LockedError, StaleError):  # It never began; whatever has changed is another program's doing.
+        except (LockedError, StaleError):  # dnf never began: another program made any change.
             self._journal.close()
             raise
         except PackageError as error:
-            self._undo(transaction, error)
+            self._roll_back(transaction, error)
             raise
-        self._keep_new(transaction)
+        self._update_caches(transaction)
         self._journal.close()
 
     def _replay_and_verify(self, transaction: DnfTransaction) -> None:
-        # The signatures were checked when the files came, which takes a process for each; dnf still compares the
-        # files with the repository's checksums, and rpm with their own.
-        words = ["--nogpgcheck", *transaction.words]
-        with _disk_errors():
+        # The signatures were checked after the download, which takes one process for each file. dnf still compares
+        # the files with the repository's checksums, and rpm with the files' own.
+        arguments = ["--nogpgcheck", *transaction.replay_arguments]
+        with report_disk_errors():
             output = self._dnf.run_apart(
-                *words, output=transaction.directory / "output.txt", alone=transaction.alone
+                *arguments, output=transaction.directory / "output.txt", alone=transaction.alone
             )
         if (failed := failures.scriptlet_failure(output)) is not None:
             raise PackageError(failed)
-        if wrong := packages.deviations(transaction.after, self.installed()):
-            raise PackageError(f"dnf did not do what was asked: {'; '.join(wrong)}")
+        if differences := packages.deviations(transaction.after, self.installed()):
+            raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
 
-    def _undo(self, transaction: DnfTransaction, error: PackageError) -> None:
-        """Go back after ``error`` and raise ``PackageError`` saying so; if that fails, the journal stays open."""
-        _log.warning("packages-roll-back", reason=str(error))
+    def _roll_back(self, transaction: DnfTransaction, error: PackageError) -> None:
+        """Restore the packages after ``error``; raise ``PackageError`` unless no package had changed.
+
+        The journal stays open if the packages cannot be restored.
+        """
+        _log.warning("packages-rollback-started", reason=str(error))
         try:
-            had_changed = self._restore(transaction.entry)
+            had_changed = self._rollback.restore(transaction.entry)
         except PackageError as second:
             raise PackageError(f"{error}; and {second}", changed=True) from error
         self._journal.close()
         if had_changed:
-            message = f"{error}; the packages are what they were before"
+            message = f"{error}; all packages were rolled back"
             raise PackageError(message, retry_helps=error.retry_helps) from error
 
-    def _restore(self, to: Entry) -> bool:
-        """Go back, and on failure raise ``PackageError`` with what an operator can do."""
+    def _update_caches(self, transaction: DnfTransaction) -> None:
+        """Cache the files of the new managed packages and drop those of removed ones; only log a failure."""
         try:
-            with _disk_errors():
-                return self._go_back(to)
-        except PackageError as error:
-            message = f"the packages could not be put back: {error}; {self._journal.advice}"
-            raise PackageError(message, changed=True) from error
-
-    def _go_back(self, to: Entry) -> bool:
-        """Bring the packages of ``to`` back to what they were, from the kept files; say if there was a need."""
-        way = packages.items(to.of(self.installed()), to.before)
-        if not way:
-            return False
-        coming = [item.after for item in way if item.after is not None]
-        plan = self._state / "back.json"
-        durable.replace(plan, replay.document(way, wanted=to.names))
-        failure: PackageError | None = None
-        try:
-            sources, alone = self._sources(coming, trusted=to.trusted)
-            words = [*sources, "history", "replay", str(plan)]
-            self._patiently(self._dnf.run_apart, *words, output=self._state / "back.txt", alone=alone)
-        except PackageError as error:  # What counts is what is installed in the end.
-            failure = error
-        if wrong := packages.deviations(to.before, to.of(self.installed())):
-            raise PackageError(
-                f"{'; '.join(wrong)}{f' ({failure})' if failure else ''}", changed=True
-            ) from failure
-        return True
-
-    def _sources(self, coming: Collection[Package], *, trusted: bool) -> tuple[Sequence[str], bool]:
-        """Return the arguments that make dnf find the packages, and whether it needs no configured repository."""
-        have = self._kept.find(coming) if local_repository.is_possible() else ()
-        arguments = self._kept.arguments(trusted=trusted) if have else ()
-        return arguments, len(have) == len(coming)
-
-    def _await_orphans(self) -> None:
-        """Wait for every dnf that replays one of our transactions: its agent is dead, its work is not done."""
-        for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "replay" in words and any(word.startswith(f"{self._state}/") for word in words):
-                _log.warning("packages-wait-for-dnf", pid=process.pid)
-                process.wait()
-
-    def _patiently(self, attempt: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
-        """Try again, from fresh data, while another program holds dnf's or rpm's lock."""
-        again = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(LockedError),
-            wait=tenacity.wait_random_exponential(multiplier=0.2, max=10),
-            stop=tenacity.stop_after_delay(self._patience),
-            reraise=True,
-        )
-        return again(attempt, *args, **keywords)
-
-    @staticmethod
-    def _discard(directory: Path) -> None:
-        shutil.rmtree(directory, ignore_errors=True)
+            preserved = [item for item in transaction.items if item.name in transaction.preserve]
+            self._originals.copy(self._cache.find([item.before for item in preserved if item.before is not None]))
+            self._originals.drop(file.package for file in transaction.files)
+            self._cache.keep(file for file in transaction.files if file.package.name in transaction.managed)
+            self._cache.prune(transaction.after)
+        except OSError as error:
+            _log.warning("packages-not-cached", reason=str(error))
 
 
-def _duplicate(installed: Packages, name: str, version: str | None) -> Package | None:
-    """Return the one to stay of several packages of a name that an interrupted transaction left, if one fits."""
-    fitting = [one for one in installed.get(name, ()) if version is None or packages.has_version(one, version)]
-    return max(fitting, key=packages.order_key, default=None)
-
-
-def _named(change: PackageChange) -> str:
-    wanted = [f"installing {name} {version or ''}".strip() for name, version in change.want.items()]
-    again = [f"installing {name} again" for name in sorted(change.reinstall)]
-    return ", ".join([*wanted, *again, *(f"removing {name}" for name in sorted(change.remove))])
+def _discard(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Getting the files of the packages wanted, and of what they need, into a directory."""
+"""Downloads the RPM files of requested packages and of their dependencies into a directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Downloads:
-    """Downloads with dnf, which checks the signatures as the repositories demand; changes no package."""
+    """Downloads with dnf, which checks the signatures as the repositories require. No package is changed."""
 
     def __init__(self, dnf: DnfCommand, database: RpmDatabase) -> None:
         self._dnf = dnf
@@ -35,33 +35,38 @@ class Downloads:
         alone: bool,
         sources: Sequence[str] = (),
     ) -> tuple[RpmFile, ...]:
-        """Download what is wanted and what it needs; ``alone``: let rpm test it, as nothing is to be removed.
+        """Download the wanted packages (versions by name) and their dependencies.
 
-        ``sources`` are arguments that add repositories.
+        ``alone``: no package will be removed, so rpm tests the installation at once. ``sources`` are arguments
+        that add repositories. Raises ``PackageError`` if a package cannot be downloaded.
 
-        Asking by name and version is one call, and right nearly always. What it does not find (an epoch), or
-        mistakes for something else (a name that others provide), is looked up and asked for exactly.
+        A request by name and version takes one call and is nearly always right. If dnf finds nothing (a version
+        with an epoch) or another package (one that provides the name), the exact packages are looked up and
+        requested in further calls.
         """
         if not wanted:
             return ()
         with contextlib.suppress(NotAvailableError):
             specs = [_spec(*want) for want in wanted.items()]
             files = self._download(specs, directory, alone=alone, sources=sources)
-            if _answers(files, wanted):
+            if _are_complete(files, wanted):
                 return files
         exact = [package.nevra for package in self._resolve(wanted, sources)]
         for path in directory.glob("*.rpm"):
             path.unlink()
         files = self._download(exact, directory, alone=alone, sources=sources)
-        if not _answers(files, wanted):
-            got = ", ".join(file.package.nevra for file in files) or "nothing"
-            raise PackageError(f"asked dnf for {', '.join(exact)}, but it came with {got}")
+        if not _are_complete(files, wanted):
+            downloaded = ", ".join(file.package.nevra for file in files) or "nothing"
+            raise PackageError(
+                f"dnf downloaded other packages than requested: expected {', '.join(exact)}, found {downloaded};"
+                " check the repository's metadata"
+            )
         return files
 
     def obtain_again(self, installed: Collection[Package], directory: Path) -> tuple[RpmFile, ...]:
-        """Download those of the packages installed that a repository still has.
+        """Download those of the installed packages that a repository still has.
 
-        Raises ``PackageError`` when none of them is to be had.
+        Raises ``PackageError`` if no repository has any of them.
         """
         nevras = sorted(package.nevra for package in installed)
         self._dnf.run("--downloadonly", f"--setopt=destdir={directory}", "reinstall", *nevras)
@@ -74,19 +79,20 @@ class Downloads:
     def _download(
         self, specs: Sequence[str], directory: Path, *, alone: bool, sources: Sequence[str]
     ) -> tuple[RpmFile, ...]:
-        words = [
+        options = [
             *sources,
             "--refresh",
             f"--setopt=destdir={directory}",
             "--setopt=tsflags=test" if alone else "--downloadonly",
         ]
         try:
-            self._dnf.run(*words, "install", *specs)
+            self._dnf.run(*options, "install", *specs)
         except UnsolvableError:
             if alone:
                 raise
-            # It may not fit beside what is to be removed with it; the test of the whole transaction will tell.
-            self._dnf.run(*words, "--allowerasing", "install", *specs)
+            # A package may conflict with packages that the same transaction removes. The test of the whole
+            # transaction decides.
+            self._dnf.run(*options, "--allowerasing", "install", *specs)
         return self.read(directory)
 
     def _resolve(self, wanted: Mapping[str, str | None], sources: Sequence[str]) -> Collection[Package]:
@@ -94,31 +100,34 @@ class Downloads:
         available = [package for package in parse(rows) if package.arch not in {"src", "nosrc"}]
         chosen, missing = packages.select(available, wanted, arch=platform.machine())
         if missing:
-            hint = "publish it, or correct the version in the tree"
+            advice = "publish it, or correct the version in the tree"
             raise NotAvailableError(
-                f"{'; '.join(missing)}; {_installed(self._database.installed(), wanted)}; {hint}"
+                f"{'; '.join(missing)}; {_installed(self._database.installed(), wanted)}; {advice}"
             )
         return chosen.values()
 
 
-def is_there(installed: Packages, name: str, version: str | None) -> bool:
-    """Whether a package is installed, once, in the version wanted."""
-    have = installed.get(name, ())
-    releases = {(package.epoch, package.version, package.release) for package in have}
-    return len(releases) == 1 and (version is None or packages.has_version(have[0], version))
+def is_installed(installed: Packages, name: str, version: str | None) -> bool:
+    """Whether a package is installed in exactly one version, and that version is the wanted one."""
+    candidates = installed.get(name, ())
+    releases = {(package.epoch, package.version, package.release) for package in candidates}
+    return len(releases) == 1 and (version is None or packages.has_version(candidates[0], version))
 
 
 def _spec(name: str, version: str | None) -> str:
-    """Return what to ask dnf for: unlike ``foo-1.1`` it is never taken for a package of another name."""
+    """Return dnf's spec for a package; unlike ``foo-1.1``, this form never matches a package of another name."""
     return f"{name} >= 0" if version is None else f"{name} = {version}"
 
 
-def _answers(files: Collection[RpmFile], wanted: Mapping[str, str | None]) -> bool:
-    """Whether each package wanted was downloaded once, in its version."""
-    got = by_name(file.package for file in files)
-    return all(len(got.get(name, ())) == 1 and is_there(got, name, version) for name, version in wanted.items())
+def _are_complete(files: Collection[RpmFile], wanted: Mapping[str, str | None]) -> bool:
+    """Whether the files hold each wanted package once, in the wanted version."""
+    downloaded = by_name(file.package for file in files)
+    return all(
+        len(downloaded.get(name, ())) == 1 and is_installed(downloaded, name, version)
+        for name, version in wanted.items()
+    )
 
 
 def _installed(installed: Packages, names: Collection[str]) -> str:
-    have = [package.nevra for name in sorted(names) for package in installed.get(name, ())]
-    return f"installed: {', '.join(have)}" if have else "none is installed"
+    listed = [package.nevra for name in sorted(names) for package in installed.get(name, ())]
+    return f"installed: {', '.join(listed)}" if listed else "installed: none"

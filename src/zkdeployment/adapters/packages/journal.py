@@ -1,4 +1,4 @@
-"""The transaction under way, on disk, so that an agent that died in the middle can go back."""
+"""The journal of the running transaction, so that a restarted agent can roll back an interrupted transaction."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What to go back to: of all ``names`` that the transaction touches, the packages ``before``.
+    """The packages to restore: for all ``names`` that the transaction touches, the packages ``before``.
 
-    ``trusted``: the kept files of those packages are all signed with keys the host trusts. Otherwise they came
-    from a repository that asks for no signatures, and are put back without.
+    ``trusted``: the cached files of those packages are signed with keys that rpm has. Otherwise the files came
+    from a repository that requires no signatures, and are restored without a check.
     """
 
     names: frozenset[str]
@@ -35,40 +35,40 @@ class Entry:
 
 
 class Journal:
-    """One file that exists from just before a transaction until its end is known to be good."""
+    """One file that exists from just before a transaction until the transaction is verified or rolled back."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def open(self, entry: Entry) -> None:
-        """Note a transaction that is about to start."""
+        """Record a transaction that is about to start; raises ``OSError``."""
         before = [astuple(package) for packages in entry.before.values() for package in packages]
-        noted = {"names": sorted(entry.names), "before": sorted(before), "trusted": entry.trusted}
-        durable.replace(self._file, json.dumps(noted).encode(), mode=0o600)
+        content = {"names": sorted(entry.names), "before": sorted(before), "trusted": entry.trusted}
+        durable.replace(self._file, json.dumps(content).encode(), mode=0o600)
 
     def read(self) -> Entry | None:
-        """Return the transaction that was not closed, if there is one; ``PackageError`` if it cannot be read."""
+        """Return the entry that was not closed, or ``None``; raises ``PackageError`` for a damaged file."""
         try:
-            noted = json.loads(self._file.read_text(encoding="utf-8"))
-            before = rpmdb.by_name(Package(*fields) for fields in noted["before"])
-            return Entry(frozenset(noted["names"]), before, noted["trusted"])
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            before = rpmdb.by_name(Package(*fields) for fields in content["before"])
+            return Entry(frozenset(content["names"]), before, content["trusted"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PackageError(
-                f"cannot read {self._file}, which says how to undo an interrupted package transaction: {error}; "
-                "see to the packages by hand and remove the file",
+                f"cannot roll back an interrupted package transaction: its journal {self._file} cannot be read:"
+                f" {error}; check the packages by hand, then remove the file",
                 changed=True,
             ) from error
 
     @property
     def advice(self) -> str:
-        """What an operator can do when going back failed."""
+        """Advice for an operator after a failed rollback."""
         return (
-            f"{self._file} lists the packages as they were and is tried again with the next deployment: make those"
-            " packages available to dnf and resume, or put the packages in order by hand and remove the file"
+            f"{self._file} lists the packages to restore, and the next deployment tries again: publish those"
+            " packages in a repository and resume, or correct the packages by hand and remove the file"
         )
 
     def close(self) -> None:
-        """Forget the transaction: it is done, or undone."""
+        """Remove the entry of a transaction that is verified or rolled back; raises ``OSError``."""
         durable.remove(self._file)

@@ -1,4 +1,4 @@
-"""Directories of RPM files that dnf uses as a repository, made with createrepo_c."""
+"""Makes dnf repositories of directories of RPM files, with createrepo_c."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MAKER = "createrepo_c"
 
 
 def is_possible() -> bool:
-    """Whether the program that makes repositories is installed."""
+    """Whether createrepo_c is installed."""
     return shutil.which(_MAKER) is not None
 
 
 def make(directory: Path, name: str, *, signed: bool) -> Sequence[str]:
-    """Make a directory a repository and return the arguments that add it to dnf's by ``name``.
+    """Make a repository of a directory and return the arguments that add it to dnf's repositories as ``name``.
 
-    ``signed``: dnf checks the signatures of its packages. Raises ``PackageError`` when it cannot be made.
+    ``signed``: dnf checks the signatures of the packages. Raises ``PackageError`` if createrepo_c fails.
     """
-    # A crash left it: createrepo_c would refuse.
+    # createrepo_c refuses to run if a crash left its temporary directory.
     shutil.rmtree(directory / ".repodata", ignore_errors=True)
     try:
         process.run([_MAKER, "-q", str(directory)], timeout=600).check()
@@ -34,6 +34,6 @@ def make(directory: Path, name: str, *, signed: bool) -> Sequence[str]:
     return [
         f"--repofrompath={name},{directory.as_uri()}",
         f"--setopt={name}.gpgcheck={int(signed)}",
-        # The exact packages were chosen before: no module may hide them.
+        # The exact packages are already chosen; modules must not hide them.
         f"--setopt={name}.module_hotfixes=1",
     ]

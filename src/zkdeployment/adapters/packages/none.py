@@ -1,4 +1,4 @@
-"""Hosts without RPM: software gets under ``/opt`` by other means."""
+"""Package management for hosts without RPM, whose software is installed under ``/opt`` by other means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NoTransaction:
-    """Nothing to do."""
+    """A transaction that changes nothing."""
 
     before: Packages = field(default_factory=dict)
     after: Packages = field(default_factory=dict)
@@ -25,36 +25,33 @@ class NoTransaction:
 
 
 class NoPackages:
-    """Implements ``ports.PackageManager`` for ``packages = none``: it changes nothing.
+    """Implements ``ports.PackageManager`` for ``packages = none`` and changes nothing.
 
-    No package is ever installed as far as this can tell, so a planner asks for every package it needs each time.
-    Asking for one means checking that ``/opt/PACKAGE`` is there; its version is the business of whoever put it
-    there. Removing one means nothing.
+    The package manager reports no installed packages, so the planner requests every needed package each time.
+    A requested package only has to exist as ``/opt/PACKAGE``; its version is not checked. Removals do nothing.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def installed(self) -> Packages:
-        """Return no packages: nothing is known of any."""
         return {}
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
-        """Return no packages: nothing is known of any."""
         return frozenset()
 
     def prepare(self, change: PackageChange) -> NoTransaction:
-        """Check that the software wanted is there; raises ``PackageError`` naming what is not."""
+        """Raise ``PackageError`` if a requested package has no directory under ``/opt``."""
         missing = [str(path) for name in sorted(change.want) if not (path := self._root / "opt" / name).is_dir()]
         if missing:
             raise PackageError(
-                f"{', '.join(missing)} does not exist; with packages = none software is to be put there "
-                "before it is deployed: do so, or set packages = dnf"
+                f"{', '.join(missing)} does not exist, and packages = none installs no software; install the"
+                " software there before it is deployed, or set packages = dnf"
             )
         return NoTransaction()
 
     def commit(self, transaction: Transaction) -> None:
-        """Do nothing."""
+        pass
 
     def recover(self) -> None:
-        """Do nothing."""
+        pass

@@ -1,4 +1,4 @@
-"""The RPM files of the packages now installed, so that going back needs no repository."""
+"""A cache of RPM files, so that a rollback needs no repository."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Package, Packages
 
 
-class KeptFiles:
-    """A directory of RPM files, each called after its package.
+class PackageCache:
+    """A directory of RPM files, each named after its package.
 
-    dnf sees it as a repository that is called like the directory.
+    dnf uses the directory as a repository of the same name.
     """
 
     def __init__(self, directory: Path, database: RpmDatabase) -> None:
@@ -29,38 +29,38 @@ class KeptFiles:
 
     @property
     def files(self) -> Sequence[Path]:
-        """All files that are here."""
+        """All files in the cache."""
         return sorted(self.directory.glob("*.rpm"))
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
-        """Return the files of those packages that are here and intact."""
+        """Return the intact files of those of the packages that the cache has."""
         paths = {path for package in packages for path in self._paths(package) if path.exists()}
         try:
             files = self._database.read(sorted(paths))
-        except PackageError:  # One is damaged: do without it.
+        except PackageError:  # A file is damaged: skip it.
             files = tuple(file for path in sorted(paths) for file in self._intact(path))
         return [*{file.package: file for file in files if file.package in packages}.values()]
 
     def keep(self, files: Iterable[RpmFile]) -> None:
-        """Move files here."""
+        """Move files into the cache; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
             file.path.replace(self._paths(file.package)[0])
         durable.sync_directory(self.directory)
 
     def copy(self, files: Iterable[RpmFile]) -> None:
-        """Copy files here."""
+        """Copy files into the cache; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
             durable.replace(self._paths(file.package)[0], file.path.read_bytes())
 
     def drop(self, packages: Iterable[Package]) -> None:
-        """Drop the files of these packages."""
+        """Remove the files of these packages."""
         for path in (path for package in packages for path in self._paths(package)):
             path.unlink(missing_ok=True)
 
     def prune(self, installed: Packages) -> None:
-        """Drop the files of packages that are not installed any more."""
+        """Remove the files of packages that are no longer installed."""
         names = {
             path.name for packages in installed.values() for package in packages for path in self._paths(package)
         }
@@ -70,9 +70,9 @@ class KeptFiles:
         shutil.rmtree(self.directory / "repodata", ignore_errors=True)
 
     def arguments(self, *, trusted: bool) -> Sequence[str]:
-        """Return the arguments that make dnf take packages from here, too.
+        """Return the arguments that add the cache to dnf's repositories.
 
-        ``trusted``: their signatures are checked. Raises ``PackageError`` when that cannot be done.
+        ``trusted``: dnf checks the signatures of the files. Raises ``PackageError`` if createrepo_c fails.
         """
         return [
             *local_repository.make(self.directory, f"zkdeployment-{self.directory.name}", signed=trusted),
@@ -86,7 +86,7 @@ class KeptFiles:
             return ()
 
     def _paths(self, package: Package) -> Sequence[Path]:
-        """Return where the file of a package is, and where older versions of this program have put it."""
+        """Return the path of a package's file, and the path that older versions of this program used."""
         stem = f"{package.name}-{package.version}-{package.release}.{package.arch}"
         old = self.directory / f"{stem}.rpm"
         return [self.directory / f"{stem}.epoch{package.epoch}.rpm", old] if package.epoch else [old]

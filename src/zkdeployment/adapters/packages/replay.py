@@ -1,6 +1,7 @@
-"""dnf's transaction files: one transaction as exact packages, refused if it would do anything else.
+"""dnf's transaction files, which list the exact packages of one transaction.
 
-The format is dnf-transaction-json(5), version 0; a different version is refused by dnf.
+dnf refuses to replay a file if the transaction would do anything else. The format is dnf-transaction-json(5),
+version 0; dnf refuses other versions.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Package
     from zkdeployment.planning.packages import Item
 
-#: How dnf calls the two rows of a package that is replaced.
+#: dnf's names for the two rows of a replaced package: the new package, the old package.
 _ACTIONS = {Action.CHANGE: ("Upgrade", "Upgraded"), Action.REINSTALL: ("Reinstall", "Reinstalled")}
 
 
 def document(changes: Iterable[Item], *, wanted: Collection[str]) -> bytes:
-    """Return the transaction file for these changes.
+    """Return the content of the transaction file for these changes.
 
-    The names ``wanted`` are marked as asked for by the user, other new packages as dependencies.
+    The names ``wanted`` are marked as installed by the user, other new packages as dependencies.
     """
     rpms = []
     for item in changes:
         reason = "user" if item.name in wanted else "dependency"
-        # dnf compares no versions here: an upgrade may as well be a downgrade.
-        coming, going = _ACTIONS.get(item.action, ("Install", "Removed"))
+        # dnf compares no versions here: the action "Upgrade" may also be a downgrade.
+        new_action, old_action = _ACTIONS.get(item.action, ("Install", "Removed"))
         if item.after is not None:
-            rpms.append(_row(coming, item.after, reason=reason, repository=""))
+            rpms.append(_row(new_action, item.after, reason=reason, repository=""))
         if item.before is not None:
-            rpms.append(_row(going, item.before, reason="user", repository="@System"))
+            rpms.append(_row(old_action, item.before, reason="user", repository="@System"))
     return json.dumps({"version": "0.0", "rpms": rpms}, indent=1).encode()
 
 

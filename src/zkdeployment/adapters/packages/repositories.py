@@ -1,4 +1,4 @@
-"""The configuration's ``repositories``, as arguments of dnf."""
+"""The configuration key ``repositories`` as arguments of dnf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zkdeployment.errors import PackageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Where dnf looks by itself.
+#: The directories below the root that dnf reads by default.
 _SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d")
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
@@ -20,39 +20,41 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """Where packages come from: the root's own repositories, and ``words`` besides.
+    """The repositories that dnf may use: those of the root, and the ``configured`` ones.
 
-    Each word is a directory of ``*.repo`` files (it starts with ``/``), a URL of a repository (it contains ``://``;
-    signatures are checked with the keys rpm knows), or the id of a repository to enable.
+    Each configured value is a directory of ``*.repo`` files (starts with ``/``), the URL of a repository (contains
+    ``://``; signatures are checked with the keys that rpm has), or the id of a repository to enable.
     """
 
     root: Path
-    words: tuple[str, ...]
+    configured: tuple[str, ...]
 
     def arguments(self) -> Sequence[str]:
-        """Return the arguments that make dnf use them; raises ``PackageError`` for a word that is of no use."""
-        places = [str(self.root / directory) for directory in _SYSTEM_DIRECTORIES]
+        """Return the arguments for dnf; raises ``PackageError`` for an invalid value."""
+        directories = [str(self.root / directory) for directory in _SYSTEM_DIRECTORIES]
         others: list[str] = []
-        for number, word in enumerate(self.words, 1):
-            if "://" in word:
+        for number, value in enumerate(self.configured, 1):
+            if "://" in value:
                 name = f"zkdeployment-{number}"
-                others += [f"--repofrompath={name},{word}", f"--setopt={name}.gpgcheck=1"]
-            elif word.startswith("/"):
-                places.append(_directory(word))
-            elif not _ID.fullmatch(word):
+                others += [f"--repofrompath={name},{value}", f"--setopt={name}.gpgcheck=1"]
+            elif value.startswith("/"):
+                directories.append(_checked_directory(value))
+            elif not _ID.fullmatch(value):
                 raise PackageError(
-                    f"repositories: expected a directory, a URL or the id of a repository, found {word!r}"
+                    f"repositories: expected a directory, a URL or the id of a repository, found {value!r};"
+                    " correct the configuration"
                 )
             else:
-                others.append(f"--enablerepo={word}")
-        return [f"--setopt=reposdir={','.join(places)}", *others]
+                others.append(f"--enablerepo={value}")
+        return [f"--setopt=reposdir={','.join(directories)}", *others]
 
 
-def _directory(word: str) -> str:
-    directory = Path(word)
+def _checked_directory(path: str) -> str:
+    directory = Path(path)
     if not directory.is_dir():
-        raise PackageError(f"repositories: {word} is not a directory; create it or correct the configuration")
+        raise PackageError(f"repositories: {path} is not a directory; create it, or correct the configuration")
     if not any(directory.glob("*.repo")):
-        hint = f"; for the repository itself write file://{word}" if (directory / "repodata").is_dir() else ""
-        raise PackageError(f"repositories: {word} holds no *.repo file{hint}")
-    return word
+        is_repository = (directory / "repodata").is_dir()
+        advice = f"write file://{path} for the repository itself" if is_repository else "correct the configuration"
+        raise PackageError(f"repositories: expected *.repo files in {path}, found none; {advice}")
+    return path

@@ -1,4 +1,4 @@
-"""A package transaction that is ready to be committed."""
+"""A package transaction that is ready to be committed, and the parts that it is made of."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.planning.packages import Item
 
-#: The name under which dnf sees the downloaded files as a repository.
+#: The name of the repository that is made of the downloaded files.
 _REPOSITORY = "zkdeployment-prepared"
 
 
 @dataclass(frozen=True, slots=True)
 class DnfTransaction:
-    """A prepared transaction.
+    """A prepared transaction of dnf.
 
-    ``directory`` holds its downloads and its transaction file. ``sources`` are the arguments that make dnf take
-    packages from there, ``alone`` or with the configured repositories.
+    ``directory`` holds the downloads and the transaction file. ``sources`` are the arguments that make dnf use the
+    downloads; ``alone`` is false if dnf needs the configured repositories as well. ``managed`` are the names that
+    zkdeployment may change, ``preserve`` those whose replaced files are kept.
     """
 
     before: Packages
@@ -45,21 +46,21 @@ class DnfTransaction:
 
     @property
     def plan(self) -> Path:
-        """The transaction file, for dnf to replay."""
+        """The transaction file that dnf replays."""
         return self.directory / "plan.json"
 
     @property
-    def words(self) -> Sequence[str]:
-        """The arguments that make dnf replay it from the downloaded files alone."""
+    def replay_arguments(self) -> Sequence[str]:
+        """The arguments that make dnf replay the transaction from the downloaded files."""
         return [*self.sources, "history", "replay", str(self.plan)]
 
 
 def make_sources(directory: Path) -> tuple[Sequence[str], bool]:
-    """Return the arguments that make dnf take packages from the files in ``directory``, and whether these suffice.
+    """Return the arguments that make dnf use the RPM files in ``directory``, and whether those files suffice.
 
-    dnf reads a repository made of them, with a cache of its own beside it, so that neither an emptied cache nor
-    a changed repository counts. dnf checked the signatures when it downloaded the files. Without createrepo_c dnf
-    has to find the packages in its cache of the configured repositories.
+    dnf reads a repository made of the files, with its own cache in the directory, so that neither an emptied cache
+    nor a changed repository matters. dnf checked the signatures after the download. Without createrepo_c, dnf has
+    to find the packages in its cache of the configured repositories.
     """
     if not any(directory.glob("*.rpm")):
         return [], True
@@ -69,19 +70,19 @@ def make_sources(directory: Path) -> tuple[Sequence[str], bool]:
     return [*local_repository.make(directory, _REPOSITORY, signed=False), cache], True
 
 
-def entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entry:
-    """Return the journal's entry for these changes of the packages ``before``."""
+def journal_entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entry:
+    """Return the journal entry for these changes of the packages ``before``."""
     names = frozenset(item.name for item in changes)
     return Entry(names, {name: before[name] for name in names & before.keys()}, trusted)
 
 
 def check_names(change: PackageChange) -> None:
-    """Refuse what dnf could take for an option, a pattern, a path or a URL."""
+    """Raise ``PackageError`` for a name that dnf could read as an option, a pattern, a path or a URL."""
     problems = [
         name_problem(NameKind.PACKAGE, name) for name in sorted({*change.want, *change.remove, *change.reinstall})
     ]
     problems += [
         name_problem(NameKind.VERSION, version) for version in change.want.values() if version is not None
     ]
-    if found := [problem for problem in problems if problem is not None]:
-        raise PackageError("; ".join(found))
+    if messages := [problem for problem in problems if problem is not None]:
+        raise PackageError("; ".join(messages))

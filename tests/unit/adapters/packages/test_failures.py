@@ -36,12 +36,12 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
 
 
 @pytest.mark.parametrize(
-    ("output", "kind", "words", "retry_helps"),
+    ("output", "kind", "message", "retry_helps"),
     [
         (
             "Error: Failed to obtain the transaction lock\nRPMDB already locked by 17\n",
             LockedError,
-            "another program is changing packages: RPMDB already locked by 17; try again when it is done",
+            "another program is changing packages: RPMDB already locked by 17; try again after it has finished",
             True,
         ),
         (
@@ -65,7 +65,7 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
         (
             "Error: Unable to find a match: foo = 7.1",
             NotAvailableError,
-            "no repository has what is asked for: Unable to find a match: foo = 7.1",
+            "no repository has a requested package: Unable to find a match: foo = 7.1; publish the package",
             False,
         ),
         (
@@ -89,19 +89,19 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
         (
             f'{REPLAY}  Package nevra "b-1-1.noarch", which is not present, was pulled into the transaction.',
             PackageError,
-            "it would touch a package that is not managed by zkdeployment: Package nevra",
+            "the change would touch a package that is not managed by zkdeployment: Package nevra",
             False,
         ),
         (
             "Error: \n Problem: conflicting requests\n  - nothing provides nix needed by x-1.0-1.noarch",
             UnsolvableError,
-            "packages do not fit together: Problem: conflicting requests - nothing provides nix needed by x-1.0",
+            "the packages cannot be installed together: Problem: conflicting requests - nothing provides nix",
             False,
         ),
         (
             "Error: Transaction test error:\n  installing package foo needs 21MB more space on the / filesystem",
             PackageError,
-            "the disk is too full: installing package foo needs 21MB more space on the / filesystem; make room",
+            "the disk is too full: installing package foo needs 21MB more space on the / filesystem; free",
             False,
         ),
         (
@@ -123,38 +123,38 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
             False,
         ),
         ("Error: Unknown repo: 'nonesuch'", PackageError, "Unknown repo: 'nonesuch'; correct repositories", False),
-        ("Error: Something new", PackageError, "dnf failed with status 1: Something new", False),
-        ("", PackageError, "dnf failed with status 1: it printed nothing", False),
+        ("Error: Something new", PackageError, "dnf failed with exit status 1: Something new", False),
+        ("", PackageError, "dnf failed with exit status 1: no output", False),
     ],
 )
-def test_what_dnf_says_becomes_one_sentence(output, kind, words, retry_helps):
+def test_dnfs_output_is_explained_in_one_line(output, kind, message, retry_helps):
     error = explain(1, output)
     assert type(error) is kind
-    assert words in str(error)
+    assert message in str(error)
     assert "\n" not in str(error)
     assert error.retry_helps is retry_helps
     assert not error.changed
 
 
-def test_status_200_means_locked_whatever_dnf_says():
+def test_exit_status_200_means_locked_whatever_the_output():
     assert isinstance(explain(200, ""), LockedError)
     assert isinstance(explain(200, "already locked by 17"), LockedError)
 
 
-def test_what_a_scriptlet_says_of_locks_is_not_taken_for_dnfs_word():
-    said = "Running transaction\n  Preparing   : 1/1\nerror: can't create transaction lock on x\nError: Failed"
-    assert type(explain(1, said)) is PackageError
+def test_a_scriptlets_message_about_locks_does_not_mean_that_dnf_was_locked():
+    output = "Running transaction\n  Preparing   : 1/1\nerror: can't create transaction lock on x\nError: Failed"
+    assert type(explain(1, output)) is PackageError
 
 
-def test_a_signal_is_named():
-    assert "was ended by signal 9" in str(explain(-9, ""))
+def test_the_signal_that_killed_dnf_is_named():
+    assert "was killed by signal 9" in str(explain(-9, ""))
 
 
-def test_a_long_story_is_cut():
+def test_a_long_output_is_cut():
     assert len(str(explain(1, "word " * 1000))) < 500
 
 
-def test_a_scriptlet_that_failed_is_told_with_its_own_words():
+def test_a_failed_scriptlet_is_named_with_its_output():
     assert scriptlet_failure(PREIN) == (
         "a package's scriptlet failed: PREIN of first-aid: error: lua script failed: "
         '[string "%prein(first-aid-1.0-1.noarch)"]:1: the disk is on fire'
@@ -162,5 +162,5 @@ def test_a_scriptlet_that_failed_is_told_with_its_own_words():
     assert str(explain(1, PREIN)) == scriptlet_failure(PREIN)
 
 
-def test_scriptlets_that_worked_are_no_failure():
+def test_a_successful_scriptlet_is_no_failure():
     assert scriptlet_failure(PREIN.replace("Error in PREIN", "Done with PREIN")) is None

@@ -8,7 +8,7 @@ FOO = Package("foo", 1, "1.0", "1", "noarch")
 BAR = Package("bar", 0, "1.0", "1", "noarch")
 
 
-def test_an_open_transaction_is_found_again_until_it_is_closed(tmp_path):
+def test_an_entry_can_be_read_until_it_is_closed(tmp_path):
     journal = Journal(tmp_path / "journal.json")
     assert journal.read() is None
     entry = Entry(frozenset({"foo", "new"}), {"foo": (FOO,)}, trusted=False)
@@ -18,7 +18,7 @@ def test_an_open_transaction_is_found_again_until_it_is_closed(tmp_path):
     assert journal.read() is None
 
 
-def test_only_what_the_transaction_touches_is_looked_at():
+def test_an_entry_selects_the_packages_that_the_transaction_touches():
     entry = Entry(frozenset({"foo", "new"}), {}, trusted=True)
     assert entry.of({"foo": (FOO,), "bar": (BAR,)}) == {"foo": (FOO,)}
 
@@ -26,8 +26,8 @@ def test_only_what_the_transaction_touches_is_looked_at():
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"names": []}', '{"names": [], "before": [["foo"]], "trusted": true}']
 )
-def test_a_damaged_journal_is_an_error_that_says_what_to_do(tmp_path, text):
+def test_the_error_for_a_damaged_journal_gives_advice(tmp_path, text):
     (tmp_path / "journal.json").write_text(text)
-    with pytest.raises(PackageError, match="see to the packages by hand and remove the file") as info:
+    with pytest.raises(PackageError, match="check the packages by hand, then remove the file") as info:
         Journal(tmp_path / "journal.json").read()
     assert info.value.changed

@@ -5,11 +5,11 @@ from zkdeployment.errors import PackageError
 from zkdeployment.model.plan import PackageChange
 
 
-def test_nothing_is_known_of_any_package(tmp_path):
+def test_no_package_is_reported_as_installed(tmp_path):
     assert NoPackages(tmp_path).installed() == {}
 
 
-def test_software_that_is_there_is_good_enough(tmp_path):
+def test_existing_software_suffices_for_any_version(tmp_path):
     (tmp_path / "opt/foo").mkdir(parents=True)
     manager = NoPackages(tmp_path)
     transaction = manager.prepare(PackageChange(want={"foo": "1.4"}, remove=frozenset({"bar"})))
@@ -20,7 +20,7 @@ def test_software_that_is_there_is_good_enough(tmp_path):
     assert (tmp_path / "opt/foo").is_dir()
 
 
-def test_software_that_is_missing_is_named(tmp_path):
+def test_the_error_names_missing_software(tmp_path):
     with pytest.raises(
         PackageError, match=rf"{tmp_path}/opt/bar, {tmp_path}/opt/foo does not exist.*packages = none"
     ):

@@ -2,7 +2,7 @@ from zkdeployment.adapters.packages.rpmdb import by_name, parse
 from zkdeployment.model.inventory import Package
 
 
-def test_only_whole_rows_are_read_and_keys_are_no_packages():
+def test_incomplete_rows_and_keys_are_skipped():
     text = (
         "foo\t0\t1.4\t1\tnoarch\n"
         "rpm: RPM should not be used directly\n"
@@ -13,7 +13,7 @@ def test_only_whole_rows_are_read_and_keys_are_no_packages():
     assert parse(text) == (Package("foo", 0, "1.4", "1", "noarch"), Package("baz", 2, "1.0", "3.el9", "x86_64"))
 
 
-def test_packages_of_one_name_are_together():
+def test_packages_are_grouped_by_name():
     old, new = Package("foo", 0, "1.0", "1", "noarch"), Package("foo", 0, "1.4", "1", "noarch")
     bar = Package("bar", 0, "1.0", "1", "noarch")
     assert by_name([new, bar, old]) == {"bar": (bar,), "foo": (old, new)}
