@@ -1,4 +1,4 @@
-"""The records of rollouts, for the coordinator."""
+"""The port of the coordinator to the records of rollouts."""
 
 from __future__ import annotations
 
@@ -19,44 +19,48 @@ if TYPE_CHECKING:
 
 
 class RolloutStore(Protocol):
-    """What a coordinator does to ZooKeeper. Raises ``UnreachableError``.
+    """The records of rollouts. Each method raises ``UnreachableError`` if ZooKeeper does not answer.
 
-    Only the one that leads can write: others get ``LockLostError``, whatever they believe.
+    Only the leading coordinator can write; writes of any other raise ``LockLostError``.
     """
 
     def lead(self, timeout: float) -> bool:
-        """Queue for the lead for ``timeout`` seconds, keeping the place over calls; say whether we have it."""
+        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads.
+
+        The place in the queue is kept from call to call.
+        """
 
     def resign(self) -> None:
         """Leave the lead, or the queue for it; never raises."""
 
     def snapshot(self) -> RolloutSnapshot:
-        """Read what is to be rolled out and the newest rollout; a change of the first wakes from now on."""
+        """Return the published revision and the newest rollout; a change of either wakes from now on."""
 
     def strategy(self) -> Strategy | None:
-        """Read the published strategy; raises ``TreeError`` for what makes no sense."""
+        """Return the published strategy; raises ``TreeError`` if it cannot be read."""
 
     def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
-        """Read all hosts, and those that are away, before a rollout of ``revision`` begins."""
+        """Return all registered and absent hosts, freshly read, before a rollout of ``revision`` begins."""
 
     def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
-        """Read what concerns a rollout: hosts, reports that are awaited, acts; a change of those wakes once."""
+        """Return the hosts, the awaited reports and the new acts of a rollout; a change of these wakes once."""
 
     def begin(self, state: RolloutState, stamp: int) -> None:
-        """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is still this."""
+        """Make a rollout the newest one; raises ``ConflictError`` if ``Published.stamp`` differs from ``stamp``."""
 
     def record(self, state: RolloutState, stop: Stop | None = None) -> None:
-        """Replace the state of the newest rollout; with a ``stop`` the fleet stops, and no grant counts any more.
+        """Replace the state of the newest rollout; with a ``stop`` the fleet stops and all grants become void.
 
-        Raises ``ConflictError`` if that was changed since ``situation`` read it, or if there are acts that
-        ``world`` has not told.
+        The fleet is not stopped if its cluster version is another revision than the rollout's. Raises
+        ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are acts that
+        ``observation`` has not returned.
         """
 
     def clear_reports(self, state: RolloutState, hosts: Collection[str]) -> None:
-        """Remove what hosts reported in a rollout, in which they begin again."""
+        """Remove the reports of hosts that start again in a rollout."""
 
     def grant(self, state: RolloutState, wanted: Mapping[str, Grant]) -> None:
-        """Make the grants of a rollout what they should be."""
+        """Make the published grants of a rollout equal to the wanted ones."""
 
     def tidy(self, current: str) -> None:
-        """Remove what is left of all rollouts but the current one, except for their final reports."""
+        """Remove the records of all rollouts but the current one, except for the final states in the history."""

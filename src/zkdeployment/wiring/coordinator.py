@@ -1,4 +1,4 @@
-"""Builds the coordinator."""
+"""Composition of the coordinator: its adapters, its session and its controls."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
+from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.config.settings import Settings
 
-from zkdeployment.wiring.process import arm_failpoints, build_probe
-
 _COORDINATOR_SESSION = 10.0
 
 
 @contextlib.contextmanager
 def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
-    """Give the coordinator, and what wakes and ends it; nothing is contacted before it runs."""
+    """Yield the coordinator and its control; no server is contacted before the coordinator runs."""
     arm_failpoints(settings)
     session = Session(settings.servers, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
     try:

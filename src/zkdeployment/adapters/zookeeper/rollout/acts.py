@@ -1,4 +1,4 @@
-"""What operators ask of a rollout: a node for each act. The coordinator takes them in order."""
+"""Operators' acts on a rollout: one node per act, which the coordinator applies in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.act import Act
     from zkdeployment.rollout.state import Directive, RolloutState
 
-#: How often a write is tried again when others write to the same nodes at the same time.
+#: Attempts at a write while others write to the same nodes.
 _ATTEMPTS = 20
 
 _PREFIX = "act-"
@@ -32,15 +32,18 @@ _DIGITS = 10
 
 
 def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
-    """Ask the coordinator for something, of the rollout of what is published, and return that.
+    """Record an operator's act for the coordinator and return the published revision's rollout, before the act.
 
-    It is judged as if everything that was asked before had been taken; what is accepted will be, unless something
-    is published first. Raises ``RefusedError`` where it makes no sense.
+    The act is validated as if all earlier acts had been applied. The coordinator applies it unless another
+    revision is published first. Raises ``RefusedError`` for an act that the rollout does not allow.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(ConflictError):
             return _direct(session, directive, act, group)
-    raise ConflictError("the rollout changes all the time; look at it with 'zkdeployment rollout show'")
+    raise ConflictError(
+        f"the act was not recorded: the rollout changed during each of {_ATTEMPTS} attempts; look at it with"
+        " 'zkdeployment rollout show' and try again"
+    )
 
 
 def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> RolloutState:
@@ -55,14 +58,14 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
     if node is None:
         raise ConflictError(f"the rollout {rollout_id} is gone")
     state, names = decode_state(node.data), session.children(directory) or ()
-    words = objection(apply_acts(state, _read(session, directory, names), act.time), directive, group)
-    if words is not None:
-        raise RefusedError(words)
+    refusal = objection(apply_acts(state, _read(session, directory, names), act.time), directive, group)
+    if refusal is not None:
+        raise RefusedError(refusal)
     number = max([state.last_act_number, *map(_number, names)]) + 1
     session.commit(
         Check(paths.TARGETS, targets.version),
         Check(paths.rollout_path(rollout_id), node.version),
-        # A coordinator that does not know of this act cannot write any more.
+        # A new version of the directory: a coordinator that has not read this act cannot write a state.
         Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
         Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
         recording(session, act),
@@ -73,9 +76,9 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
 def read_rollout_acts(
     session: Session, rollout_id: str, after: int = -1, watch: Callable[[object], None] | None = None
 ) -> tuple[RolloutAct, ...]:
-    """Read what operators asked after the act of that number, in order; what makes no sense is left out.
+    """Return the acts with a number greater than ``after``, in order, without those that cannot be read.
 
-    Calls ``watch`` (which must not block) once when there is more.
+    Calls ``watch`` (which must not block) once when another act is recorded.
     """
     directory = paths.acts_path(rollout_id)
     names = session.children(directory, watch) or ()
@@ -84,11 +87,12 @@ def read_rollout_acts(
 
 def _read(session: Session, directory: str, names: Sequence[str]) -> tuple[RolloutAct, ...]:
     nodes = session.get_many(f"{directory}/{name}" for name in names)
-    found = []
+    acts = []
     for name, node in zip(names, nodes, strict=True):
-        with contextlib.suppress(ValueError):
-            found += [] if node is None else [act_from_json(node.properties, _number(name))]
-    return tuple(found)
+        if node is not None:
+            with contextlib.suppress(ValueError):
+                acts.append(act_from_json(node.properties, _number(name)))
+    return tuple(acts)
 
 
 def _act_path(directory: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Rollouts as operators read and direct them (a ``RolloutControl``)."""
+"""The operators' side of the records of rollouts (a ``RolloutControl``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hosts as a coordinator sees them: who is registered, with which facts, and who is known but away."""
+"""The hosts that a coordinator observes: registered hosts with their facts, and known hosts that are absent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class HostRegistry:
-    """Who is there, through one session; ``changed`` is called when hosts come or go.
+    """The registered hosts, read through one session; ``changed`` is called when hosts register or leave.
 
-    A host's node is read when it comes. What it says later is only read where that is asked for: thousands of
-    hosts write to theirs all the time. ``left`` says of hosts that were seen before and are away since when, in
-    seconds since the epoch.
+    A host's node is read when the host registers. Later changes are read only on request, because thousands of
+    hosts write to their nodes all the time. ``left_at`` is when the hosts left that deregistered within the last
+    ``RESTART`` seconds, in seconds since the epoch.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
@@ -33,22 +33,22 @@ class HostRegistry:
         self.left_at: Mapping[str, float] = {}
 
     def expire(self) -> None:
-        """Read all hosts anew next time: much may have happened since nobody looked."""
+        """Read all hosts again next time: the copies date from an earlier lead and may be outdated."""
         self._stale = True
 
     def registered(self, now: float) -> Mapping[str, Host]:
-        """Return the registered hosts by id, as they were when they came."""
+        """Return the registered hosts by id, as of their registration or of the last ``refresh``."""
         names = self._session.children(paths.HOSTS, self._changed) or ()
         known = {} if self._stale else self._hosts
         new = self.read(name for name in names if name not in known)
         self._stale = False
         gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
         self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
-        self._hosts = {name: found for name in names if (found := known.get(name) or new.get(name)) is not None}
+        self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}
         return self._hosts
 
     def read(self, host_ids: Iterable[str]) -> dict[str, Host]:
-        """Read hosts' nodes as they are now."""
+        """Return the current content of hosts' nodes, without updating the registry."""
         names = list(host_ids)
         nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in names)
         return {
@@ -58,17 +58,18 @@ class HostRegistry:
         }
 
     def refresh(self, host_ids: Iterable[str]) -> dict[str, Host]:
-        """Read hosts' nodes as they are now, and keep that as what is known of these hosts."""
-        found = self.read(host_ids)
-        self._hosts |= found
-        return found
+        """Return the current content of hosts' nodes and keep it in the registry."""
+        hosts = self.read(host_ids)
+        self._hosts |= hosts
+        return hosts
 
     def absent(self, registered: Collection[Host]) -> dict[str, Facts]:
-        """Return the hosts that are known but not registered, and the names of hosts that targets alone know."""
+        """Return the facts of known hosts that are not registered, and of host names that are only targets."""
         ids = {host.identity.id for host in registered}
         away = read_inventories(self._session, known_ids(self._session) - ids)
-        identities = [one.identity for one in registered] + [one.identity for one in away]
+        identities = [host.identity for host in registered] + [inventory.identity for inventory in away]
         known = {name for identity in identities for name in identity.target_names}
         targets = map(unquote, self._session.children(paths.TARGETS) or ())
-        nobody = {name for name in targets if is_host_name(name) and name not in known}
-        return {one.identity.id: one.facts for one in away} | dict.fromkeys(sorted(nobody), Facts())
+        unknown = {name for name in targets if is_host_name(name) and name not in known}
+        facts = {inventory.identity.id: inventory.facts for inventory in away}
+        return facts | dict.fromkeys(sorted(unknown), Facts())

@@ -1,4 +1,4 @@
-"""What a rollout lets one host do, and what that host reports: an agent's side of the rollout's nodes."""
+"""The agent's side of the records of rollouts: the permission of its host, and the reports that it writes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 def read_permission(
     session: Session, sequence: int, host_id: str, changed: Callable[[], None] | None = None
 ) -> Permission:
-    """Read what the newest rollout of a publication lets a host do; watch that for one change."""
+    """Return a host's permission in the newest rollout of a publication; call ``changed`` at its next change."""
     if changed is not None:
         session.exists(paths.ROLLOUTS, WatchHandler(changed))
-    rollout = granting_id(session.get(paths.ROLLOUTS))
-    if rollout is None or not rollout.startswith(f"{sequence}-"):
+    rollout_id = granting_id(session.get(paths.ROLLOUTS))
+    if rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
         return Permission()
-    place = paths.grant_path(rollout, host_id)
+    grant_path = paths.grant_path(rollout_id, host_id)
     if changed is not None:
-        session.exists(place, WatchHandler(changed))
-    reports = [paths.report_path(rollout, phase.value, host_id) for phase in Phase]
-    grant, *found = session.get_many([place, *reports])
-    told = {phase: decode_report(node) for phase, node in zip(Phase, found, strict=True) if node is not None}
-    return Permission(rollout, None if grant is None else decode_grant(grant), told)
+        session.exists(grant_path, WatchHandler(changed))
+    report_paths = [paths.report_path(rollout_id, phase.value, host_id) for phase in Phase]
+    grant, *nodes = session.get_many([grant_path, *report_paths])
+    reports = {phase: decode_report(node) for phase, node in zip(Phase, nodes, strict=True) if node is not None}
+    return Permission(rollout_id, None if grant is None else decode_grant(grant), reports)
 
 
 def reporting(
     session: Session, rollout: str, phase: Phase, host_id: str, report: PhaseReport
 ) -> Iterator[Operation]:
-    """Give what reports a phase, unless that was done before or the rollout is gone."""
+    """Return the operations that report a phase: none if it was reported before or the rollout was removed."""
     path = paths.report_path(rollout, phase.value, host_id)
-    place, former = session.get_many([path.rpartition("/")[0], path])
-    if place is not None and former is None:
+    directory, former = session.get_many([path.rpartition("/")[0], path])
+    if directory is not None and former is None:
         yield Create(path, encode_report(report))

@@ -1,4 +1,7 @@
-"""Rollouts as they are kept: the state, what hosts may enter, what they report, what operators ask for."""
+"""The nodes of a rollout and their encoding: its state, the grants and the reports.
+
+Functions here read and encode; the modules of the coordinator, the agents and the operators write.
+"""
 
 from __future__ import annotations
 
@@ -26,77 +29,77 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState
 
 
-#: Bytes that all texts of a rollout that is too large for its node may take, besides the names of its hosts.
+#: Bytes for all errors and reasons of a rollout that is too large for its node; host names are not counted.
 _TEXTS = 200_000
 
 
 def read_current(session: Session) -> str | None:
-    """Return the id of the newest rollout; ``None`` where there never was one."""
+    """Return the id of the newest rollout; ``None`` if there never was one."""
     return current_id(session.get(paths.ROLLOUTS))
 
 
 def current_id(rollouts: Node | None) -> str | None:
-    """Return which rollout the node above all names as the newest."""
+    """Return the id of the newest rollout, as the parent node of all rollouts names it."""
     current = None if rollouts is None else rollouts.properties.get("current")
     return current if isinstance(current, str) and current else None
 
 
 def granting_id(rollouts: Node | None) -> str | None:
-    """Return the newest rollout unless it is over and stopped the fleet: its grants mean nothing any more."""
+    """Return the id of the newest rollout, or ``None`` if its grants are void because it stopped the fleet."""
     return None if rollouts is None or rollouts.properties.get("over") is True else current_id(rollouts)
 
 
 def read_state(session: Session, rollout: str | None = None) -> RolloutState | None:
-    """Read a rollout (default: the newest); ``None`` if there is none.
+    """Return the state of a rollout (default: the newest); ``None`` if there is none.
 
-    Raises ``ZkdeploymentError`` for what makes no sense.
+    Raises ``ZkdeploymentError`` if the state cannot be read.
     """
-    found = rollout or read_current(session)
-    node = None if found is None else session.get(paths.rollout_path(found))
+    rollout_id = rollout or read_current(session)
+    node = None if rollout_id is None else session.get(paths.rollout_path(rollout_id))
     return None if node is None else decode_state(node.data)
 
 
 def read_attempts(session: Session, sequence: int) -> tuple[RolloutState, ...]:
-    """Read the rollouts of a publication that are kept, the first one first; those that make sense."""
+    """Return the states of a publication's attempts, in order, without those that cannot be read."""
     numbers = (name.partition("-") for name in session.children(paths.ROLLOUTS) or ())
     attempts = sorted(int(attempt) for of, _, attempt in numbers if of == str(sequence) and attempt.isdecimal())
-    found = []
+    states = []
     for node in session.get_many(paths.rollout_path(f"{sequence}-{attempt}") for attempt in attempts):
         with contextlib.suppress(ValueError):
-            found += [] if node is None else [state_from_json(unpack(node.data))]
-    return tuple(found)
+            states += [] if node is None else [state_from_json(unpack(node.data))]
+    return tuple(states)
 
 
 def read_rollout(session: Session, sequence: int) -> RolloutState | None:
-    """Read the newest rollout, if it is one of the publication with this sequence, and makes sense."""
+    """Return the newest rollout if it belongs to the publication with this sequence and can be read."""
     try:
         state = read_state(session)
     except ZkdeploymentError as error:
-        get_logger().warning("rollout-not-understood", reason=str(error))
+        get_logger().warning("rollout-unreadable", reason=str(error))
         return None
     return state if state is not None and state.sequence == sequence else None
 
 
 def read_leader(session: Session) -> str | None:
-    """Say which coordinator leads: ``NAME (process PID)``; ``None`` if none runs."""
-    found = contenders(session, paths.COORDINATORS)
-    return found[0].identity if found else None
+    """Return the identity of the leading coordinator, ``NAME (process PID)``; ``None`` if none runs."""
+    queue = contenders(session, paths.COORDINATORS)
+    return queue[0].identity if queue else None
 
 
 def read_reports(
     session: Session, state: RolloutState, watch: Callable[[object], None]
 ) -> dict[tuple[Phase, str], PhaseReport]:
-    """Read the reports that are awaited; calls ``watch`` once when there are more."""
-    above = paths.reports_path(state.id)
-    there = {*(session.children(above, watch) or ())}
-    places = {f"{phase.value}:{quote(host, safe='')}": (phase, host) for phase, host in awaited(state)}
-    names = [name for name in places if name in there]
-    nodes = session.get_many(f"{above}/{name}" for name in names)
-    return {places[name]: decode_report(node) for name, node in zip(names, nodes, strict=True) if node is not None}
+    """Return the awaited reports that exist, by phase and host; call ``watch`` once when another is written."""
+    directory = paths.reports_path(state.id)
+    existing = {*(session.children(directory, watch) or ())}
+    keys = {f"{phase.value}:{quote(host, safe='')}": (phase, host) for phase, host in awaited(state)}
+    names = [name for name in keys if name in existing]
+    nodes = session.get_many(f"{directory}/{name}" for name in names)
+    return {keys[name]: decode_report(node) for name, node in zip(names, nodes, strict=True) if node is not None}
 
 
 def encode_state(state: RolloutState) -> bytes:
-    """Return the data of a rollout's node; where it would be too large, errors and reasons are cut short."""
+    """Return the data of a rollout's node; errors and reasons are shortened if it would be too large."""
     failed = len(state.errors) + (0 if state.active_phase is None else len(state.active_phase.reports))
     data = pack(state_to_json(state))
     for longest in (_TEXTS // max(1, failed), 0):
@@ -106,7 +109,7 @@ def encode_state(state: RolloutState) -> bytes:
 
 
 def decode_state(data: bytes) -> RolloutState:
-    """Read the data of a rollout's node; raises ``ZkdeploymentError`` for what makes no sense."""
+    """Return the state in the data of a rollout's node; raises ``ZkdeploymentError`` if it cannot be read."""
     try:
         return state_from_json(unpack(data))
     except ValueError as error:
@@ -123,13 +126,13 @@ def encode_grant(grant: Grant) -> bytes:
 
 
 def decode_grant(node: Node) -> Grant:
-    """Read a grant; what makes no sense lets nobody in."""
-    found = node.properties
+    """Return the grant in a node; a grant that cannot be read is a withdrawn one."""
+    properties = node.properties
     try:
-        phase = None if found.get("phase") is None else Phase(found.get("phase"))
+        phase = None if properties.get("phase") is None else Phase(properties.get("phase"))
     except ValueError:
         return Grant("", None, "the grant cannot be read")
-    return Grant(str(found.get("group", "")), phase, str(found.get("reason", "")))
+    return Grant(str(properties.get("group", "")), phase, str(properties.get("reason", "")))
 
 
 def encode_report(report: PhaseReport) -> bytes:
@@ -138,11 +141,11 @@ def encode_report(report: PhaseReport) -> bytes:
 
 
 def decode_report(node: Node) -> PhaseReport:
-    """Read a report; what makes no sense is a failure."""
-    found = node.properties
-    if "error" not in found:
+    """Return the report in a node; a report that cannot be read is a failure."""
+    properties = node.properties
+    if "error" not in properties:
         return PhaseReport(node.modified, "its report cannot be read")
-    error, time = found["error"], found.get("time")
+    error, time = properties["error"], properties.get("time")
     return PhaseReport(
         time=float(time) if isinstance(time, int | float) else node.modified,
         error=None if error is None else str(error),
