@@ -105,7 +105,7 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
         fleet = CoordinatedFleet(address, session)
         fleet.publish("r0", _strategy(1))
         with fleet.coordinator() as one:
-            one.turn()
+            one.run_cycle()
             running: RolloutState = fleet.running
             wanted = {host: Grant("all", Phase.PREPARE) for host in hosts}
             ours = seconds(lambda: one.store.grant(running, wanted))
@@ -155,9 +155,9 @@ def _coordinate(address: str, pipe: Connection) -> None:
     with Session(address) as session:
         fleet = CoordinatedFleet(address, session)
         with fleet.coordinator() as one:
-            one.turn()
+            one.run_cycle()
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 pipe.send(None)
                 pipe.recv()
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

@@ -174,16 +174,16 @@ class CoordinatedFleet:
         end = self.clock.time + seconds
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 15)
-            coordinator.turn()
+            coordinator.run_cycle()
 
     def run(self, coordinator: Coordinator, turns: int = 60) -> RolloutState:
         """Let coordinator and agents take turns until the rollout is over; return it."""
         for _ in range(turns):
-            coordinator.turn()
+            coordinator.run_cycle()
             if read_current(self.session) is not None:
                 self.work()
                 if self.running.ending not in {None, Ending.SUPERSEDED}:
-                    coordinator.turn()  # whatever follows the end
+                    coordinator.run_cycle()  # whatever follows the end
                     return self.running
         raise AssertionError(f"not over after {turns} turns: {self.running}")
 
@@ -196,6 +196,6 @@ class CoordinatorAtHand:
     store: ZooKeeperRollouts
     control: Control
 
-    def turn(self) -> float:
+    def run_cycle(self) -> float:
         """Look once."""
-        return self.coordinator.turn()
+        return self.coordinator.run_cycle()

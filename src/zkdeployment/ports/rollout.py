@@ -46,7 +46,7 @@ class RolloutStore(Protocol):
         """Return the hosts, the awaited reports and the new acts of a rollout; a change of these wakes once."""
 
     def begin(self, state: RolloutState, stamp: int) -> None:
-        """Make a rollout the newest one; raises ``ConflictError`` if ``Published.stamp`` differs from ``stamp``."""
+        """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is ``stamp``."""
 
     def record(self, state: RolloutState, stop: Stop | None = None) -> None:
         """Replace the state of the newest rollout; with a ``stop`` the fleet stops and all grants become void.

@@ -69,7 +69,7 @@ def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_ask
     second.send_signal(signal.SIGTERM)
     said, _ = second.communicate(timeout=60)
     assert second.returncode == 0
-    assert "lead-taken" in said
+    assert "lead-acquired" in said
     assert "rollout-ended" in said
     assert "rollout 1-1 of r1: success" in said
     assert read_leader(fleet.session) is None

@@ -1,6 +1,7 @@
-"""The coordinator: leads rollouts by their strategy, or waits until whoever leads is gone.
+"""The coordinator: it leads the rollouts with a strategy, or queues until the leading coordinator is gone.
 
-It only says who may go; hosts do the rest. All it knows is in ZooKeeper, where a successor finds it.
+A coordinator only grants phases to hosts; the hosts deploy. Its whole state is in ZooKeeper, where a successor
+reads it. The decisions are in ``zkdeployment.rollout``; this module reads, decides, records and grants.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS, failure_kind
 from zkdeployment.daemons.coordinator.rollout_log import log_changes, log_unmatched_selectors
 from zkdeployment.daemons.telemetry.coordinator import CoordinatorTelemetry
 from zkdeployment.errors import (
@@ -45,20 +47,12 @@ if TYPE_CHECKING:
     from zkdeployment.ports.rollout import RolloutStore
     from zkdeployment.rollout.state import RolloutSnapshot, RolloutState
 
-#: Seconds in the queue for the lead between two signs of life.
+#: Seconds in the queue for the lead before the watchdog is served again.
 _QUEUE = 2.0
 
-#: Seconds between two looks: at most, whatever wakes us, and at least, so that many reports are taken at once.
-_SELDOM = 15.0
-_OFTEN = 0.2
-
-#: Which event each error is, the first that fits, how loudly it is said, and in how many seconds to look again.
-EVENTS: tuple[tuple[type[Exception], str, str, float], ...] = (
-    (LockLostError, "warning", "lead-lost", 0.0),
-    (ConflictError, "info", "somebody-was-faster", 0.0),
-    (UnreachableError, "warning", "zookeeper-unreachable", 2.0),
-    (Exception, "error", "coordination-failed", 2.0),
-)
+#: Seconds between two cycles: at most, without any change, and at least, so that reports are handled in batches.
+_MOST_SECONDS = 15.0
+_LEAST_SECONDS = 0.2
 
 
 class Coordinator:
@@ -79,60 +73,60 @@ class Coordinator:
         self._control = control
         self._connect = connect
         self._notifier = notifier
-        self._telemetry = CoordinatorTelemetry(probe, failures=[event for _, _, event, _ in EVENTS])
-        self._backoff = Backoff(first=2.0, most=_SELDOM)
+        self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
+        self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._leads = False
         self._tidied = False
-        self._said = ""
+        self._logged = ""
 
     def run(self) -> None:
-        """Coordinate until asked to end; raises ``RestartError`` if the connection cannot be mended."""
+        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
         self._notifier.ready()
         try:
             while not self._control.stopping:
                 begun = self._clock.monotonic()
-                pause = self.turn()
+                pause = self.run_cycle()
                 self._telemetry.beat()
                 self._notifier.watchdog()
                 self._control.wait(pause)
-                earliest = begun + max(_OFTEN, self._backoff.seconds)
-                while (rest := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
-                    self._control.wait(rest)
+                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
+                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
+                    self._control.wait(remaining)
         finally:
             self._notifier.stopping()
             self._store.resign()
             self._telemetry.write(up=False)
 
-    def turn(self) -> float:
-        """Look once, if we lead; return in how many seconds to look again."""
+    def run_cycle(self) -> float:
+        """Coordinate once if this coordinator leads; return the seconds until the next cycle."""
         try:
             self._connect()
-            if not self._lead():
+            if not self._acquire_lead():
                 self._telemetry.queue()
                 return 0.0
-            pause = self._look()
+            pause = self._coordinate()
         except RestartError:
             raise
         except ZkdeploymentError as error:
-            return self._complain(error)
-        except Exception as error:  # noqa: BLE001  a defect of ours must not end every coordinator
-            return self._give_way(error)
+            return self._report(error)
+        except Exception as error:  # noqa: BLE001  a defect of the program must not end every coordinator
+            return self._resign_after(error)
         self._backoff.reset()
-        self._said = ""
+        self._logged = ""
         return pause
 
-    def _lead(self) -> bool:
+    def _acquire_lead(self) -> bool:
         led, self._leads = self._leads, self._store.lead(_QUEUE)
         if self._leads and not led:
-            get_logger().info("lead-taken")
+            get_logger().info("lead-acquired")
         if not self._leads:
             self._notifier.status("another coordinator leads")
         elif not led:
             self._tidied = False
         return self._leads
 
-    def _look(self) -> float:
-        """Read the world, decide, write; return in how many seconds time alone brings more."""
+    def _coordinate(self) -> float:
+        """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
         snapshot = self._store.snapshot()
         state, now = snapshot.state, round(self._clock.now(), 1)
         self._telemetry.lead(state)
@@ -147,9 +141,9 @@ class Coordinator:
             pause = self._advance(snapshot, state, now)
         else:
             self._notifier.status("nothing to coordinate: no strategy is in force")
-            pause = _SELDOM
+            pause = _MOST_SECONDS
         if state is not None and not self._tidied:
-            # It may take a while: hosts were let in before.
+            # This may take long: it comes after the grants, which hosts wait for.
             self._store.tidy(state.id)
             self._tidied = True
             return 0.0
@@ -158,7 +152,11 @@ class Coordinator:
     def _begin(self, snapshot: RolloutSnapshot, attempt: int, now: float) -> None:
         strategy, published = self._store.strategy(), snapshot.published
         if strategy is None or published.ordered is None or strategy.name != published.strategy:
-            raise ConflictError("another strategy is just being published")
+            name = "none" if strategy is None else strategy.name
+            raise ConflictError(
+                f"the rollout did not begin: expected strategy {published.strategy}, found {name}; another"
+                " publication is under way, and the coordinator tries again"
+            )
         observation = self._store.first_observation(published.ordered, now=now)
         state = start(
             strategy,
@@ -178,43 +176,43 @@ class Coordinator:
         after = advance(state, observation)
         self._write(state, after)
         pause = seconds_until_change(after, observation)
-        return _SELDOM if pause is None else min(pause, _SELDOM)
+        return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
 
     def _write(self, before: RolloutState, after: RolloutState) -> None:
-        """Write the state first, then what follows from it: a successor makes up for what is missing.
+        """Write the state, then the grants that follow from it: a successor completes what is missing.
 
-        But old reports of hosts that begin again go before: nobody may take them for new ones.
+        Reports of hosts that start again are removed before that, so that no coordinator takes them for new ones.
         """
         if after != before:
-            if again := restarted_hosts(before, after):
-                self._store.clear_reports(after, again)
+            if restarted := restarted_hosts(before, after):
+                self._store.clear_reports(after, restarted)
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
             self._telemetry.show(after)
             log_changes(before, after)
         self._store.grant(after, grants(after))
-        self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_standing(after)}")
+        self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")
 
-    def _give_way(self, error: Exception) -> float:
-        """Report an unexpected error and leave the lead to another coordinator; return when to try again."""
-        self._complain(error)
+    def _resign_after(self, error: Exception) -> float:
+        """Report an unexpected error and leave the lead to another coordinator; return the seconds to wait."""
+        self._report(error)
         self._store.resign()
         self._leads = False
         return self._backoff.fail()
 
-    def _complain(self, error: Exception) -> float:
-        """Say what is wrong: once, not every time that it is found again; return when to look again."""
-        words = error_message(error)
-        self._notifier.status(words.partition("\n")[0])
+    def _report(self, error: Exception) -> float:
+        """Log an error once, not again while it persists; return the seconds until the next cycle."""
+        message = error_message(error)
+        self._notifier.status(message.partition("\n")[0])
         if isinstance(error, LockLostError):
             self._leads = False
-        _, level, event, pause = next(found for found in EVENTS if isinstance(error, found[0]))
-        self._telemetry.fail(event, leads=self._leads and not isinstance(error, UnreachableError))
-        if words != self._said:
+        kind = failure_kind(error)
+        self._telemetry.fail(kind.event, leads=self._leads and not isinstance(error, UnreachableError))
+        if message != self._logged:
             defect = None if isinstance(error, ZkdeploymentError) else error
-            getattr(get_logger(), level)(event, reason=words, exc_info=defect)
-        self._said = words
-        return pause
+            get_logger().log(kind.level, kind.event, reason=message, exc_info=defect)
+        self._logged = message
+        return kind.pause
 
 
 def _stop(state: RolloutState) -> Stop:
@@ -223,11 +221,11 @@ def _stop(state: RolloutState) -> Stop:
     return Stop.of_operator(Act(by, "stop", report(state), ended))
 
 
-def _standing(state: RolloutState) -> str:
+def _summary(state: RolloutState) -> str:
     if state.ended is not None:
-        return "it is over"
+        return "ended"
     active = state.active_phase
     if active is None:
-        return state.waiting or "it begins"
+        return state.waiting or "beginning"
     task = active.task
     return f"{task.phase.value} of {task.group}, {len(active.reports)} of {len(task.hosts)} hosts finished"

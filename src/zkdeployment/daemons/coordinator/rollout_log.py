@@ -1,4 +1,4 @@
-"""What the log says of a rollout: all that changed from one state to the next."""
+"""The log events of a rollout: one for each change from one state to the next."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:
-    """Log the selectors of a rollout that begins which match none of the ``known`` hosts."""
+    """Log the selectors of a new rollout's strategy that match none of the ``known`` hosts."""
     for warning in unmatched_selectors(state.rollout.strategy, known):
-        get_logger().warning("selector-matches-nothing", rollout=state.id, reason=warning)
+        get_logger().warning("selector-unmatched", rollout=state.id, reason=warning)
 
 
 def log_changes(before: RolloutState | None, after: RolloutState) -> None:
-    """Log what is new; without a state ``before`` that it began."""
+    """Log the changes between two states of a rollout; without a state ``before``, that it began."""
     log = get_logger().bind(rollout=after.id, revision=after.revision)
     if before is None:
         strategy = after.rollout.strategy
@@ -34,26 +34,15 @@ def log_changes(before: RolloutState | None, after: RolloutState) -> None:
             "rollout-begun", strategy=strategy.name, groups=len(strategy.groups), hosts=len(after.rollout.hosts)
         )
         return
-    for one in after.acts[len(before.acts) :]:
-        log.info("rollout-act", act=str(one.act), group=one.group)
+    for act in after.acts[len(before.acts) :]:
+        log.info("act-applied", act=str(act.act), group=act.group)
     _log_hosts(log, before, after)
-    for name in (group.name for group in after.rollout.strategy.groups):
-        progress, former = after.rollout.progress[name], before.rollout.progress[name]
-        for phase in (phase for phase in Phase if phase in progress.submitted and phase not in former.submitted):
-            log.info("phase-judged", group=name, phase=phase.value, hosts=len(progress.submitted[phase]))
-        if progress.verdict is not former.verdict:
-            say = log.error if progress.verdict is GroupVerdict.FAILED else log.info
-            say(
-                "group-judged",
-                group=name,
-                verdict=progress.verdict and progress.verdict.value,
-                reason=progress.reason,
-            )
+    _log_groups(log, before, after)
     if after.active_phase is not None and _task(after.active_phase) != _task(before.active_phase):
         task = after.active_phase.task
         log.info("phase-begun", group=task.group, phase=task.phase.value, hosts=len(task.hosts))
     if after.waiting and after.waiting != before.waiting:
-        log.info("rollout-waits", reason=after.waiting)
+        log.info("rollout-blocked", reason=after.waiting)
     if after.ended is not None and before.ended is None:
         log.info("rollout-ended", result=rollout_state(after).value, report=report(after))
 
@@ -62,7 +51,24 @@ def _log_hosts(log: structlog.stdlib.BoundLogger, before: RolloutState, after: R
     for host in sorted(after.errors.keys() - before.errors.keys()):
         log.warning("host-failed", host=host, reason=after.errors[host])
     for host in sorted(restarted_hosts(before, after)):
-        log.warning("host-begins-again", host=host, reason="it does not have the revision any more")
+        log.warning(
+            "deployment-restarted", host=host, reason="the host no longer has the revision: it starts again"
+        )
+
+
+def _log_groups(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:
+    for name in (group.name for group in after.rollout.strategy.groups):
+        progress, former = after.rollout.progress[name], before.rollout.progress[name]
+        for phase in (phase for phase in Phase if phase in progress.submitted and phase not in former.submitted):
+            log.info("phase-judged", group=name, phase=phase.value, hosts=len(progress.submitted[phase]))
+        if progress.verdict is not former.verdict:
+            log_verdict = log.error if progress.verdict is GroupVerdict.FAILED else log.info
+            log_verdict(
+                "group-judged",
+                group=name,
+                verdict=progress.verdict and progress.verdict.value,
+                reason=progress.reason,
+            )
 
 
 def _task(active: ActivePhase | None) -> tuple[str, str] | None:

@@ -33,10 +33,10 @@ def fleet(zookeeper):
         yield CoordinatedFleet(zookeeper, session)
 
 
-def turn(*coordinators, times=3):
+def run_cycles(*coordinators, times=3):
     for _ in range(times):
         for one in coordinators:
-            one.turn()
+            one.run_cycle()
 
 
 class TestCourse:
@@ -82,13 +82,15 @@ class TestCourse:
         fleet.silent = {"b"}
         fleet.publish("r1", strategy(replace(group("x", hosts="ab"), pace=Pace(prepare_timeout=60)), group("y")))
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             fleet.work()
-            assert one.turn() == 15  # it looks from time to time, and now also because time alone brings something
+            assert (
+                one.run_cycle() == 15
+            )  # it looks from time to time, and now also because time alone brings something
             fleet.clock.time += 50
-            assert one.turn() == 10
+            assert one.run_cycle() == 10
             fleet.clock.time += 10
-            one.turn()
+            one.run_cycle()
             assert fleet.grants()["b"].phase is None
             over = fleet.run(one.coordinator)
         assert over.rollout.progress["x"].verdict is GroupVerdict.FAILED
@@ -99,7 +101,7 @@ class TestCourse:
         pace = Pace(max_parallel=ParallelLimit(1), prepare_timeout=60, progress_deadline=60)
         fleet.publish("r1", strategy(replace(group("x"), pace=pace)))
         with fleet.coordinator("one") as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
         fleet.work()
         fleet.clock.time += 3600
         with fleet.coordinator("two") as two:
@@ -110,9 +112,9 @@ class TestCourse:
         fleet.silent = {"b"}
         fleet.publish("r1", strategy(group("x")))
         with fleet.coordinator() as one:
-            turn(one)
+            run_cycles(one)
             fleet.leave("b")
-            turn(one)
+            run_cycles(one)
             fleet.wait(one.coordinator, ABSENT_AFTER)
             over = fleet.run(one.coordinator)
         assert over.errors == {"b": "its agent is gone for 300 s"}
@@ -122,9 +124,9 @@ class TestCourse:
         fleet.publish("r1", strategy(replace(group("x"), pace=Pace(bake_time=60))))
         with fleet.coordinator() as one:
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
-            one.turn()
+            one.run_cycle()
             assert fleet.running.active_phase.baking_since is not None
             fleet.change(f"{paths.HOSTS}/b", error="boom")
             fleet.clock.time += 60
@@ -150,7 +152,7 @@ class TestCourse:
             }
             fleet.register({"i-9": Facts(name="app9.example.com"), "c": Facts()})
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 fleet.work()
             assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostProgress.SUCCESS)
             assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
@@ -169,14 +171,14 @@ class TestCourse:
         with fleet.coordinator("one", reach) as one:
             fleet.run(one.coordinator)
             fleet.leave("a")
-            one.turn()
+            one.run_cycle()
             fleet.register(plain_hosts("a"))
             armed += [dies_at]
             fleet.done.clear()
-            one.turn()
+            one.run_cycle()
         with fleet.coordinator("two") as two:
             for _ in range(5):
-                two.turn()
+                two.run_cycle()
                 fleet.work()
             assert fleet.running.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
         assert fleet.done == [("x", "prepare", "a"), ("x", "deploy", "a")]
@@ -186,9 +188,9 @@ class TestCourse:
         fleet.publish("r1", strategy(group("x")))
         with fleet.coordinator() as one:
             fleet.run(one.coordinator)
-            one.turn()
+            one.run_cycle()
             with mock.patch.object(Session, "get_many", autospec=True, side_effect=Session.get_many) as reads:
-                one.turn()
+                one.run_cycle()
             paths_read = [path for call in reads.call_args_list for path in call.args[1]]
             assert [path for path in paths_read if path.startswith(f"{paths.HOSTS}/")] == []
 
@@ -201,7 +203,7 @@ class TestCourse:
             assert fleet.version == "r1"
             fleet.register(plain_hosts("b"))
             for _ in range(5):
-                one.turn()
+                one.run_cycle()
                 fleet.work()
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
@@ -214,10 +216,10 @@ class TestCourse:
         with fleet.coordinator() as one:
             fleet.run(one.coordinator)
             fleet.register(plain_hosts("b"))
-            turn(one)
+            run_cycles(one)
             assert set(fleet.grants()) == {"b"}
             fleet.act(Directive.ABORT)
-            turn(one)
+            run_cycles(one)
         assert fleet.grants() == {}
         assert fleet.version is None
 
@@ -229,10 +231,10 @@ class TestCourse:
         with fleet.coordinator() as one:
             fleet.run(one.coordinator)
             fleet.leave("b")
-            one.turn()
+            one.run_cycle()
             fleet.publish("r2", ALL_HOSTS)
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 fleet.work()
             assert fleet.running.revision == "r2"
             assert fleet.running.ended is None
@@ -243,7 +245,7 @@ class TestCourse:
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", None)
         with fleet.coordinator() as one:
-            assert one.turn() == 15
+            assert one.run_cycle() == 15
         assert fleet.session.get(paths.ROLLOUTS) is None
 
 
@@ -252,7 +254,7 @@ class TestOperators:
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(replace(group("x"), pace=Pace(manual=True))))
         with fleet.coordinator() as one:
-            turn(one)
+            run_cycles(one)
             assert fleet.running.waiting == "x waits for 'zkdeployment rollout promote x'"
             fleet.act(Directive.PROMOTE, "x")
             assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
@@ -261,10 +263,10 @@ class TestOperators:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             fleet.act(Directive.PAUSE)
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 fleet.work()
             assert fleet.done == [("x", "prepare", "a")]
             assert fleet.running.paused.reason == "because"
@@ -276,10 +278,10 @@ class TestOperators:
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
         with fleet.coordinator() as one:
             for _ in range(5):
-                one.turn()
+                one.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
             fleet.act(Directive.ABORT, reason="it is on fire")
-            turn(one)
+            run_cycles(one)
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version is None
             (stop,) = read_stops(fleet.session)
@@ -298,13 +300,13 @@ class TestOperators:
         fleet.publish("r1", strategy(baked, group("y", "x", hosts="b")))
         with fleet.coordinator() as one:
             for _ in range(6):
-                one.turn()
+                one.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
             assert fleet.running.active_phase.baking_since is not None
             fleet.act(Directive.ABORT)
-            turn(one)
+            run_cycles(one)
             ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
-            turn(one, times=5)
+            run_cycles(one, times=5)
             assert fleet.running.attempt == 2
             assert (fleet.running.active_phase.task.group, fleet.running.active_phase.baking_since) == (
                 "x",
@@ -323,13 +325,13 @@ class TestOperators:
                 fleet.act(asks.pop())
 
         with fleet.coordinator("one", reach) as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             for _ in Phase:
                 fleet.work()
                 asks += [Directive.ABORT] * (len(fleet.done) == len(Phase))
-                one.turn()
+                one.run_cycle()
             assert fleet.running.ended is None
-            one.turn()
+            one.run_cycle()
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version is None
 
@@ -337,10 +339,10 @@ class TestOperators:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             ZooKeeperClusterControl(fleet.session).stop(Act("ann@ops", "stop", "wait", fleet.clock.time))
             for _ in range(4):
-                one.turn()
+                one.run_cycle()
                 fleet.work()
             assert fleet.done == [("x", "prepare", "a")]
             ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
@@ -350,10 +352,10 @@ class TestOperators:
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(group("x")))
         with fleet.coordinator() as one:
-            turn(one)
+            run_cycles(one)
             fleet.change(paths.HOSTS, version="by-hand")
             fleet.act(Directive.ABORT)
-            turn(one)
+            run_cycles(one)
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version == "by-hand"
 
@@ -363,7 +365,7 @@ class TestPublications:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             fleet.work()
             first = fleet.current
             fleet.publish("r2", ALL_HOSTS)
@@ -376,10 +378,10 @@ class TestPublications:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             assert len(fleet.grants()) == 2
             fleet.publish("r2", None)
-            turn(one)
+            run_cycles(one)
             assert fleet.running.ending is Ending.SUPERSEDED
             assert fleet.grants() == {}
 
@@ -400,9 +402,9 @@ class TestPublications:
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
-            assert one.turn() == 2
+            assert one.run_cycle() == 2
             fleet.publish("r2", ALL_HOSTS)
             assert fleet.run(one.coordinator).revision == "r2"
 
@@ -410,10 +412,10 @@ class TestPublications:
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one, capture_logs() as logs:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
             fleet.publish("r2", None)
-            turn(one)
+            run_cycles(one)
         assert [entry["event"] for entry in logs].count("rollout-unreadable") == 1
 
 
@@ -451,7 +453,7 @@ def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
         except KilledError:
             places.append(death.place)
     with fleet.coordinator("the last one") as one:
-        turn(one)
+        run_cycles(one)
     assert places.count("after:begin") == 1
     assert places.count("after:record") == 5  # a phase is judged and the next one begun in one write
     assert places.count("after:grant") == 4
@@ -478,10 +480,10 @@ def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_so
             raise KilledError
 
     with fleet.coordinator("one", die_at_the_end) as one:
-        turn(one, times=2)
+        run_cycles(one, times=2)
         fleet.act(Directive.ABORT)
         with pytest.raises(KilledError):
-            turn(one)
+            run_cycles(one)
     ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
     assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
     assert read_permission(fleet.session, 1, "a") == Permission()
@@ -498,7 +500,7 @@ class TestLead:
             assert one.store.lead(5)
             assert read_leader(fleet.session) == "one"
             assert not two.store.lead(0.1)
-            turn(one, times=2)
+            run_cycles(one, times=2)
             with pytest.raises(LockLostError):  # its place in the queue is not the first
                 two.store.grant(fleet.running, {})
             fleet.work()
@@ -517,17 +519,17 @@ class TestLead:
             fleet.silent = {"b"}
             web = replace(group("web"), selectors=(Selector(tags=frozenset({"blue"})),))
             fleet.publish("r2", strategy(group("x", hosts="b"), web))
-            turn(two, times=2)
+            run_cycles(two, times=2)
             two.store.resign()
             fleet.register({"a": blue})
-            turn(one, times=2)
+            run_cycles(one, times=2)
             assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}
 
     def test_one_whose_place_was_taken_away_writes_nothing(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator("one") as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             (place,) = fleet.session.children(paths.COORDINATORS)
             state, before = fleet.running, fleet.session.get(paths.rollout_path(fleet.current))
             fleet.session.commit(Delete(f"{paths.COORDINATORS}/{place}"))
@@ -546,7 +548,7 @@ class TestLead:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator("one") as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
             state, stamp = fleet.running, one.store.snapshot().published.stamp
             fleet.publish("r2", ALL_HOSTS)
             with pytest.raises(ConflictError):
@@ -557,11 +559,11 @@ class TestLead:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator("one") as one:
-            turn(one, times=2)
+            run_cycles(one, times=2)
         for host in fleet.grants():
             fleet.session.commit(Delete(paths.grant_path(fleet.current, host)))
         with fleet.coordinator("two") as two:
-            two.turn()
+            two.run_cycle()
             assert {host: grant.phase for host, grant in fleet.grants().items()} == dict.fromkeys(
                 "ab", Phase.PREPARE
             )
@@ -597,7 +599,7 @@ class TestWhatItSays:
         with fleet.coordinator() as one, capture_logs() as logs:
             fleet.run(one.coordinator)
         assert [one["event"] for one in logs] == [
-            "lead-taken",
+            "lead-acquired",
             "rollout-begun",
             "phase-begun",
             "phase-judged",
@@ -623,8 +625,8 @@ class TestWhatItSays:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="bc"), group("z", hosts="c")))
         with fleet.coordinator() as one, capture_logs() as logs:
-            turn(one)
-        warnings = [entry["reason"] for entry in logs if entry["event"] == "selector-matches-nothing"]
+            run_cycles(one)
+        warnings = [entry["reason"] for entry in logs if entry["event"] == "selector-unmatched"]
         assert [warning.partition(" (")[0] for warning in warnings] == [
             "selector 1 of group z matches no known host"
         ]
@@ -635,12 +637,12 @@ class TestWhatItSays:
         data = fleet.session.get(paths.STRATEGY).data
         fleet.session.commit(Set(paths.STRATEGY, b"{}"))
         with fleet.coordinator() as one, capture_logs() as logs:
-            assert [one.turn(), one.turn(), one.turn()] == [2, 2, 2]
+            assert [one.run_cycle(), one.run_cycle(), one.run_cycle()] == [2, 2, 2]
             (said,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
             assert "'zkdeployment sync --force' writes it anew" in said["reason"]
             fleet.session.commit(Set(paths.STRATEGY, b""))
-            assert [one.turn(), one.turn()] == [0, 0]
-            assert [entry["event"] for entry in logs].count("somebody-was-faster") == 1
+            assert [one.run_cycle(), one.run_cycle()] == [0, 0]
+            assert [entry["event"] for entry in logs].count("write-conflicted") == 1
             fleet.session.commit(Set(paths.STRATEGY, data))
             assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
 
@@ -651,7 +653,7 @@ class TestWhatItSays:
         with fleet.coordinator("one", metrics=metrics) as one, fleet.coordinator("two") as two:
             with monkeypatch.context() as broken, capture_logs() as logs:
                 broken.setattr(one.store, "snapshot", mock.Mock(side_effect=TypeError("no len() of a float")))
-                assert [one.turn() for _ in range(5)] == [2, 4, 8, 15, 15]
+                assert [one.run_cycle() for _ in range(5)] == [2, 4, 8, 15, 15]
             (failure,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
             assert failure["reason"] == "unexpected TypeError: no len() of a float; see the log"
             assert isinstance(failure["exc_info"], TypeError)
@@ -662,7 +664,7 @@ class TestWhatItSays:
             assert looks["coordination-failed",] == 5
             assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
         with fleet.coordinator("one") as one:
-            assert one.turn() == 0
+            assert one.run_cycle() == 0
 
     def test_without_zookeeper_it_tries_again_and_ends_when_its_client_cannot_be_mended(self, fleet):
         trouble = [
@@ -675,9 +677,9 @@ class TestWhatItSays:
             raise trouble.pop(0)
 
         with fleet.coordinator(connect=connect) as one, capture_logs() as logs:
-            assert [one.turn(), one.turn()] == [2, 2]
+            assert [one.run_cycle(), one.run_cycle()] == [2, 2]
             with pytest.raises(RestartError):
-                one.turn()
+                one.run_cycle()
         assert [entry["event"] for entry in logs] == ["zookeeper-unreachable"]
 
 
@@ -685,10 +687,10 @@ def test_the_state_is_written_once_for_many_reports(fleet):
     fleet.register({f"host{number}": Facts() for number in range(40)})
     fleet.publish("r1", ALL_HOSTS)
     with fleet.coordinator() as one:
-        turn(one, times=2)
+        run_cycles(one, times=2)
         before = fleet.session.get(paths.rollout_path(fleet.current)).version
         fleet.work()
-        one.turn()
+        one.run_cycle()
         after = fleet.session.get(paths.rollout_path(fleet.current))
         assert after.version == before + 1
         assert after.data == encode_state(fleet.running)
