@@ -146,7 +146,7 @@ apt_install() {
 
 # Whether there is a ZooKeeper on this machine, not only one in a container image.
 has_zookeeper() {
-    find_zookeeper && .venv/bin/python -c 'import sys; from zkdeployment.sandbox.zookeeper import find; sys.exit(not find().java)'
+    find_zookeeper && .venv/bin/python -c 'import sys; from zkdeployment.sandbox.zookeeper import find_installation; sys.exit(not find_installation().java)'
 }
 
 # Whether the sandbox finds a ZooKeeper; one that was fetched here is made known to it.
@@ -154,7 +154,7 @@ find_zookeeper() {
     if [ -z "${ZOOKEEPER_HOME:-}" ] && [ -d build/zookeeper/lib ]; then
         export ZOOKEEPER_HOME=$PWD/build/zookeeper
     fi
-    .venv/bin/python -c 'from zkdeployment.sandbox.zookeeper import find; find()' 2>/dev/null
+    .venv/bin/python -c 'from zkdeployment.sandbox.zookeeper import find_installation; find_installation()' 2>/dev/null
 }
 
 # Where no distribution package is: the jars of a release and of what its server needs, by maven.
