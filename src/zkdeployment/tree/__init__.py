@@ -1,1 +1,1 @@
-"""The tree language: text to tree and back, links, differences, checks. Pure."""
+"""The tree language: parsing and formatting, links, layers, differences and lint. Pure functions of values."""

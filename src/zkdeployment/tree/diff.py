@@ -1,4 +1,4 @@
-"""The difference between two trees, as a value and as lines for people."""
+"""The difference between two trees, as a value and as lines of text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _SHOWN = 200
 
-#: Types of whose values equal ones of one type are stored alike; of numbers with a point -0.0 equals 0.0.
+#: Types whose equal values have the same JSON. Not so floats, because -0.0 equals 0.0.
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def diff(old: Tree, new: Tree) -> TreeChange:
-    """Return what turns ``old`` into ``new``."""
+    """Return the change that turns ``old`` into ``new``."""
     before, after = old.nodes, new.nodes
     create: dict[str, Properties] = {}
     update: dict[str, Properties] = {}
@@ -34,13 +34,13 @@ def diff(old: Tree, new: Tree) -> TreeChange:
 
 
 def apply_change(tree: Tree, change: TreeChange) -> Tree:
-    """Return the tree that a change makes of a tree."""
-    kept = {path: found for path, found in tree.nodes.items() if path not in change.delete}
+    """Return the tree after a change."""
+    kept = {path: properties for path, properties in tree.nodes.items() if path not in change.delete}
     return Tree({**kept, **change.create, **change.update})
 
 
 def stored_alike(old: Value | Properties, new: Value | Properties) -> bool:
-    """Whether two values are stored alike: 1, 1.0 and true are equal to Python, but not in JSON."""
+    """Whether two values have the same JSON: 1, 1.0 and true are equal in Python, but not in JSON."""
     if old is new or old != new:
         return old is new
     if isinstance(old, dict) and isinstance(new, dict) and _is_plain(old, new):
@@ -49,15 +49,15 @@ def stored_alike(old: Value | Properties, new: Value | Properties) -> bool:
 
 
 def _is_plain(old: Properties, new: Properties) -> bool:
-    """Whether equal properties are stored alike, as far as their types tell; quick, and true of almost all."""
-    for name, value in new.items():  # a loop, for it runs for each node of the tree
+    """Whether the types alone prove that equal properties have the same JSON: a fast test that mostly succeeds."""
+    for name, value in new.items():  # a loop is fastest, and this runs for each node of the tree
         if type(value) not in _PLAIN or type(value) is not type(old[name]):
             return False
     return True
 
 
 def describe_change(change: TreeChange, old: Tree) -> Iterator[str]:
-    """Say line by line what a change does to ``old``: nodes in the order of the tree, then their properties."""
+    """Yield one line for each effect of a change on ``old``: nodes in tree order, then their properties."""
     for path in sorted({*change.create, *change.update, *change.delete}, key=lambda path: path.split("/")):
         if path in change.delete:
             yield f"delete {path}"

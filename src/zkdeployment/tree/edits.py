@@ -1,4 +1,4 @@
-"""Changes of the live tree by hand: removing what is at a path, and linking."""
+"""Manual changes of the live tree: the removal of a node or a link, and the creation of a link."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ if TYPE_CHECKING:
 
 
 def removal_change(live: LiveTree, path: str) -> TreeChange:
-    """Return what removes the node at ``path`` with all below it, or the symbolic link that stands there.
+    """Return the change that removes the node at ``path`` with its descendants, or the symbolic link at ``path``.
 
-    Raises ``TreeError`` if there is neither, ``RefusedError`` for what is not to be removed by hand.
+    Raises ``TreeError`` if there is neither, ``RefusedError`` for reserved nodes and for nodes with instances.
     """
-    path = _own(path)
+    path = _editable_path(path)
     properties = live.tree.properties(parent_path(path)) or {}
     link = node_name(path) + SYMBOLIC_LINK
     if path in live.pinned:
-        raise RefusedError(f"instances are registered below {path}; end them first")
+        raise RefusedError(f"instances are registered below {path}; stop them first")
     if path in live.tree:
-        return TreeChange(delete=frozenset(one for one in live.tree if one == path or one.startswith(f"{path}/")))
+        return TreeChange(
+            delete=frozenset(node for node in live.tree if node == path or node.startswith(f"{path}/"))
+        )
     if link not in properties:
-        raise TreeError(f"there is no node {path} and no link (what is registered goes with its process)")
+        raise TreeError(f"there is no node {path} and no link (registered instances end with their process)")
     return TreeChange(update={parent_path(path): {name: properties[name] for name in properties if name != link}})
 
 
 def link_change(tree: Tree, target: str, link: str) -> TreeChange:
-    """Return what makes ``link`` a symbolic link to ``target``, instead of the one that stands there, if any.
+    """Return the change that makes ``link`` a symbolic link to ``target``; an existing link is replaced.
 
-    A ``link`` with a slash at its end gets the target's name. Raises ``TreeError`` if the target, or the node that
-    is to hold the link, is not there, or a node hides the link; ``RefusedError`` for reserved nodes.
+    A ``link`` that ends with a slash gets the name of the target. Raises ``TreeError`` if the target or the parent
+    node of the link does not exist, or if a node would hide the link; ``RefusedError`` for reserved nodes.
     """
-    path = _own(link.rstrip("/") + f"/{node_name(target.rstrip('/'))}" if link.endswith("/") else link)
+    path = _editable_path(link.rstrip("/") + f"/{node_name(target.rstrip('/'))}" if link.endswith("/") else link)
     holder, name = parent_path(path), node_name(path)
-    wrong = name_problem(NameKind.PROPERTY, name)
-    if wrong is not None:
-        raise TreeError(f"{path}: {wrong}")
+    problem = name_problem(NameKind.PROPERTY, name)
+    if problem is not None:
+        raise TreeError(f"{path}: {problem}")
     properties = tree.properties(holder)
     if properties is None:
         raise TreeError(f"there is no node {holder or '/'} that could hold the link {name}")
@@ -52,11 +54,11 @@ def link_change(tree: Tree, target: str, link: str) -> TreeChange:
     return TreeChange(update={holder: linked.nodes[holder]})
 
 
-def _own(path: str) -> str:
-    """Return a path of the tree's own, without slashes at its end."""
+def _editable_path(path: str) -> str:
+    """Return a path of a node that may be edited, without trailing slashes."""
     path = path.rstrip("/")
     if path and not path.startswith("/"):
-        raise TreeError(f"{path!a} is not the path of a node: it must start with /")
+        raise TreeError(f"{path!a} is not the path of a node: expected a path that begins with /")
     if not path or path.split("/")[1] in RESERVED:
-        raise RefusedError(f"{path or '/'} is not to be changed by hand; expected the path of a node of the tree")
+        raise RefusedError(f"{path or '/'} cannot be changed manually; expected the path of a node of the tree")
     return path

@@ -1,4 +1,4 @@
-"""Trees as text, in one canonical form: the same tree is always the same text."""
+"""The canonical text of trees: equal trees have equal texts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def format_tree(tree: Tree) -> str:
-    """Write a tree as text that reads back as the same tree.
+    """Return a tree as text that parses as the same tree.
 
-    Each node has its properties first, then property links, symbolic links and children, all sorted. A live
-    tree may hold names and link targets that the language does not allow; characters in them that are not
-    printable are spelled out, so that each stays in its line.
+    The order in each node is: properties, property links, symbolic links, children, each sorted. A live tree may
+    contain names and link targets that the language does not allow. Their unprintable characters are escaped, so
+    that each of them stays on its line.
     """
     return "".join(f"{line}\n" for line in _lines(tree))
 
 
 def format_property(name: str, value: Value) -> str:
-    """Write one property or link as it stands in a tree text."""
+    """Return a property or a link as a line of a tree text."""
     if _is_link(name):
         return printable(f"{name} {value}")
     return f"{printable(name)} = {format_value(value)}"
 
 
 def format_value(value: Value) -> str:
-    """Write a value as a literal, keys of dicts sorted."""
+    """Return a value as a literal, with the keys of dicts sorted."""
     match value:
         case dict():
             items = (f"{key!r}: {format_value(value[key])}" for key in sorted(value))
@@ -43,7 +43,7 @@ def format_value(value: Value) -> str:
 
 
 def _lines(tree: Tree) -> Iterator[str]:
-    # Not recursive: a live tree may be deeper than any text.
+    # Not recursive: a live tree may be deeper than the limit of texts.
     waiting = [f"/{name}" for name in reversed(tree.children(""))]
     while waiting:
         path = waiting.pop()
@@ -63,7 +63,7 @@ def _heading(path: str, properties: Properties) -> str:
 
 
 def _is_short_type(value: Value) -> bool:
-    """Whether a type reads back from the node's own line."""
+    """Whether a type can be written in the line of its node."""
     return isinstance(value, str) and value != "" and value == value.strip() and value.isprintable()
 
 

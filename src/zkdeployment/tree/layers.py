@@ -1,4 +1,4 @@
-"""Files laid together: ``.zk`` files side by side, ``.zkx`` files on top of them, both over the live tree."""
+"""Merging tree files: ``.zk`` files side by side, ``.zkx`` files over them, and both over the live tree."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FilePlace: TypeAlias = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class MergedTree:
-    """What all files say together.
+    """The tree of all files.
 
-    ``base`` holds the nodes of the ``.zk`` files, ``layer`` what the ``.zkx`` files put on top, ``tree`` both.
-    ``positions`` and ``links`` say where each node was named first and each link last. ``problems`` are those
-    of merging alone.
+    ``base`` contains the nodes of the ``.zk`` files, ``layer`` those of the ``.zkx`` files, ``tree`` the layer
+    over the base. ``positions`` maps each node to the place of its first line, ``links`` each link to its last
+    place. ``problems`` are only those of merging.
     """
 
     base: Tree
@@ -38,7 +38,7 @@ class MergedTree:
 
 
 def merge(files: Sequence[ParsedFile]) -> MergedTree:
-    """Lay files together: ``.zk`` files first, then ``.zkx`` files, each in the order given."""
+    """Merge files: first ``.zk`` files, then ``.zkx`` files, each kind in the given order."""
     parts: list[_Part] = []
     positions = _Positions(parts)
     links: dict[tuple[str, str], FilePlace] = {}
@@ -51,9 +51,9 @@ def merge(files: Sequence[ParsedFile]) -> MergedTree:
             layer = overlay(layer, file.tree)
             kept = file.tree.nodes
         else:
-            twice = _twice(file, base, positions)
-            problems += twice
-            kept = _without(file.tree.nodes, {problem.path or "" for problem in twice})
+            duplicates = _duplicates(file, base, positions)
+            problems += duplicates
+            kept = _without(file.tree.nodes, {problem.path or "" for problem in duplicates})
             base.update(kept)
             tops += [top for top in file.tree.tops if top in kept]
         parts.append(_Part(file, kept))
@@ -67,9 +67,10 @@ def merge(files: Sequence[ParsedFile]) -> MergedTree:
 
 
 def overlay(tree: Tree, layer: Tree) -> Tree:
-    """Lay a tree over another, property by property; nodes without properties keep those they have.
+    """Return a tree with another tree laid over it, property by property.
 
-    A property and a property link of one name are two forms of one thing: the upper one replaces the other.
+    A node without properties in the layer keeps those of the tree. A property and a property link of one name
+    replace each other.
     """
     if not layer.nodes:
         return tree
@@ -82,12 +83,12 @@ def overlay(tree: Tree, layer: Tree) -> Tree:
 def desired_tree(
     live: Tree, merged: MergedTree, *, pinned: Collection[str] = frozenset(), pruned: Collection[str] = frozenset()
 ) -> Tree:
-    """Return what the live tree is to become.
+    """Return the tree that the live tree has to become.
 
-    Top-level nodes of ``.zk`` files become what the files say; those of ``.zkx`` files alone are layered over
-    what is live; all others stay but for the ``pruned``. ``pinned`` nodes (with ephemeral ones below) cannot be
-    deleted: they stay with the properties they have, unless a layer names them. Reserved top-level nodes are left
-    out.
+    Top-level nodes of ``.zk`` files become equal to the files. Those that only ``.zkx`` files name are layered
+    over the live nodes. All other top-level nodes stay, except for the ``pruned`` ones. ``pinned`` nodes (with
+    ephemeral nodes below them) cannot be deleted: they keep their properties unless a layer names them. Reserved
+    top-level nodes are omitted.
     """
     managed = {path[1:] for path in (*merged.base.tops, *pruned)} | RESERVED
     others = {path[1:] for path in live.tops} - managed
@@ -98,12 +99,12 @@ def desired_tree(
             keep.add(above)
             above = parent_path(above)
     base, layer = without_reserved(merged.base), without_reserved(merged.layer)
-    if keep or others:  # else nothing but what the files say, as almost always
-        ensure_registered = keep - layer.nodes.keys()
+    if keep or others:  # usually there are none, and the files alone make the tree
+        unnamed = keep - layer.nodes.keys()
         kept = {
-            path: found
-            for path, found in live.nodes.items()
-            if path in ensure_registered or _top(path) not in managed
+            path: properties
+            for path, properties in live.nodes.items()
+            if path in unnamed or _top(path) not in managed
         }
         base = Tree({**kept, **base.nodes})
     return overlay(base, layer)
@@ -116,12 +117,12 @@ def without_reserved(tree: Tree) -> Tree:
 
 
 def select_tops(tree: Tree, tops: Collection[str]) -> Tree:
-    """Return what a tree has in these top-level nodes."""
-    return Tree({path: found for path, found in tree.nodes.items() if f"/{_top(path)}" in tops})
+    """Return the part of a tree in these top-level nodes."""
+    return Tree({path: properties for path, properties in tree.nodes.items() if f"/{_top(path)}" in tops})
 
 
 def lock_roles(tree: Tree) -> frozenset[str]:
-    """Return the roles that need a node under ``/role-locks``: those with a controller, or with a bare node."""
+    """Return the roles that need a node under ``/role-locks``: roles with a controller or with a bare node."""
     if "/roles" not in tree and "/role-locks" not in tree:
         return frozenset()
     return frozenset(
@@ -132,14 +133,14 @@ def lock_roles(tree: Tree) -> frozenset[str]:
 
 
 class _Part(NamedTuple):
-    """A file, and those of its nodes that count."""
+    """A file and those of its nodes that are part of the merged tree."""
 
     file: ParsedFile
     nodes: Mapping[str, Properties]
 
 
 class _Positions(Mapping[str, FilePlace]):
-    """Where the nodes of all files are, looked up when somebody asks: the first file that has a node counts."""
+    """The places of the nodes of all files, computed on access, from the first file that has the node."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parts = parts
@@ -157,15 +158,19 @@ class _Positions(Mapping[str, FilePlace]):
         return len(set().union(*(part.nodes for part in self._parts)))
 
 
-def _twice(file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[str, FilePlace]) -> list[Problem]:
-    found = []
+def _duplicates(
+    file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[str, FilePlace]
+) -> list[Problem]:
+    duplicates = []
     for path in file.tree.tops:
         if path in base:
-            first, line, _ = positions[path]
-            at, column = file.positions[path]
-            message = f"the top-level node {path} is also in {first}:{line}; only one .zk file may have it"
-            found.append(Problem(message, file.name, at, column, path))
-    return found
+            first_file, first_line, _ = positions[path]
+            line, column = file.positions[path]
+            message = (
+                f"the top-level node {path} is also in {first_file}:{first_line}; only one .zk file may have it"
+            )
+            duplicates.append(Problem(message, file.name, line, column, path))
+    return duplicates
 
 
 def _without(nodes: Mapping[str, Properties], tops: Collection[str]) -> Mapping[str, Properties]:

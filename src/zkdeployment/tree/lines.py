@@ -1,4 +1,4 @@
-"""One line of a tree text: what it says, whatever stands around it."""
+"""Single lines of a tree text: parsing and validation without their context, which belongs to ``parse``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BLANKS = " \t"
 _NODE = re.compile(r"/(\S+)(?:\s*:\s*(\S.*))?", re.ASCII)
 # The first operator after the name decides: an arrow inside a value is text.
 _PROPERTY = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
-# Most lines are plain: told apart by one expression, they need nothing else. Whatever it does not know is read
-# piece by piece; what both can read, they read alike.
+# One expression parses most lines, fast. All other lines are parsed piece by piece. Both ways give the same result
+# for lines that both can parse.
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _PATH = rf"/?(?:\.\.|{_NAME})(?:/(?:\.\.|{_NAME}))*"
 _PLAIN = re.compile(
@@ -28,7 +28,7 @@ _PLAIN = re.compile(
     r"|([A-Za-z_][A-Za-z0-9_-]{0,99}) (?:"  # property or link
     rf"= (?:'([ -&(-\[\]-~]*)'|(-?(?:0|[1-9][0-9]{{0,14}})))|-> ({_PATH})))"  # text, number, target
 )
-# Controls but the tab, what changes the direction of text or breaks lines unseen, and what is not Unicode.
+# Control characters except the tab, characters that change the direction of text or break lines, and surrogates.
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _KEPT_LINES = 8_000
 _SPACED_NODE = re.compile(r"/[\w.-]+(?:\s+[\w.-]+)+")
@@ -37,7 +37,7 @@ _EXPECTED = "expected /NODE, /NODE : TYPE, NAME = VALUE, NAME -> PATH or NAME =>
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """How much of everything a file may have: levels of indentation, nodes, characters of one value."""
+    """The limits of a file: levels of indentation, nodes, and characters of one value."""
 
     depth: int = 64
     nodes: int = 250_000
@@ -46,12 +46,12 @@ class TextLimits:
 
 LIMITS = TextLimits()
 
-#: The indentation of lines that have none to go by: of blank ones, and where it cannot be compared.
+#: The indentation of blank lines and of lines whose indentation cannot be compared.
 UNKNOWN = -1
 
 
 class LineKind(Enum):
-    """What a line is."""
+    """The kinds of lines."""
 
     BLANK = "blank line or comment"
     NODE = "node"
@@ -60,25 +60,25 @@ class LineKind(Enum):
 
 
 class LineProblem(NamedTuple):
-    """What is wrong with a line, and where: in characters from 0."""
+    """A problem of a line; ``offset`` is its place in the line, in characters from 0."""
 
     offset: int
     message: str
 
 
 class Line(NamedTuple):
-    """A line that was read: ``value`` is a property's value, a link's target or a node's type (or ``None``).
+    """A parsed line; ``value`` is a property's value, a link's target or a node's type (or ``None``).
 
-    ``name`` is ``None`` where there is none to go by: for blank lines, and for names that are wrong. A link's
-    name ends as it does in the node's properties. ``indent`` is ``UNKNOWN`` where blanks other than the file's
-    make it.
+    ``name`` is ``None`` for blank lines and for invalid names. The name of a link has the suffix that it has among
+    the node's properties. ``indent`` is ``UNKNOWN`` if the line mixes its blanks with other blanks than the
+    file's.
     """
 
     indent: int
     kind: LineKind
     name: str | None = None
     value: Value = None
-    faults: tuple[LineProblem, ...] = ()
+    problems: tuple[LineProblem, ...] = ()
 
 
 _make = tuple.__new__
@@ -86,10 +86,10 @@ _NODE_KIND, _PROPERTY_KIND, _LINK_KIND = LineKind.NODE, LineKind.PROPERTY, LineK
 
 
 class LineReader(dict[str, Line]):
-    """The lines of one file by their text: what stands in it again and again is read once.
+    """The parsed lines of one file by their text: each distinct line is parsed once.
 
-    The first indented line decides between spaces and tabs, unless ``blank`` does. Only so many lines are kept:
-    where all differ, keeping them costs more than it saves.
+    The first indented line decides between spaces and tabs, unless ``blank`` does. The number of kept lines is
+    limited, because keeping them costs more than it saves in a file whose lines all differ.
     """
 
     def __init__(self, limits: TextLimits, blank: str = "") -> None:
@@ -104,7 +104,7 @@ class LineReader(dict[str, Line]):
         return line
 
     def read(self, line: str) -> Line:
-        """Say what a line is and what is wrong with it. Never raises."""
+        """Return the parsed line with its problems. Never raises."""
         plain = _PLAIN.fullmatch(line)
         if plain is None or self.blank == "\t" or len(line) > self._limits.value:
             return self._read_pieces(line)
@@ -112,7 +112,7 @@ class LineReader(dict[str, Line]):
         if blanks:
             self.blank = " "
         indent = len(blanks)
-        # Made without the class's own constructor, which takes as long as all the rest.
+        # Without the class's own constructor, which takes as long as everything else here.
         if node is not None:
             return _make(Line, (indent, _NODE_KIND, node, type_, ()))
         if text is not None:
@@ -126,51 +126,53 @@ class LineReader(dict[str, Line]):
         text = line.strip(_BLANKS)
         forbidden = () if line.isprintable() else _forbidden(line)
         if not text or text[0] == "#":
-            return Line(UNKNOWN, LineKind.BLANK, faults=forbidden)
+            return Line(UNKNOWN, LineKind.BLANK, problems=forbidden)
         indent = line.index(text)
         if forbidden:
-            return Line(indent, _kind(text), faults=forbidden)
-        found = self._node(text, indent) if text[0] == "/" else self._property(text, indent)
-        if indent and (faults := self._indentation(line[:indent])):
-            return found._replace(indent=UNKNOWN, faults=faults + found.faults)
-        return found
+            return Line(indent, _kind(text), problems=forbidden)
+        parsed = self._node(text, indent) if text[0] == "/" else self._property(text, indent)
+        if indent and (problems := self._indentation(line[:indent])):
+            return parsed._replace(indent=UNKNOWN, problems=problems + parsed.problems)
+        return parsed
 
     def _indentation(self, blanks: str) -> tuple[LineProblem, ...]:
         self.blank = self.blank or blanks[0]
         wrong = blanks.lstrip(self.blank)
         if not wrong:
             return ()
-        words = "tabs and spaces are mixed in the file's indentation: use spaces"
-        return (LineProblem(len(blanks) - len(wrong), words),)
+        message = "tabs and spaces are mixed in the file's indentation: use spaces"
+        return (LineProblem(len(blanks) - len(wrong), message),)
 
     def _node(self, text: str, indent: int) -> Line:
         match = _NODE.fullmatch(text)
         if match is None:
-            return Line(indent, LineKind.NODE, faults=(LineProblem(indent, _node_problem(text)),))
+            return Line(indent, LineKind.NODE, problems=(LineProblem(indent, _node_problem(text)),))
         name, type_ = match.groups()
         if not is_name(Name.NODE, name):
-            words = f"{name_problem(Name.NODE, name)}"
+            message = f"{name_problem(Name.NODE, name)}"
             if "/" in name:
-                words = f"{name[:60]!a} is a path: expected one name, what is below a node indented below its line"
-            return Line(indent, LineKind.NODE, faults=(LineProblem(indent + 1, words),))
-        if type_ is not None and (fault := self._too_long("type", type_, indent + match.start(2))):
-            return Line(indent, LineKind.NODE, name, faults=(fault,))
+                message = (
+                    f"{name[:60]!a} is a path: expected one name, what is below a node indented below its line"
+                )
+            return Line(indent, LineKind.NODE, problems=(LineProblem(indent + 1, message),))
+        if type_ is not None and (problem := self._too_long("type", type_, indent + match.start(2))):
+            return Line(indent, LineKind.NODE, name, problems=(problem,))
         return Line(indent, LineKind.NODE, name, type_)
 
     def _property(self, text: str, indent: int) -> Line:
         match = _PROPERTY.fullmatch(text)
         if text[0].isspace():
-            words = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
-            return Line(UNKNOWN, LineKind.PROPERTY, faults=(LineProblem(indent, words),))
+            message = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
+            return Line(UNKNOWN, LineKind.PROPERTY, problems=(LineProblem(indent, message),))
         if match is None:
-            return Line(indent, LineKind.PROPERTY, faults=(LineProblem(indent, _EXPECTED),))
+            return Line(indent, LineKind.PROPERTY, problems=(LineProblem(indent, _EXPECTED),))
         name, operator, value = match.groups()
         if not is_name(Name.PROPERTY, name):
-            wrong = LineProblem(indent, f"{name_problem(Name.PROPERTY, name)}")
-            return Line(indent, LineKind.PROPERTY, faults=(wrong,))
+            problem = LineProblem(indent, f"{name_problem(Name.PROPERTY, name)}")
+            return Line(indent, LineKind.PROPERTY, problems=(problem,))
         start = indent + match.start(3)
-        if fault := self._too_long(f"value of {name}", value, start):
-            return Line(indent, LineKind.PROPERTY, name, faults=(fault,))
+        if too_long := self._too_long(f"value of {name}", value, start):
+            return Line(indent, LineKind.PROPERTY, name, problems=(too_long,))
         if operator == "=":
             return _literal(indent, name, value, start)
         return _link(indent, name, operator, value, start)
@@ -192,25 +194,25 @@ def _node_problem(text: str) -> str:
 
 def _literal(indent: int, name: str, text: str, start: int) -> Line:
     if not text:
-        return Line(indent, LineKind.PROPERTY, name, faults=(LineProblem(start, "expected a value after ="),))
+        return Line(indent, LineKind.PROPERTY, name, problems=(LineProblem(start, "expected a value after ="),))
     try:
         return Line(indent, LineKind.PROPERTY, name, evaluate(text))
     except LiteralError as error:
-        return Line(indent, LineKind.PROPERTY, name, faults=(LineProblem(start + error.offset, str(error)),))
+        return Line(indent, LineKind.PROPERTY, name, problems=(LineProblem(start + error.offset, str(error)),))
 
 
 def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
     symbolic = operator == "->"
-    words = text.split()
+    parts = text.split()
     expected = "the path of a node" if symbolic else "the path of a node and, if it is another, a property"
     message = f"expected {expected} after {operator}"
-    if 1 <= len(words) <= (1 if symbolic else 2):
-        message = _target_problem(words[0])
-        if len(words) == 2:
-            message = message or name_problem(Name.PROPERTY, words[1]) or ""
+    if 1 <= len(parts) <= (1 if symbolic else 2):
+        message = _target_problem(parts[0])
+        if len(parts) == 2:
+            message = message or name_problem(Name.PROPERTY, parts[1]) or ""
     name += SYMBOLIC_LINK if symbolic else PROPERTY_LINK
     if message:
-        return Line(indent, LineKind.LINK, name, faults=(LineProblem(start, message),))
+        return Line(indent, LineKind.LINK, name, problems=(LineProblem(start, message),))
     return Line(indent, LineKind.LINK, name, text)
 
 
@@ -226,10 +228,10 @@ def _forbidden(line: str) -> tuple[LineProblem, ...]:
     if match is None:
         return ()
     code = ord(match[0])
-    words = f"the character U+{code:04X} is not allowed in a tree file"
-    if 0xDC80 <= code <= 0xDCFF:  # what decoding leaves of a byte that is not text
-        words = f"the byte 0x{code - 0xDC00:02x} is not UTF-8 text"
-    return (LineProblem(match.start(), words),)
+    message = f"the character U+{code:04X} is not allowed in a tree file"
+    if 0xDC80 <= code <= 0xDCFF:  # the surrogate that decoding leaves for a byte that is not UTF-8
+        message = f"the byte 0x{code - 0xDC00:02x} is not UTF-8 text"
+    return (LineProblem(match.start(), message),)
 
 
 def _kind(text: str) -> LineKind:

@@ -1,8 +1,8 @@
-"""Symbolic links and property links, followed over anything that knows nodes: a tree or live reads.
+"""Following symbolic links and property links, in a tree or with live reads.
 
-A symbolic link is a property ``NAME ->`` that stands in for a child; a property link is a property ``NAME =>``
-that stands in for a property. A relative target starts at the node that holds the link. ``.`` and ``..`` are
-taken out of a path before links are followed. A real child or property hides a link of its name.
+A symbolic link is a property ``NAME ->`` that takes the place of a child; a property link is a property ``NAME
+=>`` that takes the place of a property. A relative target starts at the node that contains the link. ``.`` and
+``..`` are resolved before links are followed. A real child or property hides a link of its name.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.tree import Properties, Value
 
-#: How many links may be followed to get to one node or property.
+#: The limit of links that are followed to one node or property.
 MAX_HOPS = 64
 
-#: How many characters a path may have, and may grow to by following links.
+#: The limit of characters of a path, also after following links.
 MAX_PATH = 4096
 
 #: Returns a node's properties as they are written, or ``None`` if there is no such node.
@@ -28,7 +28,7 @@ Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 
 class MissingTargetError(LinkError):
-    """A link that leads to nothing; ``path`` is the node that is not there, or lacks the property."""
+    """A broken link; ``path`` is the node that does not exist, or that lacks the property."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class MissingTargetError(LinkError):
 
 
 def resolve(lookup: Lookup, path: str) -> str:
-    """Follow symbolic links anywhere in a path; return the path of a node that is there.
+    """Return the path of an existing node after following all symbolic links in ``path``.
 
     The root is the empty path. Raises ``LinkError``.
     """
@@ -44,7 +44,7 @@ def resolve(lookup: Lookup, path: str) -> str:
 
 
 def property_value(lookup: Lookup, path: str, name: str) -> Value:
-    """Return the value of a node's property, through symbolic links and property links. Raises ``LinkError``."""
+    """Return the value of a node's property, following symbolic links and property links. Raises ``LinkError``."""
     followed: list[str] = []
     while True:
         node, properties = _find(lookup, path)
@@ -55,31 +55,31 @@ def property_value(lookup: Lookup, path: str, name: str) -> Value:
         target = properties.get(name + PROPERTY_LINK)
         if target is None:
             raise MissingTargetError(f"{_chain(followed)}: {node or '/'} has no property {name}", node)
-        words = target.split() if isinstance(target, str) else []
-        if not 1 <= len(words) <= 2:
+        parts = target.split() if isinstance(target, str) else []
+        if not 1 <= len(parts) <= 2:
             raise LinkError(f"{_chain(followed)}: expected PATH [PROPERTY], found {target!a}")
-        path = _join(node, words[0])
-        name = words[-1] if len(words) == 2 else name
+        path = _join(node, parts[0])
+        name = parts[-1] if len(parts) == 2 else name
 
 
 def resolved_properties(lookup: Lookup, path: str) -> dict[str, Value]:
-    """Return a node's properties with each property link replaced by the value it leads to.
+    """Return a node's properties with each property link replaced by the value of its target.
 
     Symbolic links stay as they are. Raises ``LinkError``.
     """
     node, properties = _find(lookup, path)
-    found: dict[str, Value] = {}
+    resolved: dict[str, Value] = {}
     for key, value in properties.items():
         name = key.removesuffix(PROPERTY_LINK)
         if name == key:
-            found[key] = value
+            resolved[key] = value
         elif name not in properties:
-            found[name] = property_value(lookup, node, name)
-    return found
+            resolved[name] = property_value(lookup, node, name)
+    return resolved
 
 
 def _find(lookup: Lookup, path: str) -> tuple[str, Properties]:
-    """Return the real path of a node and its properties."""
+    """Return the path of a node without links, and its properties."""
     followed = [_normal(path)]
     while True:
         path = followed[-1]
@@ -93,7 +93,7 @@ def _find(lookup: Lookup, path: str) -> tuple[str, Properties]:
 
 
 def _next(lookup: Lookup, followed: Sequence[str]) -> str:
-    """Replace the first part of a path that is not a node by the target of the link in its place."""
+    """Return the last path with its first missing node replaced by the target of the link in its place."""
     holder, rest = followed[-1], ""
     while True:
         holder, _, name = holder.rpartition("/")
@@ -112,11 +112,11 @@ def _next(lookup: Lookup, followed: Sequence[str]) -> str:
 
 
 def _normal(path: str) -> str:
-    """Take ``.``, ``..`` and empty names out of a path; the root is the empty path."""
+    """Return a path without ``.``, ``..`` and empty names; the root is the empty path."""
     if not path.startswith("/"):
-        raise LinkError(f"{path!a} is not the path of a node: it must start with /")
+        raise LinkError(f"{path!a} is not the path of a node: expected a path that begins with /")
     if len(path) > MAX_PATH:
-        raise LinkError(f"{path[:60]}... has {len(path)} characters; a path may have {MAX_PATH}")
+        raise LinkError(f"{path[:60]}... has {len(path)} characters; expected at most {MAX_PATH}")
     names: list[str] = []
     for name in path.split("/"):
         if name == "..":

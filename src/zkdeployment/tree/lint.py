@@ -1,4 +1,7 @@
-"""Everything wrong with a set of tree files that the language alone can tell."""
+"""All problems of a set of tree files that follow from the language alone.
+
+Problems that depend on hosts or deployments belong to ``planning``.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LintResult:
-    """Tree files, read and checked.
+    """The parsed and checked tree files.
 
-    ``tree`` is the text of the ``.zkx`` files over that of the ``.zk`` files; with errors among ``problems`` it
-    is what could be understood of them. ``positions`` maps each node's path to file, line and column.
-    ``problems`` are sorted by file, line and column. ``parsed`` is what each file says by itself.
+    ``tree`` is the layer of the ``.zkx`` files over the ``.zk`` files; if there are errors among ``problems``, it
+    contains only the parts without errors. ``positions`` maps the path of each node to file, line and column.
+    ``problems`` are sorted by file, line and column. ``parsed`` maps each file to its own parsed content.
     """
 
     merged: MergedTree
@@ -37,19 +40,19 @@ class LintResult:
 
     @property
     def tree(self) -> Tree:
-        """The tree of the text."""
+        """The merged tree."""
         return self.merged.tree
 
     @property
     def positions(self) -> Mapping[str, FilePlace]:
-        """Where each node was named first."""
+        """The place of the first line of each node."""
         return self.merged.positions
 
 
 def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintResult:
-    """Read and check tree files, sorted by name; files that are neither ``.zk`` nor ``.zkx`` are ignored.
+    """Parse and check tree files; files that are neither ``.zk`` nor ``.zkx`` are ignored.
 
-    What stands in the ``known`` files, too, is not read again.
+    Content that is unchanged since the ``known`` result is not parsed again.
     """
     before = {} if known is None else known.parsed
     last = {source.name: file for source, file in before.items()}
@@ -79,10 +82,16 @@ def tree_files(files: Iterable[SourceFile]) -> list[SourceFile]:
 
 
 def sort_problems(problems: Sequence[Problem]) -> list[Problem]:
-    """Sort problems by file, line and column; those without a place come first."""
+    """Return problems sorted by file, line and column; those without a place come first."""
     return sorted(
         problems,
-        key=lambda found: (found.file or "", found.line or 0, found.column or 0, found.path or "", found.message),
+        key=lambda problem: (
+            problem.file or "",
+            problem.line or 0,
+            problem.column or 0,
+            problem.path or "",
+            problem.message,
+        ),
     )
 
 
@@ -96,14 +105,14 @@ def _reserved_problems(file: ParsedFile) -> Iterator[Problem]:
 
 
 def _role_lock_problems(file: ParsedFile) -> Iterator[Problem]:
-    """Check that there are only bare nodes ``/role-locks/ROLE``."""
+    """Check that ``/role-locks`` contains only bare nodes ``/role-locks/ROLE``."""
     top = "/role-locks"
     if file.tree.nodes[top]:
         yield _problem(file, top, f"{top} must have no properties")
     for role in file.tree.children(top):
         path = f"{top}/{role}"
-        if wrong := name_problem(NameKind.ROLE, role):
-            yield _problem(file, path, wrong)
+        if problem := name_problem(NameKind.ROLE, role):
+            yield _problem(file, path, problem)
         if file.tree.nodes[path] or file.tree.children(path):
             yield _problem(file, path, f"{path} must be a bare node: no properties, nothing below it")
 
@@ -114,11 +123,10 @@ def _problem(file: ParsedFile, path: str, message: str) -> Problem:
 
 
 def _link_problems(merged: MergedTree, damaged: frozenset[str]) -> Iterator[Problem]:
-    """Follow every link.
+    """Follow all links and yield the problems of the broken ones.
 
-    What a link to a missing node means depends on whose the node is: where the whole top-level node stands in
-    ``.zk`` files it is an error, elsewhere it may be live. Nodes that have problems of their own are not held
-    against the links that lead to them.
+    A link to a missing node is an error if ``.zk`` files define the whole top-level node. Elsewhere it is a
+    warning, because the node may be live. Links to nodes that have problems of their own are not reported.
     """
     managed = frozenset(merged.base.tops)
     for (path, name), place in merged.links.items():
@@ -127,10 +135,10 @@ def _link_problems(merged: MergedTree, damaged: frozenset[str]) -> Iterator[Prob
         except MissingTargetError as error:
             if damaged.isdisjoint((error.path, parent_path(error.path))):
                 top = "/" + error.path[1:].partition("/")[0]
-                words, severity = f"{error}", Severity.ERROR
+                message, severity = f"{error}", Severity.ERROR
                 if error.path and top not in managed:
-                    words, severity = f"{error} in the files checked", Severity.WARNING
-                yield Problem(words, *place, path, severity)
+                    message, severity = f"{error} in the files checked", Severity.WARNING
+                yield Problem(message, *place, path, severity)
         except LinkError as error:
             yield Problem(str(error), *place, path)
         else:
@@ -141,12 +149,12 @@ def _link_problems(merged: MergedTree, damaged: frozenset[str]) -> Iterator[Prob
 def _follow(tree: Tree, path: str, name: str) -> None:
     if name.endswith(PROPERTY_LINK):
         property_value(tree.properties, path, name.removesuffix(PROPERTY_LINK))
-    elif tree.nodes[path][name] not in tree:  # most lead straight to a node
+    elif tree.nodes[path][name] not in tree:  # most targets are paths of nodes
         resolve(tree.properties, f"{path}/{name[:-3]}")
 
 
 def _hider(tree: Tree, path: str, name: str) -> str:
-    """Say what stands in the way of a link, or nothing."""
+    """Return a description of the property or node that hides a link, or an empty text."""
     base = name[:-3]
     if name.endswith(PROPERTY_LINK):
         return f"property {base}" if base in tree.nodes[path] else ""

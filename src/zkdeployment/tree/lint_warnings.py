@@ -1,4 +1,4 @@
-"""What a tree file says that may not be meant: secrets, versions that lose a zero, names that look the same."""
+"""Suspicious content of a tree file: secrets, versions that lose a zero, and names that look the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
     from zkdeployment.tree.parse import ParsedFile
 
-#: Without any of these in its text, in small letters, a file has no secrets: most files are done with at once.
+#: A file without any of these in its lowercase text contains no secrets. This fast test settles most files.
 _HINTS = (
     *(b"pass", b"token", b"secret", b"credential", b"apikey", b"api_key", b"api-key", b"authorization"),
     *(b"-----begin", b"akia"),
@@ -25,50 +25,50 @@ _URL_USER = re.compile(rb"://[^\s/]*@")
 #: A version that is written as a number.
 _NUMBER = re.compile(rb"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z)")
 
-#: What is a secret under any name: private keys, and the keys of a well-known cloud.
+#: Secrets under any name: private keys, and the access keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
 
-#: A secret may be named: by the file that it is in, or by where another program finds it.
+#: References are no secrets: the path of a file, or a place where another program finds the secret.
 _REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTALL)
 
 
 def lint_warnings(content: bytes, file: ParsedFile) -> Iterator[Problem]:
-    """Find what is suspicious in a file; ``content`` is its text."""
+    """Yield the problems of suspicious content in a file; ``content`` is its text."""
     if _may_have_secrets(content):
         for path, properties in file.tree.nodes.items():
             for name in _secrets(properties):
-                words = (
-                    f"{name} looks like a secret, which everyone who sees the tree could read;"
-                    " put it into a file on the host, and its path here"
+                message = (
+                    f"{name} looks like a secret, which everyone with access to the tree could read;"
+                    " put it into a file on the host, and the path of that file here"
                 )
-                yield _problem(file, path, words, Severity.WARNING)
+                yield _problem(file, path, message, Severity.WARNING)
     yield from _shortened_versions(content, file)
     if not content.isascii():
-        for path in _twins(file.tree.nodes):
-            words = f"the node {path!a} is there twice, in two spellings of Unicode that look the same"
-            yield _problem(file, path, words, Severity.ERROR)
+        for path in _lookalikes(file.tree.nodes):
+            message = f"the node {path!a} is defined twice, in two Unicode spellings that look the same"
+            yield _problem(file, path, message, Severity.ERROR)
         for path, properties in file.tree.nodes.items():
-            for name in _twins(properties):
-                words = f"the property {name!a} is there twice, in two spellings of Unicode that look the same"
-                yield _problem(file, path, words, Severity.ERROR)
+            for name in _lookalikes(properties):
+                message = f"the property {name!a} is defined twice, in two Unicode spellings that look the same"
+                yield _problem(file, path, message, Severity.ERROR)
 
 
 def _shortened_versions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
-    """Find versions that are other numbers than they look like: 1.10 is 1.1."""
+    """Yield a warning for each version whose number has another text: 1.10 becomes 1.1."""
     line, counted = 1, 0
     for match in _NUMBER.finditer(content):
         written, start = match[1].decode("ascii"), content.rfind(b"\n", 0, match.start()) + 1
         if content[start : match.start()].strip():
-            continue  # the end of another word
+            continue  # the end of a longer name
         try:
             number = str(float(written) if set(".eE").intersection(written) else int(written))
         except ValueError:
-            continue  # it is reported already
+            continue  # the parser reports it
         if number != written:
-            words = f"version = {written} is the number {number}; write version = '{written}'"
+            message = f"version = {written} is the number {number}; write version = '{written}'"
             line += content.count(b"\n", counted, start)
             counted = start
-            yield Problem(words, file.name, line, match.start() - start + 1, severity=Severity.WARNING)
+            yield Problem(message, file.name, line, match.start() - start + 1, severity=Severity.WARNING)
 
 
 def _may_have_secrets(content: bytes) -> bool:
@@ -77,7 +77,7 @@ def _may_have_secrets(content: bytes) -> bool:
 
 
 def _secrets(properties: Properties) -> Iterator[str]:
-    """Name the properties with a value that looks like a secret."""
+    """Return the names of properties whose value looks like a secret."""
     return (name for name, value in properties.items() if _looks_secret(name, value))
 
 
@@ -88,15 +88,15 @@ def _looks_secret(name: str, value: Value) -> bool:
                 return True
             return bool(value) and is_secret(name) and _REFERENCE.fullmatch(value) is None
         case dict():
-            return any(_looks_secret(key, one) for key, one in value.items())
+            return any(_looks_secret(key, item) for key, item in value.items())
         case list():
-            return any(_looks_secret(name, one) for one in value)
+            return any(_looks_secret(name, item) for item in value)
         case _:
             return False
 
 
-def _twins(names: Iterable[str]) -> Iterator[str]:
-    """Return the names that look like one before them."""
+def _lookalikes(names: Iterable[str]) -> Iterator[str]:
+    """Yield each name that looks like an earlier name."""
     seen: set[str] = set()
     for name in names:
         composed = unicodedata.normalize("NFC", name)
@@ -105,6 +105,6 @@ def _twins(names: Iterable[str]) -> Iterator[str]:
         seen.add(composed)
 
 
-def _problem(file: ParsedFile, path: str, words: str, severity: Severity) -> Problem:
+def _problem(file: ParsedFile, path: str, message: str, severity: Severity) -> Problem:
     line, column = file.positions[path]
-    return Problem(words, file.name, line, column, path, severity)
+    return Problem(message, file.name, line, column, path, severity)

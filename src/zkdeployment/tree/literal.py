@@ -1,8 +1,8 @@
-"""Values in tree texts: literals, read as data and never run as code.
+"""Values in tree texts: literals, which are parsed as data and never executed.
 
 Allowed are numbers, quoted text, ``True``, ``False``, ``None``, lists, tuples, dicts and sets of these, the
-operators ``+ - * /`` and signs on numbers, and adjacent texts, which are joined. What comes out is what JSON
-can hold: tuples become lists, sets sorted lists, keys of dicts text.
+operators ``+ - * /`` and signs on numbers, and adjacent texts, which are joined. The result is a JSON value:
+tuples become lists, sets become sorted lists, and the keys of dicts become text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.tree import Value
 
-#: How deep brackets and operators may nest, and how many digits a whole number may have.
+#: The limits of the nesting of brackets and operators, and of the digits of a whole number.
 MAX_DEPTH = 100
 MAX_DIGITS = 1000
 
@@ -37,7 +37,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
 }
-_FOUND = {
+_DESCRIPTIONS = {
     ast.Attribute: "an attribute",
     ast.BinOp: "an operator that is not + - * /",
     ast.BoolOp: "a condition",
@@ -57,7 +57,7 @@ _FOUND = {
 
 
 class LiteralError(TreeError):
-    """A text that is not a literal; ``offset`` is the place of what is wrong, in characters from 0."""
+    """A text is not a literal; ``offset`` is the place of the error, in characters from 0."""
 
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message)
@@ -65,11 +65,11 @@ class LiteralError(TreeError):
 
 
 def evaluate(text: str) -> Value:
-    """Read one literal. Raises ``LiteralError``, whatever the text."""
+    """Return the value of a literal. Raises ``LiteralError`` and no other error, for any text."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     quote = text[:1]
-    # Most values are short texts and numbers: these need no syntax tree.
+    # Most values are short texts and numbers, which need no syntax tree.
     if quote in _QUOTES and text.find(quote, 1) == len(text) - 1 and "\\" not in text and text.isprintable():
         return text[1:-1]
     if number := _NUMBER.fullmatch(text):
@@ -80,7 +80,7 @@ def evaluate(text: str) -> Value:
 def _parse(text: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of "\d" and the like: they mean what they always meant
+            warnings.simplefilter("ignore")  # about invalid escapes such as "\d", which keep their meaning
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         if "integer string conversion" in error.msg:
@@ -92,11 +92,11 @@ def _parse(text: str) -> ast.expr:
     except (RecursionError, MemoryError):
         raise LiteralError(_too_deep()) from None
     except ValueError:  # NUL, or a surrogate
-        raise LiteralError("the value holds a character that is not allowed in text") from None
+        raise LiteralError("the value contains a character that is not allowed in text") from None
 
 
 class _Reader:
-    """Turns the syntax tree of one text into a value."""
+    """Evaluates the syntax tree of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -123,7 +123,7 @@ class _Reader:
                 raise self.unexpected(node)
 
     def constant(self, node: ast.Constant) -> Value:
-        """Return text, a number, true, false or none."""
+        """Return the value of a constant."""
         value = node.value
         if isinstance(value, str):
             self.check_text(node, value)
@@ -132,30 +132,30 @@ class _Reader:
         return cast("Value", value)
 
     def mapping(self, node: ast.Dict, depth: int) -> Value:
-        """Return a dict, with keys as JSON spells them."""
-        found: dict[str, Value] = {}
+        """Return a dict whose keys have the spelling of JSON."""
+        mapping: dict[str, Value] = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             if key_node is None:
                 raise self.error(value_node, f"expected KEY: VALUE, found ** ; expected {_ALLOWED}")
             key = self.read(key_node, depth + 1)
             if isinstance(key, list | dict):
                 raise self.error(key_node, "a key of a dict must be text, a number, True, False or None")
-            # json knows how keys that are not text are spelt.
+            # JSON defines the spelling of keys that are not text.
             text = key if isinstance(key, str) else json.dumps(key)
-            if text in found:
-                raise self.error(key_node, f"the key {text!a} is there twice")
-            found[text] = self.read(value_node, depth + 1)
-        return found
+            if text in mapping:
+                raise self.error(key_node, f"duplicate key {text!a}")
+            mapping[text] = self.read(value_node, depth + 1)
+        return mapping
 
     def set(self, items: list[ast.expr], depth: int) -> Value:
-        """Return the members in an order that does not change, each once."""
-        found: dict[str, Value] = {}
+        """Return the distinct members in a stable order."""
+        members: dict[str, Value] = {}
         for item in items:
             if isinstance(item, ast.List | ast.Dict | ast.Set):
                 raise self.error(item, "a set cannot hold lists, dicts or sets; write a list")
             value = self.read(item, depth + 1)
-            found[json.dumps(value)] = value
-        return [found[text] for text in sorted(found, key=lambda text: _set_order(text, found[text]))]
+            members[json.dumps(value)] = value
+        return [members[text] for text in sorted(members, key=lambda text: _set_order(text, members[text]))]
 
     def number(self, node: ast.expr, depth: int) -> int | float:
         """Return the value of an operand."""
@@ -166,7 +166,7 @@ class _Reader:
         return value
 
     def operation(self, node: ast.BinOp, depth: int) -> Value:
-        """Return what ``+ - * /`` make of two numbers."""
+        """Return the result of ``+ - * /`` on two numbers."""
         left, right = self.number(node.left, depth), self.number(node.right, depth)
         try:
             if isinstance(node.op, ast.Div):
@@ -181,7 +181,7 @@ class _Reader:
         return result
 
     def check_number(self, node: ast.expr, value: float) -> None:
-        """Raise ``LiteralError`` for a number that JSON could not hold everywhere."""
+        """Raise ``LiteralError`` for a number that some JSON readers cannot represent."""
         if isinstance(value, int):
             if not -_TOO_LARGE < value < _TOO_LARGE:
                 raise self.error(node, f"a number has more than {MAX_DIGITS} digits")
@@ -194,37 +194,37 @@ class _Reader:
             value.encode()
         except UnicodeEncodeError as error:
             code = ord(value[error.start])
-            raise self.error(node, f"the text holds half a character (surrogate U+{code:04X})") from None
+            raise self.error(node, f"the text contains half a character (surrogate U+{code:04X})") from None
 
     def unexpected(self, node: ast.expr) -> LiteralError:
-        """Return the error for an expression that is no literal."""
+        """Return the error for an expression that is not a literal."""
         source = self.source(node)
-        words = f"{_shown(source)} ({_FOUND.get(type(node), 'an expression')})"
+        description = f"{_shown(source)} ({_DESCRIPTIONS.get(type(node), 'an expression')})"
         if source in _MISSPELT:
-            return self.error(node, f"found {words}; did you mean {_MISSPELT[source]}?")
+            return self.error(node, f"found {description}; did you mean {_MISSPELT[source]}?")
         hint = "; text needs quotes" if isinstance(node, ast.Name) else ""
-        return self.error(node, f"expected {_ALLOWED}, found {words}{hint}")
+        return self.error(node, f"expected {_ALLOWED}, found {description}{hint}")
 
     def error(self, node: ast.expr, message: str) -> LiteralError:
         """Return an error at the place of an expression."""
-        # The syntax tree counts bytes of a line, people count characters.
+        # The syntax tree counts bytes; messages count characters.
         start = self.offset(node.lineno, node.col_offset)
         return LiteralError(message, len(self.text.encode()[:start].decode()))
 
     def source(self, node: ast.expr) -> str:
-        """Return how an expression is written."""
+        """Return the source text of an expression."""
         start = self.offset(node.lineno, node.col_offset)
         end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.text.encode()[start:end].decode()
 
     def offset(self, line: int, column: int) -> int:
-        """Return a place of the syntax tree in bytes from the beginning."""
+        """Return the place of a line and column of the syntax tree, in bytes from the beginning."""
         before = self.text.encode().splitlines(keepends=True)[: line - 1]
         return sum(map(len, before)) + column
 
 
 def _divide(left: float, right: float) -> int | float:
-    """Divide; whole numbers that divide evenly stay whole: ``6 / 2`` is 3, not 3.0."""
+    """Return a quotient; if whole numbers divide evenly, the result is whole: ``6 / 2`` is 3, not 3.0."""
     if isinstance(left, int) and isinstance(right, int) and left % right == 0:
         return left // right
     return left / right

@@ -1,4 +1,4 @@
-"""Tree texts: from the lines of a file to nodes with properties, and every problem with its place."""
+"""Parsing tree files: from lines to nodes with properties, and to problems with their places."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 #: Line and column, from 1.
 Place: TypeAlias = tuple[int, int]
 
-#: Files with more top-level nodes are read as a whole: each that is kept by itself takes some memory.
+#: Files with more top-level nodes are parsed as a whole, because each section that is kept takes some memory.
 _MOST_SECTIONS = 5_000
 
-# Nodes that cannot be placed (their name is wrong, they are there twice) are read for their own errors under a
-# path that no node can have, and left out at the end.
+# Nodes without a valid path (an invalid name, a duplicate) are parsed, for their own errors, under a path that no
+# node can have. At the end they are omitted.
 _LOST = "\0"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What a file says. With problems that are errors, ``tree`` is what could be understood of it.
+    """The parsed content of a file. If there are errors, ``tree`` contains only the parts without errors.
 
-    ``positions`` maps each node's path, ``links`` each link (path of the node, property name) to its place.
-    ``sections`` are the texts of its top-level nodes, each read by itself, ``blank`` is what indents their lines.
+    ``positions`` maps the path of each node, ``links`` each link (path of the node, property name) to its place.
+    ``sections`` maps the text of each top-level node to its own parsed content. ``blank`` is the character that
+    indents lines.
     """
 
     name: str
@@ -46,14 +47,14 @@ class ParsedFile:
 
     @property
     def is_layer(self) -> bool:
-        """Whether it is layered over the others (``*.zkx``)."""
+        """Whether the file is layered over the others (``*.zkx``)."""
         return self.name.endswith(".zkx")
 
 
 def parse(name: str, text: str, *, limits: TextLimits = LIMITS, last: ParsedFile | None = None) -> ParsedFile:
-    """Read a tree text. Never raises; every problem carries ``name``, line and column.
+    """Return the parsed content of a tree text. Never raises; each problem has ``name``, line and column.
 
-    Top-level nodes that stand in the ``last`` text of this file, too, are not read again.
+    Top-level nodes that are unchanged since the ``last`` parsed content of this file are not parsed again.
     """
     text = text.removeprefix("\ufeff")
     return _parse_sections(name, text, limits, last) or _Parser(name, limits, LineReader(limits)).parse(text)
@@ -62,16 +63,16 @@ def parse(name: str, text: str, *, limits: TextLimits = LIMITS, last: ParsedFile
 def parse_bytes(
     name: str, content: bytes, *, limits: TextLimits = LIMITS, last: ParsedFile | None = None
 ) -> ParsedFile:
-    """Read a tree file: UTF-8, with or without a byte order mark, lines ending in LF or CR LF."""
+    """Return the parsed content of a UTF-8 file, with or without a byte order mark, with LF or CR LF."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         problem = Problem("the file is UTF-16; save it as UTF-8", file=name, line=1, column=1)
         return ParsedFile(name, Tree({}), problems=(problem,))
-    # Bytes that are not UTF-8 become single surrogates, which are reported with their places.
+    # Bytes that are not UTF-8 become surrogates, which are reported with their places.
     return parse(name, content.decode("utf-8-sig", errors="surrogateescape"), limits=limits, last=last)
 
 
 def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile | None) -> ParsedFile | None:
-    """Read the top-level nodes one by one; ``None`` if anything is wrong that only the whole text can tell."""
+    """Parse the top-level nodes one by one; ``None`` if a problem requires parsing the whole text."""
     known = last or ParsedFile(name, Tree({}))
     reader = LineReader(limits, known.blank)
     first, *others = text.split("\n/")
@@ -81,25 +82,25 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     places: dict[str, tuple[int, Mapping[str, Place]]] = {}
     nodes: dict[str, Properties] = {}
     links: dict[tuple[str, str], Place] = {}
-    count = passed = 0
+    count = offset = 0
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
         if read.problems or (read.tree.tops and section[0] != "/"):
             return None
         sections[section] = read
-        places |= dict.fromkeys(read.tree.tops, (passed, read.positions))
+        places |= dict.fromkeys(read.tree.tops, (offset, read.positions))
         nodes.update(read.tree.nodes)
         count += len(read.tree)
         for link, (line, column) in read.links.items():
-            links[link] = passed + line, column
-        passed += section.count("\n") + 1
+            links[link] = offset + line, column
+        offset += section.count("\n") + 1
     if count != len(nodes) or count > limits.nodes:  # a node is there twice, or there are too many
         return None
-    return ParsedFile(name, Tree(nodes, places), _Moved(places), links, (), sections, reader.blank)
+    return ParsedFile(name, Tree(nodes, places), _SectionPositions(places), links, (), sections, reader.blank)
 
 
 class _Positions(Mapping[str, Place]):
-    """Where the nodes of a file are; columns are counted only when somebody asks."""
+    """The places of the nodes of a file; columns are computed on access."""
 
     def __init__(self, tree: Tree, numbers: Mapping[str, int], lines: Sequence[str]) -> None:
         self._tree = tree
@@ -119,16 +120,16 @@ class _Positions(Mapping[str, Place]):
         return len(self._tree)
 
 
-class _Moved(Mapping[str, Place]):
-    """Where the nodes of a file are, by top-level node: the lines before its section, and the places in that."""
+class _SectionPositions(Mapping[str, Place]):
+    """The places of the nodes of a file, from the first line of each section and the places in that section."""
 
     def __init__(self, sections: Mapping[str, tuple[int, Mapping[str, Place]]]) -> None:
         self._sections = sections
 
     def __getitem__(self, path: str) -> Place:
-        passed, places = self._sections["/" + path[1:].partition("/")[0]]
+        offset, places = self._sections["/" + path[1:].partition("/")[0]]
         line, column = places[path]
-        return passed + line, column
+        return offset + line, column
 
     def __iter__(self) -> Iterator[str]:
         return (path for _, places in self._sections.values() for path in places)
@@ -137,7 +138,7 @@ class _Moved(Mapping[str, Place]):
         return sum(len(places) for _, places in self._sections.values())
 
 
-# The indentation of lines, the node they belong to and its properties. The root has none.
+# The indentation of lines, the path of the node that they belong to, and its properties (``None`` for the root).
 _Level: TypeAlias = "tuple[int, str, dict[str, Value] | None]"
 
 
@@ -156,11 +157,11 @@ class _Parser:
         self._known = reader
 
     def parse(self, text: str) -> ParsedFile:
-        """Read a file from its first line to its last."""
+        """Return the parsed content of a text."""
         self._lines = text.split("\n")
         self._read_lines()
         if self._lost:
-            self._nodes = {path: found for path, found in self._nodes.items() if path[0] != _LOST}
+            self._nodes = {path: properties for path, properties in self._nodes.items() if path[0] != _LOST}
             self._links = {link: place for link, place in self._links.items() if link[0][0] != _LOST}
         tree = Tree(self._nodes)
         positions = _Positions(tree, self._numbers, self._lines)
@@ -171,7 +172,7 @@ class _Parser:
         return ParsedFile(self._file, tree, positions, self._links, tuple(problems))
 
     def _read_lines(self) -> None:
-        # All that is usual stands here, on local variables: a call for each line would double its time.
+        # The usual cases are inline and use local variables: a call for each line would double the time.
         known, nodes, numbers = self._known, self._nodes, self._numbers
         blank, node, link = LineKind.BLANK, LineKind.NODE, LineKind.LINK
         indent, owner, properties = self._first_level()
@@ -179,10 +180,10 @@ class _Parser:
         last: str | None = None  # the node in the line before; None after a property
         for number, text in enumerate(self._lines, 1):
             line = known[text]
-            here, kind, name, value, faults = line
+            here, kind, name, value, problems = line
             if here != indent:
                 if kind is blank:
-                    self._report_faults(number, faults, "")
+                    self._report_line_problems(number, problems, "")
                     continue
                 if here > indent and last is not None and len(outer) < deepest - 1:
                     outer.append((indent, owner, properties))
@@ -190,8 +191,8 @@ class _Parser:
                 else:
                     level = indent, owner, properties
                     indent, owner, properties = self._change_level(number, here, level, last)
-            if faults:
-                self._report_faults(number, faults, owner)
+            if problems:
+                self._report_line_problems(number, problems, owner)
             if kind is node:
                 last = f"{owner}/{name}"
                 fresh: dict[str, Value] = {} if value is None else {"type": value}
@@ -201,7 +202,7 @@ class _Parser:
                 numbers[last] = number
                 continue
             last = None
-            if properties is None or name is None or name in properties or faults:
+            if properties is None or name is None or name in properties or problems:
                 self._refuse_property(number, line, owner, properties)
                 continue
             properties[name] = value
@@ -226,13 +227,13 @@ class _Parser:
             return level
         self._report(number, indent, "the indentation fits no line above")
         if level[0] < indent:
-            # Go on as if the line stood where the deeper lines did, so that the next ones are not reported.
+            # Treat the line like the deeper lines before it, so that the lines after it are not reported, too.
             outer.append(level)
             level = inner
         return indent, *level[1:]
 
     def _lose_owner(self, number: int, indent: int, path: str, last: str | None) -> str:
-        """Return a place for lines that are indented where they cannot be."""
+        """Return a placeholder path for lines with an invalid indentation."""
         if last is None:
             self._report(number, indent, "only nodes can have indented lines below them", path)
         elif last[0] != _LOST:
@@ -243,36 +244,40 @@ class _Parser:
         return path
 
     def _refuse_property(self, number: int, line: Line, path: str, properties: Mapping[str, Value] | None) -> None:
-        if line.faults:
+        if line.problems:
             return
         if properties is None:
             self._report(number, line.indent, "a property must stand below the node it belongs to")
         else:
-            words = f"the property {str(line.name).split(' ')[0]} is set twice in this node"
+            message = f"the property {str(line.name).split(' ')[0]} is set twice in this node"
             first = self._first_line(number, line, path)
-            self._report(number, line.indent, f"{words}; first in line {first}", path)
+            self._report(number, line.indent, f"{message}; first in line {first}", path)
 
     def _first_line(self, number: int, line: Line, path: str) -> int:
-        """Return the line before ``number`` that set the property first."""
+        """Return the number of the line before ``number`` that first set the property."""
         start = self._numbers[path]
         scanned, firsts = self._firsts.get(path, (start, {}))
         for earlier in range(scanned + 1, number):
-            found = self._known[self._lines[earlier - 1]]
-            if found.indent == line.indent and found.kind is not LineKind.NODE and not found.faults:
-                firsts.setdefault(found.name, earlier)
+            line_before = self._known[self._lines[earlier - 1]]
+            if (
+                line_before.indent == line.indent
+                and line_before.kind is not LineKind.NODE
+                and not line_before.problems
+            ):
+                firsts.setdefault(line_before.name, earlier)
         self._firsts[path] = number - 1, firsts
-        return firsts.get(line.name, start)  # what is not found is the type, in the node's own line
+        return firsts.get(line.name, start)  # the default is the type, which is set in the line of the node
 
     def _lose_node(self, number: int, indent: int, path: str | None) -> str:
         if path is not None:
-            words = f"the node is there twice; first in line {self._numbers[path]}"
-            self._report(number, indent, words, path)
+            message = f"the node is defined twice; first in line {self._numbers[path]}"
+            self._report(number, indent, message, path)
         self._lost = True
         return f"{_LOST}{number}"
 
-    def _report_faults(self, number: int, faults: tuple[LineProblem, ...], path: str) -> None:
-        for fault in faults:
-            self._report(number, fault.offset, fault.message, path)
+    def _report_line_problems(self, number: int, problems: tuple[LineProblem, ...], path: str) -> None:
+        for problem in problems:
+            self._report(number, problem.offset, problem.message, path)
 
     def _report(self, number: int, offset: int, message: str, path: str = "") -> None:
         known = path if path and path[0] != _LOST else None

@@ -268,7 +268,7 @@ def test_a_link_is_made_followed_and_removed_again(run, client):
 def test_a_node_is_removed_with_all_below_it_unless_instances_are_registered_there(run, client):
     client.create("/shop/web/app1:80", ephemeral=True)
     code, _, err = run("rm", "/shop")
-    assert (code, err) == (3, "zkdeployment: instances are registered below /shop; end them first\n")
+    assert (code, err) == (3, "zkdeployment: instances are registered below /shop; stop them first\n")
     assert run("rm", "/hosts")[0] == 3
     client.delete("/shop/web/app1:80")
     assert run("rm", "-n", "/shop/web")[1] == (

@@ -9,7 +9,7 @@ from zkdeployment.tree.diff import apply_change, describe_change, diff, stored_a
 
 @settings(max_examples=60)
 @given(trees(), trees())
-def test_applying_the_difference_gives_the_other_tree(old, new):
+def test_applying_the_difference_gives_the_new_tree(old, new):
     change = diff(old, new)
     result = apply_change(old, change)
     assert result == new
@@ -21,7 +21,7 @@ def test_applying_the_difference_gives_the_other_tree(old, new):
 
 @settings(max_examples=30)
 @given(trees())
-def test_tree_does_not_differ_from_itself(tree):
+def test_a_tree_does_not_differ_from_itself(tree):
     assert not diff(tree, Tree({path: dict(properties) for path, properties in tree.nodes.items()}))
 
 
@@ -29,7 +29,7 @@ def test_tree_does_not_differ_from_itself(tree):
     ("one", "other"),
     [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ([1], [True]), ({"a": 0}, {"a": 0.0}), ("1", 1), (None, False)],
 )
-def test_values_that_json_tells_apart_differ(one, other):
+def test_values_with_different_json_differ(one, other):
     assert not stored_alike(one, other)
     assert diff(Tree({"/a": {"x": one}}), Tree({"/a": {"x": other}})).update == {"/a": {"x": other}}
 
@@ -73,5 +73,5 @@ def test_change_is_described_line_by_line():
     ]
 
 
-def test_no_change_is_described_by_nothing():
+def test_an_empty_change_has_no_description():
     assert list(describe_change(TreeChange(), Tree({}))) == []

@@ -8,7 +8,7 @@ from zkdeployment.tree.format import format_property, format_tree, format_value
 from zkdeployment.tree.parse import parse
 
 
-def test_tree_is_written_in_one_order():
+def test_the_order_in_the_text_is_canonical():
     tree = Tree(
         {
             "/b": {},
@@ -39,7 +39,7 @@ def test_tree_is_written_in_one_order():
 
 
 @pytest.mark.parametrize("type_", ["", " a", "a ", "a\nb", "a\u00a0b", "\u2003", 1, None, ["a"], True])
-def test_type_that_the_short_form_cannot_hold_is_written_as_a_property(type_):
+def test_a_type_that_does_not_fit_the_short_form_is_written_as_a_property(type_):
     tree = Tree({"/a": {"type": type_}})
     text = format_tree(tree)
     assert text.startswith("/a\n  type = ")
@@ -69,7 +69,7 @@ def test_live_tree_may_be_deeper_than_any_text():
 
 
 @given(trees())
-def test_written_tree_reads_back_as_the_same_tree(tree):
+def test_the_text_of_a_tree_parses_as_the_same_tree(tree):
     text = format_tree(tree)
     parsed = parse("a.zk", text)
     assert parsed.problems == ()
@@ -78,7 +78,7 @@ def test_written_tree_reads_back_as_the_same_tree(tree):
     assert format_tree(parsed.tree) == text
 
 
-def test_names_and_targets_that_no_text_can_hold_stay_in_their_lines():
+def test_names_and_targets_that_the_language_does_not_allow_stay_on_their_lines():
     nodes = {
         "/a\n\u202e": {"x\n/b : evil": 1, "l\x1b ->": "/c\n/d", "type": "t"},
         "/a\n\u202e/\x9b": {},

@@ -14,7 +14,7 @@ def merged(**texts):
     return found
 
 
-def test_zk_files_stand_side_by_side():
+def test_zk_files_are_merged_side_by_side():
     found = merged(a_zk="/a\n  x = 1\n", b_zk="/b\n  /c\n")
     assert found.tree == Tree({"/a": {"x": 1}, "/b": {}, "/b/c": {}})
     assert found.tree is found.base
@@ -55,26 +55,26 @@ def test_same_top_level_node_in_two_zk_files_is_an_error_naming_both_places():
     assert found.links == {}
 
 
-def test_live_top_level_nodes_of_zk_files_become_what_the_files_say():
+def test_live_top_level_nodes_of_zk_files_become_equal_to_the_files():
     live = Tree({"/a": {"old": 1}, "/a/gone": {}, "/foreign": {"x": 1}, "/foreign/sub": {}})
     assert desired_tree(live, merged(a_zk="/a\n  new = 1\n  /b\n")) == Tree(
         {"/a": {"new": 1}, "/a/b": {}, "/foreign": {"x": 1}, "/foreign/sub": {}}
     )
 
 
-def test_zkx_files_alone_are_layered_over_what_is_live():
+def test_top_level_nodes_of_zkx_files_alone_are_layered_over_the_live_nodes():
     live = Tree({"/a": {"x": 1, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}})
     found = merged(a_zkx="/a\n  x = 2\n  /b\n  /d\n")
     assert desired_tree(live, found) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
 
 
-def test_nodes_that_hold_ephemeral_ones_stay():
+def test_nodes_with_ephemeral_nodes_below_them_stay():
     live = Tree({"/a": {"x": 1}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}, "/a/gone": {}})
     wanted = desired_tree(live, merged(a_zk="/a\n  x = 2\n"), pinned=frozenset({"/a/s/providers", "/elsewhere"}))
     assert wanted == Tree({"/a": {"x": 2}, "/a/s": {"y": 1}, "/a/s/providers": {"z": 1}})
 
 
-def test_nodes_that_hold_ephemeral_ones_are_what_a_layer_says_they_are():
+def test_a_layer_changes_nodes_with_ephemeral_nodes_below_them():
     live = Tree({"/a": {}, "/a/providers": {"z": 1}})
     found = merged(a_zk="/a\n", a_zkx="/a\n  /providers\n    y = 2\n")
     for pinned in ((), {"/a/providers"}):
@@ -90,7 +90,7 @@ def test_reserved_nodes_are_never_written():
 
 @settings(max_examples=40)
 @given(trees(), trees())
-def test_publishing_any_tree_over_any_other_leaves_the_new_tree_and_what_is_not_ours(live, text):
+def test_the_desired_tree_has_the_new_nodes_and_the_nodes_of_others(live, text):
     found = merge([ParsedFile("a.zk", text)])
     tops = {path.split("/")[1] for path in text}
     wanted = desired_tree(live, found)

@@ -45,7 +45,7 @@ def test_reserved_top_level_nodes_are_refused(name, file):
     assert found == f"a.{file[2:]}:2:1: /{name} is written by zkdeployment itself; a tree file must not have it"
 
 
-def test_reserved_names_below_the_top_are_free():
+def test_reserved_names_below_the_top_level_are_allowed():
     assert complaints(a_zk="/a\n  /hosts\n  /zkdeployment\n") == []
 
 
@@ -88,7 +88,7 @@ def test_links_are_followed(text, expected):
         assert found == [expected]
 
 
-def test_link_into_a_node_that_is_only_layered_may_be_right():
+def test_a_broken_link_into_a_node_that_is_only_layered_is_a_warning():
     (found,) = complaints(a_zk="/a\n  x => /b/c v\n", b_zkx="/b\n  y = 1\n")
     assert found == "a.zk:2:3: /a: warning: there is no node /b/c in the files checked"
 
@@ -97,7 +97,7 @@ def test_link_that_a_layer_replaced_is_not_followed():
     assert complaints(a_zk="/a\n  x => /a nothing\n", a_zkx="/a\n  x = 1\n") == []
 
 
-def test_link_to_something_that_could_not_be_read_is_not_held_against_it():
+def test_a_link_to_a_node_with_errors_is_not_reported():
     missing, unread = complaints(a_zk="/a\n  x => /b v\n  l -> /b/c d\n/b\n  v = 1.2.3\n")
     assert missing == "a.zk:3:8: /a: expected the path of a node after ->"
     assert unread.startswith("a.zk:5:10: /b: cannot read 1.2.3")
@@ -116,6 +116,6 @@ def test_all_problems_of_all_files_are_sorted_by_place():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a.zk", "b.zk", "c.zkx", "d"]), st.binary(max_size=40)), max_size=4))
-def test_any_files_are_checked(files):
+def test_lint_never_raises(files):
     found = lint([SourceFile(name, content) for name, content in files])
     assert set(found.positions) == set(found.tree)

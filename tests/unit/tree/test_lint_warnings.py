@@ -24,7 +24,7 @@ def found(text: str) -> list[str]:
         "key = 'AKIAIOSFODNN7EXAMPLE'",
     ],
 )
-def test_what_looks_like_a_secret_is_warned_of_without_showing_it(line: str):
+def test_the_warning_about_a_secret_does_not_show_it(line: str):
     (problem,) = lint([SourceFile("a.zk", f"/a\n  /b\n    {line}\n".encode())]).problems
     assert problem.severity is Severity.WARNING
     assert str(problem).startswith("a.zk:2:3: /a/b: warning: ")
@@ -43,7 +43,7 @@ def test_what_looks_like_a_secret_is_warned_of_without_showing_it(line: str):
         ("1e2", "100.0"),
     ],
 )
-def test_a_version_that_is_another_number_than_it_looks_like_is_warned_of(written: str, number: str):
+def test_a_version_whose_number_has_another_text_is_a_warning(written: str, number: str):
     text = f"/a\n/b : shop\n  aversion = 1.10\n  version = {written}\n  note = 'version = 1.10'\n"
     shown = written.partition(" ")[0]
     words = f"a.zk:4:3: warning: version = {shown} is the number {number}; write version = '{shown}'"
@@ -64,26 +64,26 @@ def test_a_version_that_is_another_number_than_it_looks_like_is_warned_of(writte
         "public = '-----BEGIN PUBLIC KEY-----'",
     ],
 )
-def test_where_a_secret_is_may_be_said(line: str):
+def test_references_to_secrets_are_allowed(line: str):
     assert found(f"/a\n  {line}\n") == []
 
 
 def test_names_that_only_look_the_same_are_an_error():
     (problem,) = found("/a\n  gr\u00f6\u00dfe = 1\n  gro\u0308\u00dfe = 2\n")
-    assert problem.startswith("a.zk:1:1: /a: the property 'gro\\u0308\\xdfe' is there twice")
+    assert problem.startswith("a.zk:1:1: /a: the property 'gro\\u0308\\xdfe' is defined twice")
 
 
-def test_a_name_in_one_spelling_is_fine_wherever_it_stands():
+def test_a_name_in_one_spelling_is_allowed_in_several_nodes():
     assert found("/a\n  gr\u00f6\u00dfe = 1\n  /b\n    gro\u0308\u00dfe = 2\n") == []
 
 
-def test_a_suspicion_does_not_hide_where_links_lead():
+def test_a_warning_does_not_suppress_link_problems():
     assert any("/a/nowhere" in words for words in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
 
 
 def test_nodes_that_only_look_the_same_are_an_error():
     (problem,) = found("/a\n  /caf\u00e9\n  /cafe\u0301\n")
     assert problem == (
-        "a.zk:3:3: /a/cafe\u0301: the node '/a/cafe\\u0301' is there twice, in two spellings of Unicode that"
+        "a.zk:3:3: /a/cafe\u0301: the node '/a/cafe\\u0301' is defined twice, in two Unicode spellings that"
         " look the same"
     )

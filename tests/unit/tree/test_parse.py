@@ -79,7 +79,7 @@ AS_ZC_ZK = [
 
 
 @pytest.mark.parametrize(("text", "expected"), AS_ZC_ZK)
-def test_text_means_what_it_always_meant(text, expected):
+def test_texts_have_the_meaning_of_zc_zk(text, expected):
     assert nodes(text) == expected
 
 
@@ -99,7 +99,7 @@ NOT_AS_ZC_ZK = [
     ("x = 10L", {"/a": {"x": 10}}, "invalid decimal literal"),
     ("x = `1`", {"/a": {"x": "1"}}, "invalid syntax"),
     ("x = 1e999", {"/a": {"x": float("inf")}}, "a number is too large"),
-    ("x = {'a': 1, 'a': 2}", {"/a": {"x": {"a": 2}}}, "the key 'a' is there twice"),
+    ("x = {'a': 1, 'a': 2}", {"/a": {"x": {"a": 2}}}, "duplicate key 'a'"),
     ("/b\n\t\t/c", {"/a": {}, "/a/b": {}, "/a/c": {}}, "tabs and spaces are mixed"),
     ("/b\n  x = 1\n    /c", {"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}}, "only nodes can have indented lines"),
     ("\f\n  x = 1", {"/a": {"x": 1}}, "the character U+000C is not allowed"),
@@ -108,7 +108,7 @@ NOT_AS_ZC_ZK = [
 
 
 @pytest.mark.parametrize(("line", "there", "here"), NOT_AS_ZC_ZK)
-def test_what_means_something_else_is_known(line, there, here):
+def test_differences_from_zc_zk_are_known(line, there, here):
     parsed = parse("a.zk", f"/a\n  {line}\n")
     if isinstance(here, str):
         (problem,) = parsed.problems
@@ -192,8 +192,8 @@ ERRORS = [
     ("/a\n  /b\n  x = 1\n    /c\n", [(4, 5, "only nodes can have indented lines below them")]),
     ("/a\n    /b\n  /c\n  x = 1", [(3, 3, "the indentation fits no line above")]),
     ("  /a\n/b\n/c\n", [(2, 1, "the indentation fits no line above")]),
-    ("/a\n/b\n/a\n  x = 1\n", [(3, 1, "the node is there twice; first in line 1")]),
-    ("/a\n  /b\n  /c\n  /b\n", [(4, 3, "the node is there twice; first in line 2")]),
+    ("/a\n/b\n/a\n  x = 1\n", [(3, 1, "the node is defined twice; first in line 1")]),
+    ("/a\n  /b\n  /c\n  /b\n", [(4, 3, "the node is defined twice; first in line 2")]),
     ("/a\n  x = 1\n  y = 1\n  x = 2\n", [(4, 3, "the property x is set twice in this node; first in line 2")]),
     (
         "/a\n  /x\n    z = 1\n  y = 1\n  z = 1\n  z = 2\n",
@@ -220,14 +220,14 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), ERRORS, ids=lambda found: repr(found)[:40])
-def test_error_has_its_place_and_no_consequences(text, expected):
+def test_an_error_has_its_place_and_causes_no_other_errors(text, expected):
     found = complaints(text)
     assert [place[:2] for place in found] == [place[:2] for place in expected]
     assert all(wanted[2] in got[2] for got, wanted in zip(found, expected, strict=True)), found
 
 
 @pytest.mark.parametrize("first", ["\t /a", "\u00a0/a"])
-def test_a_first_line_that_is_wrong_makes_no_other_wrong(first):
+def test_an_invalid_first_line_causes_no_other_errors(first):
     assert [line for line, _, _ in complaints(f"{first}\n\n# words\n/b\n")] == [1]
 
 
@@ -267,7 +267,7 @@ def test_problem_names_the_node_it_is_in():
     assert str(found).startswith("a.zk:3:12: /a/b: cannot read 1.2.3")
 
 
-def test_what_is_right_is_kept_whatever_else_is_wrong():
+def test_the_parts_without_errors_are_kept():
     parsed = parse("a.zk", "/a\n  x = oops\n  y = 1\n  /b c\n    z = 1\n    l -> /a\n  /d\n")
     assert parsed.tree == Tree({"/a": {"y": 1}, "/a/d": {}})
     assert dict(parsed.positions) == {"/a": (1, 1), "/a/d": (7, 3)}
@@ -354,7 +354,7 @@ WORDS = [
 
 @given(st.text() | st.lists(st.sampled_from(WORDS), max_size=40).map("".join))
 @example("/a\n  x = 1\n    y\n   z\n /b")
-def test_any_text_is_read(text):
+def test_any_text_is_parsed(text):
     parsed = parse("a.zk", text)
     count = text.count("\n") + 1
     assert all(1 <= problem.line <= count and problem.column >= 1 for problem in parsed.problems)
@@ -364,7 +364,7 @@ def test_any_text_is_read(text):
 
 
 @given(st.binary())
-def test_any_bytes_are_read(content):
+def test_any_bytes_are_parsed(content):
     parsed = parse_bytes("a.zk", content)
     assert set(parsed.positions) == set(parsed.tree)
 
@@ -384,7 +384,7 @@ VALUES = ["1", "-1", "007", "1.5", "'a'", "'it\\'s'", '"a"', "'a -> b'", "''", "
         st.sampled_from(["", " ", "\r"]),
     ).map("".join)
 )
-def test_plain_line_is_read_as_its_pieces_are(line):
+def test_a_plain_line_is_parsed_like_its_pieces(line):
     assert LineReader(LIMITS).read(line) == LineReader(LIMITS)._read_pieces(line)
 
 
@@ -401,7 +401,7 @@ def told(parsed):
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.lists(st.sampled_from(LINES), max_size=12), st.data())
 @example(["/a", "  /x"], ["/b", "\t/x"], None)
 @example(["  /x", "/a"], [], None)
-def test_what_is_read_section_by_section_is_what_the_whole_text_says(before, after, data):
+def test_parsing_by_sections_equals_parsing_the_whole_text(before, after, data):
     kept = before if data is None else before[data.draw(st.integers(0, len(before))) :]
     last = parse("a.zk", "\n".join(before))
     text = "\n".join([*after, *kept])
@@ -412,7 +412,7 @@ def test_what_is_read_section_by_section_is_what_the_whole_text_says(before, aft
     assert told(parse("a.zk", text, limits=limits, last=last)) == told(whole)
 
 
-def test_a_top_level_node_that_did_not_change_is_not_read_again():
+def test_an_unchanged_top_level_node_is_not_parsed_again():
     last = parse("a.zk", "/a\n  x = 1\n/b\n  x = 1\n")
     parsed = parse("a.zk", "# c\n/a\n  x = 2\n/b\n  x = 1\n", last=last)
     assert parsed.tree == Tree({"/a": {"x": 2}, "/b": {"x": 1}})
@@ -421,7 +421,7 @@ def test_a_top_level_node_that_did_not_change_is_not_read_again():
 
 
 @pytest.mark.parametrize("name", ["x,y", "~a", "café", "-a", "1.2.3.4:5", "a%b"])
-def test_nodes_and_links_may_have_names_that_zookeeper_takes(name):
+def test_nodes_and_links_may_have_any_name_that_zookeeper_accepts(name):
     assert nodes(f"/{name}\n  l -> /{name}/x\n  /x : t\n") == {
         f"/{name}": {"l ->": f"/{name}/x"},
         f"/{name}/x": {"type": "t"},
