@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
 from zkdeployment.daemons.agent.agent import Outcome
-from zkdeployment.fleet.rollouts import GroupState
+from zkdeployment.fleet.rollout_states import GroupState
 from zkdeployment.model.cluster import ClusterState
 
 if TYPE_CHECKING:

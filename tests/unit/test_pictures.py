@@ -14,7 +14,7 @@ from pictures.timelines import example, slots
 from support.strategies import group
 from support.worlds import PlainWorld, observation
 from zkdeployment.daemons.agent.agent import Outcome
-from zkdeployment.fleet.rollouts import GroupState, group_state
+from zkdeployment.fleet.rollout_states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.strategy import Facts, Pace, Strategy
 from zkdeployment.rollout.state_machine import Phase

@@ -1,9 +1,11 @@
-"""The command line: one program, one verb a job, each verb imported only when it is used."""
+"""The entry points of the command line and the table of verbs.
+
+Each verb is in a module of its own, which is imported only when the verb is called.
+"""
 
 from __future__ import annotations
 
 import errno
-import importlib
 import io
 import os
 import signal
@@ -11,76 +13,46 @@ import sys
 from typing import NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from zkdeployment import log
 from zkdeployment.cli.shared.terminal import echo, echo_lines
-from zkdeployment.cli.shared.verb_group import VerbGroup
+from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.errors import ZkdeploymentError
 
-#: Verb → the module below this package that defines its ``command``, and its line in ``--help``.
 VERBS = {
-    "agent": ("agent", "Run the host agent in the foreground."),
-    "completion": ("completion", "Print what completes words in bash, zsh or fish."),
-    "coordinate": ("coordinate", "Run a coordinator of rollouts in the foreground."),
-    "config": ("config", "Check a configuration file."),
-    "forget": ("fleet.forget", "Forget hosts that are gone for good."),
-    "hold": ("fleet.hold", "Hold all hosts until the next push."),
-    "history": ("fleet.history", "Show what was published, and how it went."),
-    "lint": ("lint", "Check tree files."),
-    "locks": ("fleet.locks", "Show who has and who waits for locks; free one."),
-    "monitor": ("fleet.monitor", "Nagios check of this host."),
-    "plan": ("plan", "Show what hosts would do, before anything is published."),
-    "provide": ("provide", "Register an instance of a service while a command runs."),
-    "resume": ("fleet.resume", "End a stop or a hold."),
-    "rollout": ("rollout.rollout", "Try out, watch and direct rollouts by a strategy."),
-    "sandbox": ("sandbox", "A throw-away fleet on this machine."),
-    "status": ("fleet.status", "Show the fleet: version wanted, version had, state, error."),
-    "stop": ("fleet.stop", "Stop the whole fleet."),
-    "sync": ("sync", "Publish the tree from git to ZooKeeper."),
-    "tree": ("tree", "Show, read, compare and change the tree."),
-    "version": ("version", "Print the version of this program."),
-    "why": ("fleet.why", "Say why a host is not at the cluster version."),
+    "agent": LazyVerb("agent", "Run the host agent in the foreground."),
+    "completion": LazyVerb("completion", "Print the completion script for bash, zsh or fish."),
+    "config": LazyVerb("config", "Check a configuration file."),
+    "coordinate": LazyVerb("coordinate", "Run a coordinator of rollouts in the foreground."),
+    "forget": LazyVerb("fleet.forget", "Forget hosts that are gone for good."),
+    "history": LazyVerb("fleet.history", "Show past publications and their outcome."),
+    "hold": LazyVerb("fleet.hold", "Hold all hosts until the next push."),
+    "lint": LazyVerb("lint", "Check tree files."),
+    "locks": LazyVerb("fleet.locks", "Show the holders of locks and the waiting hosts; release a lock."),
+    "monitor": LazyVerb("fleet.monitor", "Check this host or the fleet for Nagios."),
+    "plan": LazyVerb("plan", "Show what hosts would do, before anything is published."),
+    "provide": LazyVerb("provide", "Register an instance of a service while a command runs."),
+    "resume": LazyVerb("fleet.resume", "End a stop or a hold."),
+    "rollout": LazyVerb("rollout.rollout", "Simulate, watch and direct rollouts by a strategy."),
+    "sandbox": LazyVerb("sandbox", "Run a throw-away fleet on this machine."),
+    "status": LazyVerb("fleet.status", "Show the fleet: version wanted, version had, state, error."),
+    "stop": LazyVerb("fleet.stop", "Stop the whole fleet."),
+    "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),
+    "tree": LazyVerb("tree.tree", "Show, read, compare and change the tree."),
+    "version": LazyVerb("version", "Print the version of this program."),
+    "why": LazyVerb("fleet.why", "Explain why a host is not at the cluster version."),
 }
 
-#: What a disk says, on which the output was to be put.
+#: Errors of the disk to which the output is redirected.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
-class Verbs(VerbGroup):
-    """A group whose verbs are imported when they are called, so that each starts fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the verbs."""
-        return sorted(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a verb."""
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(f"zkdeployment.cli.{VERBS[cmd_name][0]}")
-        command: click.Command = module.command
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer verbs without importing them, and options."""
-        verbs = [
-            CompletionItem(verb, help=VERBS[verb][1]) for verb in sorted(VERBS) if verb.startswith(incomplete)
-        ]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the verbs without importing them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(verb, line) for verb, (_, line) in sorted(VERBS.items())])
-
-
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyVerbGroup, verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
 def program() -> None:
     """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
 
     Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not converged, 5 timed out,
-    7 ZooKeeper unreachable, 75 wants to be started again; the monitor alone uses Nagios' 0 to 3.
+    7 ZooKeeper unreachable, 75 an agent that has to be restarted. The monitor uses the codes of Nagios, 0 to 3.
 
     \b
     Example:
@@ -90,9 +62,9 @@ def program() -> None:
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
-    """Run the program; an expected error is one line on stderr and its exit code, no stack trace."""
+    """Run the program and exit: expected errors end with one line on stderr and their exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what the terminal's encoding does not have is shown by its code
+        if isinstance(stream, io.TextIOWrapper):  # characters outside of the terminal's encoding are escaped
             stream.reconfigure(errors="backslashreplace")
     log.configure(quiet=True)
     try:
@@ -109,7 +81,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         echo_lines(f"zkdeployment: {error}", err=True)
         status = error.exit_code
     except OSError as error:
-        log.get_logger().debug("system-error", exc_info=error)  # for whoever asks where, with --verbose
+        log.get_logger().debug("system-error", exc_info=error)  # the stack trace, with --verbose
         if error.filename is None and error.errno in _UNWRITABLE:
             echo(f"zkdeployment: cannot write: {error.strerror}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,5 +93,5 @@ def main(argv: list[str] | None = None) -> NoReturn:
 
 
 def check() -> NoReturn:
-    """Run ``check_zkdeployment``: the monitor under the name Nagios people expect."""
+    """Run ``check_zkdeployment``: the monitor under the customary name of Nagios plugins."""
     main(["monitor", *sys.argv[1:]])

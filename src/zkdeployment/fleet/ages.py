@@ -1,4 +1,4 @@
-"""Ages for reading."""
+"""Durations and ages as people read them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 
 def age(seconds: float) -> str:
-    """Return how long something lasts in the largest unit that fits, or the two largest: ``2 h 5 min``.
+    """Return a duration in seconds in its largest unit, or its two largest units: ``2 h 5 min``.
 
-    Clocks differ: what is to come counts as now.
+    Negative durations, which clocks that differ can cause, count as 0.
     """
     rest = max(0.0, seconds)
     for place, (length, unit) in enumerate(_UNITS):
@@ -22,5 +22,5 @@ def age(seconds: float) -> str:
 
 
 def ago(time: float, now: float) -> str:
-    """Return when something happened: ``5 min ago``; an unknown time (0) says so."""
+    """Return the age of a time in seconds since the epoch, ``5 min ago``; 0 is an unknown time."""
     return f"{age(now - time)} ago" if time else "at an unknown time"

@@ -1,4 +1,4 @@
-"""What ``why`` answers: a cause, in words, with what supports it and what to do."""
+"""The explanation that ``zkdeployment why`` prints: a cause, a sentence, supporting facts and advice."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
 
 
 class Cause(Enum):
-    """What it comes down to."""
+    """The root cause for which a host is not at the cluster version."""
 
     CONVERGED = "converged"
-    UNPUBLISHED = "unpublished"  # nothing was ever published
-    UNKNOWN = "unknown"  # nobody knows the host
-    ABSENT = "absent"  # its agent is not registered
+    UNPUBLISHED = "unpublished"  # no revision was ever published
+    UNKNOWN = "unknown"  # no host of this id or name is known
+    ABSENT = "absent"  # the host's agent is not registered
     FAILED = "failed"
     STOPPED = "stopped"
     HELD = "held"
     IMPORTING = "importing"  # a publication is under way, or was interrupted
-    LOCK = "lock"  # it waits for one
+    LOCK = "lock"  # the host waits for a lock
     WORKING = "working"
-    IDLE = "idle"  # it is registered and has not begun
-    ROLLOUT = "rollout"  # its turn has not come in the rollout
+    IDLE = "idle"  # the host is registered and has not begun
+    ROLLOUT = "rollout"  # the rollout has not reached the host
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cause, a sentence that says it, facts that support it, and what to do."""
+    """The cause, one sentence about it, facts that support the sentence, and what the operator can do."""
 
     cause: Cause
     sentence: str
@@ -37,7 +37,7 @@ class Explanation:
     advice: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the explanation as ``-o json`` prints it."""
         return {
             "cause": self.cause.value,
             "answer": self.sentence,

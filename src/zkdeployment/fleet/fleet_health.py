@@ -1,4 +1,7 @@
-"""The whole fleet's health, as the Nagios check tells it."""
+"""Judges the health of the whole fleet for ``monitor --cluster``.
+
+The health of a single host, and the types of both, are in ``health``.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,17 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
+from zkdeployment.fleet.host_status import HostState, HostStatus
 from zkdeployment.fleet.locks import is_orphaned
-from zkdeployment.fleet.rollouts import RolloutProgressState, is_due, last_movement, report, rollout_state
-from zkdeployment.fleet.status import FleetStatus, HostState, HostStatus, fleet_status
-from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.rollout_states import (
+    RolloutProgressState,
+    is_attempt_due,
+    last_movement,
+    rollout_state,
+)
+from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.status import FleetStatus, fleet_status
+from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage
@@ -18,69 +28,74 @@ from zkdeployment.rollout.tasks import ready_tasks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import SyncerReport
     from zkdeployment.rollout.state import RolloutState
 
-#: How many hosts, locks and stops a line names.
+#: How many hosts and stops a line names.
 _NAMED = 3
 
-#: A finding: how bad it is, and the words.
+#: A finding: the severity and the message.
 _Finding = tuple[Health, str]
 
 
 def fleet_health(
-    snapshot: Snapshot, locks: Sequence[Lock], syncer: SyncerReport | None, *, now: float, limits: HealthLimits
+    snapshot: FleetSnapshot,
+    locks: Sequence[Lock],
+    syncer: SyncerReport | None,
+    *,
+    now: float,
+    limits: HealthLimits,
 ) -> HealthVerdict:
-    """Judge the fleet: the worst first, everything that is wrong in one line.
+    """Judge the fleet: return the most severe state, and one line with all problems, the most severe first.
 
-    ``limits`` judge minutes: for how long the slowest host has been behind, a lock was held, or the syncer has
-    been silent or could not read the repository. ``now`` is in seconds since the epoch. A ``syncer`` that nobody
-    ever saw is not missed.
+    ``limits`` are in minutes and apply to the time that the slowest host has been behind, a lock was held, the
+    syncer has been silent, or the repository could not be read. ``now`` is in seconds since the epoch. ``syncer``
+    is the last report of a syncer; ``None``, if no syncer ever reported, is not a problem.
     """
     status = fleet_status(snapshot)
     cluster = snapshot.cluster
     if cluster is None:
         return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
-    behind = [row for row in status.hosts if row.state in (HostState.BEHIND, HostState.DEPLOYING)]
-    told = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
+    behind = [host for host in status.hosts if host.state in (HostState.BEHIND, HostState.DEPLOYING)]
+    wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
     findings = [
         *_halts(status, now),
         *_failures(status),
         *(
-            _rollout(snapshot, told, now, limits)
-            if _is_in_groups(snapshot)
-            else _slowness(snapshot, behind, told, limits)
+            _rollout(snapshot, wanted_for, now, limits)
+            if _is_rolling_out(snapshot)
+            else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
         *_absences(snapshot, status),
         *_old_locks(snapshot, locks, now, limits),
-        *_silence(syncer, now, limits),
-        *_blindness(cluster, syncer, now, limits),
+        *_silent_syncer(syncer, now, limits),
+        *_unread_repository(cluster, syncer, now, limits),
     ]
-    health = max((found[0] for found in findings), default=Health.OK)
-    findings.sort(key=lambda found: -found[0])
-    words = "; ".join(text for _, text in findings) or _converged(status, told)
-    lag = told if behind and cluster.revision is not None else 0.0
-    return HealthVerdict(health, one_line(words), (*_counts(status), Measure("lag", round(lag), "s")))
+    health = max((severity for severity, _ in findings), default=Health.OK)
+    findings.sort(key=lambda finding: -finding[0])
+    line = "; ".join(message for _, message in findings) or _converged(status, wanted_for)
+    lag = wanted_for if behind and cluster.revision is not None else 0.0
+    return HealthVerdict(health, one_line(line), (*_counts(status), Measure("lag", round(lag), "s")))
 
 
-def _converged(status: FleetStatus, told: float) -> str:
-    hosts = [row for row in status.hosts if row.state is HostState.CONVERGED]
-    excluded = [row for row in status.hosts if row.state is HostState.EXCLUDED]
+def _converged(status: FleetStatus, wanted_for: float) -> str:
+    hosts = [host for host in status.hosts if host.state is HostState.CONVERGED]
+    excluded = [host for host in status.hosts if host.state is HostState.EXCLUDED]
     if not hosts and not excluded:
         return f"No hosts are registered; published is {short(status.wanted)}"
-    apart = f", and {_number(len(excluded), 'host')} excluded" if excluded else ""
-    return f"Converged at {short(status.wanted)}, set {age(told)} ago: {_number(len(hosts), 'host')}{apart}"
+    more = f", and {_number(len(excluded), 'host')} excluded" if excluded else ""
+    return f"Converged at {short(status.wanted)}, set {age(wanted_for)} ago: {_number(len(hosts), 'host')}{more}"
 
 
 def _counts(status: FleetStatus) -> tuple[Measure, ...]:
-    rows = [row for row in status.hosts if row.expected]
-    counts = {state: sum(1 for row in rows if row.state is state) for state in HostState}
+    hosts = [host for host in status.hosts if host.expected]
+    counts = {state: sum(1 for host in hosts if host.state is state) for state in HostState}
     return (
-        Measure("hosts", len(rows)),
-        Measure("converged", counts[HostState.CONVERGED], most=len(rows)),
+        Measure("hosts", len(hosts)),
+        Measure("converged", counts[HostState.CONVERGED], most=len(hosts)),
         Measure("behind", counts[HostState.BEHIND] + counts[HostState.DEPLOYING]),
         Measure("failed", counts[HostState.FAILED]),
         Measure("absent", counts[HostState.ABSENT]),
@@ -89,88 +104,90 @@ def _counts(status: FleetStatus) -> tuple[Measure, ...]:
 
 def _halts(status: FleetStatus, now: float) -> Iterator[_Finding]:
     state = None if status.cluster is None else status.cluster.state
-    told = listing(tell(status.stops, now), _NAMED)
+    reasons = listing(describe_stops(status.stops, now), _NAMED)
     if state is ClusterState.HELD:
-        yield Health.WARNING, f"Cluster is {told or 'held: the version was set to false'}"
+        yield Health.WARNING, f"Cluster is {reasons or 'held: the cluster version was set to false'}"
     if state is ClusterState.STOPPED:
         by_operators = bool(status.stops) and not any(stop.is_failure for stop in status.stops)
         health = Health.WARNING if by_operators else Health.CRITICAL
-        yield health, f"ALL STOP: {told or 'the cluster version was set to null'}"
+        yield health, f"ALL STOP: {reasons or 'the cluster version was set to null'}"
 
 
 def _failures(status: FleetStatus) -> Iterator[_Finding]:
-    told = " ".join(stop.host_id for stop in status.stops)
-    failed = [row for row in status.hosts if row.state is HostState.FAILED]
-    new = [f"{row.name}: {row.error}" for row in failed if row.id not in told.split()]
-    if new:
-        yield Health.CRITICAL, f"{_number(len(new), 'host')} failed: {listing(new, _NAMED)}"
+    """Yield the failures that are not already part of the message on stops."""
+    stopping = {stop.host_id for stop in status.stops}
+    failed = [host for host in status.hosts if host.state is HostState.FAILED]
+    failures = [f"{host.name}: {host.error}" for host in failed if host.id not in stopping]
+    if failures:
+        yield Health.CRITICAL, f"{_number(len(failures), 'host')} failed: {listing(failures, _NAMED)}"
 
 
-def _slowness(
-    snapshot: Snapshot, behind: Sequence[HostStatus], told: float, limits: HealthLimits
+def _slow_hosts(
+    snapshot: FleetSnapshot, behind: Sequence[HostStatus], wanted_for: float, limits: HealthLimits
 ) -> Iterator[_Finding]:
-    """The host that is behind and was last heard of longest ago; while nothing may start none is slow."""
+    """Yield the host whose last change is the oldest; no host is slow while the cluster is stopped or held."""
     cluster = snapshot.cluster
     if cluster is not None and cluster.state is ClusterState.IMPORTING:
-        health, _ = limits.judge(told / 60)
-        yield health, f"{short(cluster.importing)} is being published for {age(told)}"
+        health, _ = limits.judge(wanted_for / 60)
+        yield health, f"the publication of {short(cluster.importing)} is incomplete after {age(wanted_for)}"
     elif behind and cluster is not None and cluster.state is ClusterState.RUNNING:
-        slowest = min(behind, key=lambda row: row.since or 0.0)
-        health, crossed = limits.judge(told / 60)
-        words = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(told)}"
+        slowest = min(behind, key=lambda host: host.since or 0.0)
+        health, crossed = limits.judge(wanted_for / 60)
         limit = f", {crossed} min" if crossed else ""
-        yield health, f"{words}{limit}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
+        lag = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(wanted_for)}{limit}"
+        yield health, f"{lag}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
 
 
-def _is_in_groups(snapshot: Snapshot) -> bool:
-    """Whether hosts have to wait for their turn; not when all groups succeeded."""
-    running = snapshot.rollout
-    return snapshot.governed and (running is None or rollout_state(running) is not RolloutProgressState.SUCCESS)
+def _is_rolling_out(snapshot: FleetSnapshot) -> bool:
+    """Return whether hosts wait for a rollout: a strategy governs them, and not all groups have succeeded."""
+    state = snapshot.rollout
+    return snapshot.governed and (state is None or rollout_state(state) is not RolloutProgressState.SUCCESS)
 
 
-def _rollout(snapshot: Snapshot, told: float, now: float, limits: HealthLimits) -> Iterator[_Finding]:
-    """Judge a rollout by when it last moved: hosts whose turn has not come are not slow."""
-    running = snapshot.rollout
-    still = told if running is None else min(told, max(0.0, now - last_movement(running)))
-    health, _ = limits.judge(still / 60)
-    if running is None or is_due(running) or (running.ended is None and snapshot.coordinator is None):
-        why = "no coordinator runs" if snapshot.coordinator is None else "it has not begun"
-        yield health, f"the rollout of {short(snapshot.published)} stands still for {age(still)}: {why}"
-    elif rollout_state(running) is RolloutProgressState.PARTIAL:
-        yield Health.WARNING, report(running)
-    elif rollout_state(running) is RolloutProgressState.PAUSED:
-        yield Health.WARNING, f"rollout {running.id} is paused for {age(still)}: {running.paused}"
-    elif running.active_phase is not None:
-        yield (
-            health,
-            f"rollout {running.id} is at group {running.active_phase.task.group}, last moved {age(still)} ago",
-        )
-    elif running.ended is None:
-        yield Health.OK, f"rollout {running.id} waits: {running.waiting or 'for its next group'}"
-    if running is not None and running.ended is None:
-        yield from _shortages(running)
+def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    """Judge a rollout by its last change: hosts that wait for the rollout are not slow."""
+    state = snapshot.rollout
+    unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
+    health, _ = limits.judge(unchanged_for / 60)
+    if state is None or is_attempt_due(state) or (state.ended is None and snapshot.coordinator is None):
+        reason = "no coordinator runs" if snapshot.coordinator is None else "the rollout has not begun"
+        rollout = f"the rollout of {short(snapshot.published)}"
+        yield health, f"{rollout} has made no progress for {age(unchanged_for)}: {reason}"
+    elif rollout_state(state) is RolloutProgressState.PARTIAL:
+        yield Health.WARNING, final_report(state)
+    elif rollout_state(state) is RolloutProgressState.PAUSED:
+        yield Health.WARNING, f"rollout {state.id} has been paused for {age(unchanged_for)}: {state.paused}"
+    elif state.active_phase is not None:
+        group = state.active_phase.task.group
+        yield health, f"rollout {state.id} is at group {group}, last change {age(unchanged_for)} ago"
+    elif state.ended is None:
+        yield Health.OK, f"rollout {state.id} waits: {state.waiting or 'for its next group'}"
+    if state is not None and state.ended is None:
+        yield from _shortages(state)
 
 
-def _shortages(running: RolloutState) -> Iterator[_Finding]:
-    """Return the groups that nothing holds up but hosts that are away."""
-    for task in ready_tasks(running.rollout):
-        short = shortage(running, task.group)
-        if short:
-            yield Health.WARNING, f"rollout {running.id}: group {task.group} {short}"
+def _shortages(state: RolloutState) -> Iterator[_Finding]:
+    """Yield the groups that wait only for required hosts to register."""
+    for task in ready_tasks(state.rollout):
+        missing = shortage(state, task.group)
+        if missing:
+            yield Health.WARNING, f"rollout {state.id}: group {task.group} {missing}"
 
 
-def _absences(snapshot: Snapshot, status: FleetStatus) -> Iterator[_Finding]:
-    absent = [row.name for row in status.hosts if row.state is HostState.ABSENT and row.expected]
+def _absences(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[_Finding]:
+    absent = [host.name for host in status.hosts if host.state is HostState.ABSENT and host.expected]
     identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
     known = {name for identity in identities for name in identity.target_names}
-    nobody = sorted(name for name in snapshot.targets - known if not name.startswith("/"))
+    unmatched = sorted(name for name in snapshot.targets - known if not name.startswith("/"))
     if absent:
         yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
-    if nobody:
-        yield Health.WARNING, f"the tree deploys to what no host is: {listing(nobody, _NAMED)}"
+    if unmatched:
+        yield Health.WARNING, f"targets in the tree match no known host: {listing(unmatched, _NAMED)}"
 
 
-def _old_locks(snapshot: Snapshot, locks: Sequence[Lock], now: float, limits: HealthLimits) -> Iterator[_Finding]:
+def _old_locks(
+    snapshot: FleetSnapshot, locks: Sequence[Lock], now: float, limits: HealthLimits
+) -> Iterator[_Finding]:
     registered = {host.identity.id for host in snapshot.hosts}
     for lock in locks:
         holder = lock.holder
@@ -181,10 +198,10 @@ def _old_locks(snapshot: Snapshot, locks: Sequence[Lock], now: float, limits: He
         if is_orphaned(lock, registered):
             health, crossed = max(health, Health.WARNING), "not registered"
         if health is not Health.OK:
-            yield health, f"{lock} is held by {holder.identity} for {age(held)} ({crossed.strip()})"
+            yield health, f"{lock} has been held by {holder.identity} for {age(held)} ({crossed.strip()})"
 
 
-def _silence(syncer: SyncerReport | None, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+def _silent_syncer(syncer: SyncerReport | None, now: float, limits: HealthLimits) -> Iterator[_Finding]:
     if syncer is None:
         return
     silent = max(0.0, now - syncer.time)
@@ -193,10 +210,10 @@ def _silence(syncer: SyncerReport | None, now: float, limits: HealthLimits) -> I
         yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
 
 
-def _blindness(
+def _unread_repository(
     cluster: Cluster, syncer: SyncerReport | None, now: float, limits: HealthLimits
 ) -> Iterator[_Finding]:
-    """Say that a syncer lives, but cannot read the repository; while all is stopped it does not try."""
+    """Yield a syncer that runs but cannot read the repository; while the cluster is stopped, it does not try."""
     if syncer is None or syncer.fetched is None or cluster.state is ClusterState.STOPPED:
         return
     unread = max(0.0, syncer.time - syncer.fetched)

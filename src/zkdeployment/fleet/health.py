@@ -1,4 +1,7 @@
-"""A host's health, as the Nagios check tells it: from the status file and what ZooKeeper has of the host."""
+"""Judges the health of a host for the Nagios check, from its status file and its node in ZooKeeper.
+
+The health of the whole fleet is in ``fleet_health``.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,21 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.fleet.stops import in_force, tell
+from zkdeployment.fleet.stops import describe_stops, stops_in_force
 from zkdeployment.model.host import WAITING_PREFIX, Host
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.tree import Properties
 
-#: Clocks are read to the second by some tools: a status file may be this many seconds ahead.
+#: Seconds that a status file may be in the future: some tools read the clock to the second.
 _TOLERANCE = 1.0
 
 
 class Health(IntEnum):
-    """Nagios' states; the values are its exit codes."""
+    """The states of Nagios; the values are its exit codes."""
 
     OK = 0
     WARNING = 1
@@ -30,31 +33,31 @@ class Health(IntEnum):
 
 
 class Range(Protocol):
-    """A range of values that is fine, as Nagios writes it: ``200``, ``10:20``, ``@5:10``."""
+    """A range of acceptable values in the notation of Nagios: ``200``, ``10:20``, ``@5:10``."""
 
     def match(self, value: float) -> bool:
-        """Whether a value is fine."""
+        """Return whether a value is acceptable."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthLimits:
-    """What is not in the range ``warn`` is a warning, what is not in ``critical`` is critical."""
+    """Values outside of the range ``warn`` are a warning, values outside of ``critical`` are critical."""
 
     warn: Range
     critical: Range
 
     def judge(self, value: float) -> tuple[Health, str]:
-        """Return the state, and the limit that was crossed in words."""
-        for health, fine in ((Health.CRITICAL, self.critical), (Health.WARNING, self.warn)):
-            if not fine.match(value):
-                text = str(fine)
+        """Return the state, and a description of the exceeded limit, empty for ``OK``."""
+        for health, accepted in ((Health.CRITICAL, self.critical), (Health.WARNING, self.warn)):
+            if not accepted.match(value):
+                text = str(accepted)
                 return health, f"more than {text}" if text.replace(".", "", 1).isdigit() else f"outside {text}"
         return Health.OK, ""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number for the performance data; ``limits`` are those that judge it."""
+    """A number for the performance data, with the ``limits`` that apply to it, if any."""
 
     name: str
     value: float
@@ -65,7 +68,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    """A health, one line that says why, and what was measured."""
+    """A state, one line with the reason, and the measures for the performance data."""
 
     health: Health
     line: str
@@ -74,7 +77,7 @@ class HealthVerdict:
 
 @dataclass(frozen=True, slots=True)
 class StatusFile:
-    """What ``RUN/status`` says: when (seconds since the epoch), who, at which version, at which step."""
+    """The content of ``RUN/status``; ``time`` is in seconds since the epoch."""
 
     time: float
     pid: int
@@ -83,63 +86,63 @@ class StatusFile:
 
 
 def parse_status(text: str) -> StatusFile:
-    """Read the line ``TIME PID VERSION STATUS``, where STATUS may hold spaces; raises ``ValueError``."""
+    """Parse the line ``TIME PID VERSION STATUS``, where STATUS may hold spaces; raises ``ValueError``."""
     fields = text.split(maxsplit=3)
     if len(fields) != 4 or len(text.strip().splitlines()) != 1:
         raise ValueError("expected one line: TIME PID VERSION STATUS")
     time, pid, version, status = fields
     if not math.isfinite(float(time)):
-        raise ValueError(f"{time} is not a time")
+        raise ValueError(f"{time} is not a time: expected seconds since the epoch")
     return StatusFile(float(time), int(pid), version, status.rstrip())
 
 
 def host_health(
-    status: str | None, host: Properties | None, snapshot: Snapshot, *, now: float, limits: HealthLimits
+    status: str | None, host: Properties | None, snapshot: FleetSnapshot, *, now: float, limits: HealthLimits
 ) -> HealthVerdict:
-    """Judge one host, first things first; one that waits for its turn in a rollout is well.
+    """Judge one host by the first problem that applies; a host that waits for a rollout is ``OK``.
 
     ``status`` is the text of the status file, ``None`` if it cannot be read. ``host`` are the properties of the
-    host's node, ``None`` if it is not registered. Of ``snapshot`` the cluster and the stops count. ``now`` is in
-    seconds since the epoch. ``limits`` judge how many seconds a step takes.
+    host's node, ``None`` if the host is not registered. Only the cluster and the stops of ``snapshot`` are used.
+    ``now`` is in seconds since the epoch. ``limits`` are in seconds and apply to the duration of a step.
     """
     cluster = snapshot.cluster
     if host is None or cluster is None:
         return HealthVerdict(Health.CRITICAL, "Host not registered")
     measures = _host_measures(host, snapshot, now)
     if cluster.version is None or cluster.version is False:
-        reasons = tell(in_force(cluster, snapshot.stops), now)
+        reasons = describe_stops(stops_in_force(cluster, snapshot.stops), now)
         line = f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"
         return HealthVerdict(Health.WARNING, one_line(line), measures)
     try:
-        found = parse_status(_required(status))
+        file = parse_status(_required(status))
     except ValueError as error:
         return HealthVerdict(Health.CRITICAL, f"Status file unreadable: {error}", measures)
-    age = max(now - found.time, 0.0) if now - found.time >= -_TOLERANCE else None
+    age = max(now - file.time, 0.0) if now - file.time >= -_TOLERANCE else None
     if age is not None:
         measures = (Measure("age", round(age, 1), "s", limits=limits), *measures)
-    match found.status.partition(" "):
+    match file.status.partition(" "):
         case ("error", _, detail):
-            why = one_line(detail or host.get("error") or "see the agent's log")
-            return HealthVerdict(Health.CRITICAL, f"Error deploying {found.version}: {why}", measures)
+            reason = one_line(detail or host.get("error") or "see the agent's log")
+            return HealthVerdict(Health.CRITICAL, f"Error deploying {file.version}: {reason}", measures)
         case ("done", _, ""):
-            return HealthVerdict(*_judge_done(found.version, host, cluster), measures)
-    if found.status.startswith(WAITING_PREFIX):
-        return HealthVerdict(Health.OK, one_line(found.status), measures)
-    return HealthVerdict(*_judge_age(found, age, limits), measures)
+            return HealthVerdict(*_judge_done(file.version, host, cluster), measures)
+    if file.status.startswith(WAITING_PREFIX):
+        return HealthVerdict(Health.OK, one_line(file.status), measures)
+    return HealthVerdict(*_judge_age(file, age, limits), measures)
 
 
-def _host_measures(host: Properties, snapshot: Snapshot, now: float) -> tuple[Measure, ...]:
-    """For how long the host has lacked the cluster version, and the steps of its deployment, as far as known."""
-    seen = Host.from_properties("", host)
+def _host_measures(host: Properties, snapshot: FleetSnapshot, now: float) -> tuple[Measure, ...]:
+    """Return how long the host has lacked the cluster version, and the steps of its deployment, if known."""
+    registered = Host.from_properties("", host)
     revision = None if snapshot.cluster is None else snapshot.cluster.revision
-    found: list[Measure] = []
+    measures: list[Measure] = []
     if revision is not None and snapshot.changed is not None:
-        lag = 0.0 if seen.has(revision) else max(0.0, now - snapshot.changed)
-        found.append(Measure("lag", round(lag, 1), "s"))
-    if seen.steps is not None:
-        done, total = seen.steps
-        found.append(Measure("steps", done, most=total))
-    return tuple(found)
+        lag = 0.0 if registered.has(revision) else max(0.0, now - snapshot.changed)
+        measures.append(Measure("lag", round(lag, 1), "s"))
+    if registered.steps is not None:
+        done, total = registered.steps
+        measures.append(Measure("steps", done, most=total))
+    return tuple(measures)
 
 
 def _required(status: str | None) -> str:
@@ -149,27 +152,27 @@ def _required(status: str | None) -> str:
 
 
 def _judge_done(version: str, host: Properties, cluster: Cluster) -> tuple[Health, str]:
-    has = host.get("version")
+    registered = host.get("version")
     if version != str(cluster.version):
         line = f"Version {version} is deployed but the cluster version is {cluster.version}"
-    elif has is None:
+    elif registered is None:
         line = f"Version {version} is deployed but the host's node has no version"
-    elif str(has) != version:
-        line = f"Version {version} is deployed but the host's node has version {has}"
+    elif str(registered) != version:
+        line = f"Version {version} is deployed but the host's node has version {registered}"
     else:
         return Health.OK, version
     return Health.CRITICAL, line
 
 
-def _judge_age(found: StatusFile, age: float | None, limits: HealthLimits) -> tuple[Health, str]:
+def _judge_age(file: StatusFile, age: float | None, limits: HealthLimits) -> tuple[Health, str]:
     if age is None:
-        return Health.UNKNOWN, f"Status file is from the future ({found.status}); check the clock"
+        return Health.UNKNOWN, f"Status file is from the future ({file.status}); check the clock"
     health, crossed = limits.judge(age)
     if health is Health.OK:
-        return health, found.status
-    return health, f"Too long deploying {found.version} ({found.status}: {age:.0f} s, {crossed} s)"
+        return health, file.status
+    return health, f"Too long deploying {file.version} ({file.status}: {age:.0f} s, {crossed} s)"
 
 
 def one_line(value: object) -> str:
-    """Return a text from elsewhere fit for Nagios: one line, without the bar that starts performance data."""
+    """Return a text in the form that Nagios accepts: one line without the bar that begins performance data."""
     return printable(" ".join(str(value).replace("|", "/").split()))[:1000]

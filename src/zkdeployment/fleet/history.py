@@ -1,4 +1,4 @@
-"""Views of the history: which publication somebody means, and what operators did meanwhile."""
+"""Views of the publication history: search, the acts of operators during a publication, and JSON."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Value
 
 
-def find_record(records: Sequence[PublicationRecord], what: str) -> PublicationRecord:
-    """Return the newest publication of a revision (whole, or the first four digits at least), or of a sequence.
+def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:
+    """Return the newest publication of a revision, or the publication with a sequence number.
 
-    ``records`` are the newest first. Raises ``RefusedError`` if there is none.
+    A commit id may be shortened to its first four or more digits. ``records`` are sorted, the newest first. Raises
+    ``RefusedError`` if no publication matches.
     """
-    start = re.fullmatch(r"[0-9a-f]{4,40}", what) is not None
+    is_prefix = re.fullmatch(r"[0-9a-f]{4,40}", name) is not None
     for record in records:
         revision = str(record.revision)
-        if what in {revision, str(record.sequence)} or (
-            start and len(revision) >= 40 and revision.startswith(what)
+        if name in {revision, str(record.sequence)} or (
+            is_prefix and len(revision) >= 40 and revision.startswith(name)
         ):
             return record
-    raise RefusedError(f"no publication of {what} is in the history; 'zkdeployment history' lists what is")
+    raise RefusedError(f"the history has no publication of {name}; 'zkdeployment history' lists all publications")
 
 
 def acts_during(records: Sequence[PublicationRecord], record: PublicationRecord, acts: Iterable[Act]) -> list[Act]:
-    """Return what operators did between a publication and the next."""
-    later = [one.time for one in records if one.sequence > record.sequence]
+    """Return the acts of operators between a publication and the next publication."""
+    later = [other.time for other in records if other.sequence > record.sequence]
     return [act for act in acts if record.time <= act.time and (not later or act.time < min(later))]
 
 
 def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
-    """Sort results: those that failed first, then as they ended."""
-    return sorted(results, key=lambda one: (one.error is None, one.time, one.host_name))
+    """Return the results sorted: failures first, then by the time of the end."""
+    return sorted(results, key=lambda result: (result.error is None, result.time, result.host_name))
 
 
 def to_json(record: PublicationRecord, acts: Iterable[Act]) -> dict[str, Value]:
-    """Return one publication in detail as ``-o json`` prints it."""
+    """Return the details of one publication as ``-o json`` prints them."""
     return {
         **record.summary(),
         "left_out": record.left_out,
-        "results": [one.to_json() for one in by_importance(record.results.values())],
+        "results": [result.to_json() for result in by_importance(record.results.values())],
         "acts": [act.to_json() for act in acts],
     }

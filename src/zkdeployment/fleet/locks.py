@@ -1,4 +1,4 @@
-"""Judging locks: which one is meant, what keeps it taken, and whether that may be taken away."""
+"""Decisions about locks: find a lock by name, decide whether it may be released, sort locks by urgency."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What frees a lock: removing ``node``, which is ``whose``; ``objection`` says why one had better not."""
+    """A planned release of a lock: remove ``node``, which belongs to ``owner``.
+
+    ``objection`` is a reason against the release, ``None`` if there is none.
+    """
 
     lock: Lock
     node: str
-    whose: str
+    owner: str
     objection: str | None = None
 
 
 def find_lock(locks: Iterable[Lock], name: str) -> Lock:
-    """Return the lock of a service (its path), of a role, or the one at a path in ZooKeeper.
+    """Return the lock of a service (named by its path), of a role, or at a path in ZooKeeper.
 
-    Raises ``RefusedError`` if nobody has it.
+    Raises ``RefusedError`` if there is no such lock.
     """
     role = name.removeprefix("/roles/")
     for lock in locks:
@@ -39,12 +42,15 @@ def find_lock(locks: Iterable[Lock], name: str) -> Lock:
         if name in names or (lock.kind is LockKind.ROLE and role == lock.name):
             return lock
     raise RefusedError(
-        f"nobody has a lock {name!r} (expected a service's path or a role, as 'zkdeployment locks' shows)"
+        f"there is no lock {name!r}: expected the path of a service or a role; 'zkdeployment locks' lists all"
     )
 
 
 def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
-    """Say what is to be removed for the lock to go on to the next, and what speaks against it."""
+    """Return the node to remove so that the next contender acquires the lock, with an objection, if any.
+
+    ``now`` is in seconds since the epoch. Raises ``RefusedError`` if no contender holds the lock.
+    """
     registered = {host.identity.id: host for host in hosts}
     if lock.abandoned_work is not None:
         host = registered.get(lock.abandoned_work.host_id)
@@ -53,17 +59,17 @@ def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
         return Release(lock, lock.record, f"the record of {lock.abandoned_work}", objection if working else None)
     holder = lock.holder
     if holder is None:
-        raise RefusedError(f"nobody has {lock}")
+        raise RefusedError(f"{lock} has no holder")
     return Release(lock, holder.node, holder.identity, _objection(lock, holder, registered, now))
 
 
 def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], now: float) -> str | None:
     if lock.kind is LockKind.SYNCER:
-        return "a syncer with a live session is publishing under it"
+        return "a syncer with a live session holds the lock and may be publishing"
     if lock.kind is LockKind.SERVICE:
         if lock.work is None:
             return None
-        return f"{holder.identity} is at work under it: {lock.work.step}, since {age(now - lock.work.since)}"
+        return f"{holder.identity} has worked under the lock for {age(now - lock.work.since)}: {lock.work.step}"
     host = registered.get(holder.host_id or "")
     if host is None or host.deploying is None:
         return None
@@ -71,7 +77,7 @@ def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], no
 
 
 def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
-    """Return locks, those first that nobody will give back soon, then the oldest."""
+    """Return the locks sorted: first those whose holder is absent or lost the session, then the oldest."""
     registered = {host.identity.id for host in hosts}
 
     def key(lock: Lock) -> tuple[bool, float]:
@@ -83,12 +89,12 @@ def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
 
 
 def is_orphaned(lock: Lock, registered: set[str]) -> bool:
-    """Whether a role's lock belongs to a host that is not there: it stays taken until that is back."""
+    """Return whether the holder of a role's lock is absent: the lock stays held until that host is back."""
     return lock.kind is LockKind.ROLE and lock.holder is not None and lock.holder.host_id not in registered
 
 
 def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
-    """Return locks as ``-o json`` prints them."""
+    """Return the locks as ``-o json`` prints them."""
     registered = {host.identity.id for host in hosts}
     return [
         {
@@ -96,7 +102,7 @@ def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
             "name": lock.name,
             "path": lock.path,
             "holder": None if lock.holder is None else _contender_json(lock.holder, registered),
-            "waiting": [_contender_json(one, registered) for one in lock.contenders[1:]],
+            "waiting": [_contender_json(contender, registered) for contender in lock.contenders[1:]],
             "work": _work_json(lock.work),
             "left": lock.abandoned_work is not None,
         }
@@ -104,9 +110,13 @@ def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
     ]
 
 
-def _contender_json(one: Contender, registered: set[str]) -> dict[str, Value]:
-    known = None if one.host_id is None else one.host_id in registered
-    return {"identity": one.identity, "host": one.host_id, "since": one.since, "registered": known}
+def _contender_json(contender: Contender, registered: set[str]) -> dict[str, Value]:
+    return {
+        "identity": contender.identity,
+        "host": contender.host_id,
+        "since": contender.since,
+        "registered": None if contender.host_id is None else contender.host_id in registered,
+    }
 
 
 def _work_json(work: LockedWork | None) -> dict[str, Value] | None:

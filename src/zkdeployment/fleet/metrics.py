@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, group_state, last_movement, rollout_state
+from zkdeployment.fleet.rollout_states import (
+    GroupState,
+    RolloutProgressState,
+    group_state,
+    last_movement,
+    rollout_state,
+)
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.rollout.state_machine import HostProgress
 

@@ -1,4 +1,4 @@
-"""An operator's request for a publication, in a sentence."""
+"""The sentence that describes an operator's request for a publication."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
-    """Return who asked for a publication, and whether it is still awaited; ``now`` is since the epoch."""
-    why = f" ({request.reason})" if request.reason else ""
-    asked = f"{request.by} asked {ago(request.written, now)} to publish the branch's tip{why}"
+    """Return who requested a publication and the request's state; ``now`` is in seconds since the epoch."""
+    reason = f" ({request.reason})" if request.reason else ""
+    request_text = f"{request.by} requested {ago(request.written, now)} to publish the branch's tip{reason}"
     if request.error is not None:
-        return f"{asked}; the syncer did not: {request.error}"
+        return f"{request_text}; the syncer refused: {request.error}"
     if request.is_expired(now):
-        return f"{asked}; no syncer answered in time, and none will any more"
+        return f"{request_text}; no syncer answered in time, and the request has expired"
     left = request.written + request.age_limit - now
-    return f"{asked}; no syncer has answered yet, and after {age(left)} none will"
+    return f"{request_text}; no syncer has answered yet, and the request expires in {age(left)}"

@@ -1,4 +1,4 @@
-"""Views of a rollout: what ``rollout show`` draws and prints, and what is different from the last time."""
+"""Views of a rollout: the values that ``rollout show`` draws and prints, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import (
+from zkdeployment.fleet.rollout_states import (
     GroupState,
     RolloutProgressState,
     group_state,
-    group_words,
-    host_words,
-    is_due,
+    host_states,
+    is_attempt_due,
     last_movement,
     rollout_state,
-    rollout_words,
 )
+from zkdeployment.fleet.rollout_text import describe_group, describe_rollout
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.state_machine import HostProgress
 
@@ -31,9 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group: ``hosts`` by id with the state of each in a word.
+    """A group of a rollout, with the state of each of its ``hosts`` by host id.
 
-    ``words`` say why it failed or what it waits for; ``depth`` is how many groups are above it.
+    ``description`` is the reason of a failure, or what the group does or waits for. ``depth`` is the number of
+    groups on the longest way up through ``depends_on``.
     """
 
     name: str
@@ -42,14 +42,14 @@ class GroupStatus:
     depends_on: tuple[str, ...] = ()
     depth: int = 0
     hosts: Mapping[str, str] = field(default_factory=dict)
-    words: str = ""
+    description: str = ""
 
     def count(self, *states: HostProgress) -> int:
-        """How many of its hosts are in one of these states."""
-        return sum(1 for word in self.hosts.values() if word in {state.value for state in states})
+        """Return how many of the group's hosts are in one of these states."""
+        return sum(1 for state in self.hosts.values() if state in {counted.value for counted in states})
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the group as ``-o json`` prints it."""
         return {
             "name": self.name,
             "critical": self.critical,
@@ -58,25 +58,26 @@ class GroupStatus:
             "successful": self.count(HostProgress.SUCCESS),
             "failed": self.count(HostProgress.FAILURE),
             "total": len(self.hosts),
-            "words": self.words,
+            "words": self.description,
             "hosts": dict(self.hosts),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStatus:
-    """One rollout; ``words`` say in a sentence how it stands, ``errors`` and states of ``hosts`` are by host id.
+    """The status of a rollout; ``errors`` and the states of ``hosts`` are by host id.
 
-    Times are in seconds since the epoch; ``moved`` is when anything last happened. ``led``: somebody coordinates.
-    ``due``: it failed, somebody resumed, and another attempt is to begin. ``warnings`` say what is dubious about
-    its strategy.
+    ``description`` is one sentence on the present state. Times are in seconds since the epoch; ``moved`` is the
+    time of the last change. ``led`` means that a coordinator runs. ``due`` means that the rollout failed, an
+    operator resumed the fleet, and the coordinator has to begin another attempt. ``warnings`` name mistakes in the
+    strategy.
     """
 
     id: str
     revision: Revision
     strategy: str
     state: RolloutProgressState
-    words: str
+    description: str
     groups: tuple[GroupStatus, ...]
     begun: float
     moved: float
@@ -90,17 +91,17 @@ class RolloutStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing follows any more."""
+        """Whether the rollout ended, and no further attempt is due."""
         return self.ended is not None and not self.due
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the rollout as ``-o json`` prints it."""
         return {
             "id": self.id,
             "revision": self.revision,
             "strategy": self.strategy,
             "state": self.state.value,
-            "words": self.words,
+            "words": self.description,
             "coordinator": self.led,
             "begun": self.begun,
             "moved": self.moved,
@@ -114,78 +115,78 @@ class RolloutStatus:
 
 
 def rollout_status(
-    running: RolloutState,
+    state: RolloutState,
     *,
     led: bool,
     now: float,
     governed: bool = False,
     known: Mapping[str, Facts] | None = None,
 ) -> RolloutStatus:
-    """Show a rollout; ``led`` says whether a coordinator is there. ``now`` is in seconds since the epoch.
+    """Return the status of a rollout at ``now``, in seconds since the epoch.
 
-    ``governed``: hosts take up its revision by the strategy, now. With all ``known`` hosts it is checked that each
-    selector selects any of them.
+    ``led`` means that a coordinator runs, ``governed`` that hosts deploy the rollout's revision by its strategy at
+    present. ``known`` are the facts of all known hosts by id; selectors that match none of them are warnings.
     """
-    due = governed and is_due(running)
-    waits = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""
+    due = governed and is_attempt_due(state)
+    attempt = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""
     return RolloutStatus(
-        id=running.id,
-        revision=running.revision,
-        strategy=running.rollout.strategy.name,
-        state=rollout_state(running),
-        words=rollout_words(running, led=led) + waits,
-        groups=tuple(_groups(running, now)),
-        begun=running.begun,
-        moved=last_movement(running),
+        id=state.id,
+        revision=state.revision,
+        strategy=state.rollout.strategy.name,
+        state=rollout_state(state),
+        description=describe_rollout(state, led=led) + attempt,
+        groups=tuple(_groups(state, now)),
+        begun=state.begun,
+        moved=last_movement(state),
         led=led,
         due=due,
-        ended=running.ended,
-        errors=running.errors,
-        hosts=running.rollout.hosts,
-        acts=tuple(str(one.act) for one in running.acts),
-        warnings=() if known is None else unmatched_selectors(running.rollout.strategy, known),
+        ended=state.ended,
+        errors=state.errors,
+        hosts=state.rollout.hosts,
+        acts=tuple(str(taken.act) for taken in state.acts),
+        warnings=() if known is None else unmatched_selectors(state.rollout.strategy, known),
     )
 
 
 def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[str]:
-    """Say line by line what is different; all of it the first time."""
+    """Yield a line for each change between two views; without ``before``, a line for everything."""
     former = {} if before is None else {group.name: group for group in before.groups}
     for warning in after.warnings:
         if before is None or warning not in before.warnings:
             yield f"warning: {warning}"
     for group in after.groups:
-        had = former.get(group.name)
-        words = f" ({group.words})" if group.words else ""
-        if had is None or had.state is not group.state:
-            yield f"{group.name}: {group.state.value}{words}"
-        for host, word in group.hosts.items():
-            if had is not None and had.hosts.get(host) != word:
-                yield f"{group.name}: {host}: {word}"
+        previous = former.get(group.name)
+        description = f" ({group.description})" if group.description else ""
+        if previous is None or previous.state is not group.state:
+            yield f"{group.name}: {group.state.value}{description}"
+        for host, state in group.hosts.items():
+            if previous is not None and previous.hosts.get(host) != state:
+                yield f"{group.name}: {host}: {state}"
     for host, error in after.errors.items():
         if before is None or host not in before.errors:
             yield f"{host}: failed: {error}"
-    if before is None or before.words != after.words:
-        yield f"rollout {after.id}: {after.words}"
+    if before is None or before.description != after.description:
+        yield f"rollout {after.id}: {after.description}"
 
 
-def _groups(running: RolloutState, now: float) -> Iterator[GroupStatus]:
-    """Return the groups, parents before those that depend on them, each group's children right after it."""
-    words = host_words(running)
+def _groups(state: RolloutState, now: float) -> Iterator[GroupStatus]:
+    """Yield the groups, parents before those that depend on them, each group's children right after it."""
+    states = host_states(state)
     depths: dict[str, int] = {}
-    todo = list(running.rollout.strategy.groups)
-    while todo:
-        ready = [one for one in todo if depths.keys() >= {*one.depends_on}]
+    remaining = list(state.rollout.strategy.groups)
+    while remaining:
+        ready = [group for group in remaining if depths.keys() >= {*group.depends_on}]
         order = [*depths]
-        group = max(ready, key=lambda one: max(map(order.index, one.depends_on), default=-1))
-        todo.remove(group)
+        group = max(ready, key=lambda group: max(map(order.index, group.depends_on), default=-1))
+        remaining.remove(group)
         depths[group.name] = max((depths[parent] + 1 for parent in group.depends_on), default=0)
-        hosts = sorted(running.rollout.members[group.name])
+        hosts = sorted(state.rollout.members[group.name])
         yield GroupStatus(
             name=group.name,
             critical=group.critical,
-            state=group_state(running, group.name),
+            state=group_state(state, group.name),
             depends_on=group.depends_on,
             depth=depths[group.name],
-            hosts={host: words.get(host, HostProgress.NOT_STARTED.value) for host in hosts},
-            words=group_words(running, group, now),
+            hosts={host: states.get(host, HostProgress.NOT_STARTED.value) for host in hosts},
+            description=describe_group(state, group, now),
         )

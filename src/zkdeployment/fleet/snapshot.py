@@ -1,4 +1,4 @@
-"""The fleet as ZooKeeper shows it at one moment: what ``status`` and the monitor judge."""
+"""The snapshot of the fleet on which ``status``, ``why``, the locks and the monitor base their results."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Cluster, hosts and stops, both sorted by host id; ``published`` is the revision wholly published, if any.
+class FleetSnapshot:
+    """The fleet as ZooKeeper had it at one moment.
 
-    ``cluster`` is ``None`` where there is no ``/hosts``, ``changed`` when that was last written (seconds since the
-    epoch). ``absent`` are hosts that are known but not registered,
-    ``targets`` the names that are published as targets. ``out_of_service`` maps the ids of hosts that gave the
-    lock of their role away before they were through to that role.
+    ``cluster`` is ``None`` without the node ``/hosts``; ``changed`` is when that node was last written, in seconds
+    since the epoch. ``published`` is the last revision that was published completely. ``hosts`` and ``stops`` are
+    sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of the published
+    targets. ``out_of_service`` maps the id of each host that released the lock of its role before it finished to
+    that role.
 
-    Where a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of that publication, if it was
-    begun, and ``coordinator`` who leads, if anybody does. ``governed``: hosts take up the cluster version by it,
-    as it was not set by hand.
+    If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
+    begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
+    the order of the strategy: the version was not set by hand.
     """
 
     cluster: Cluster | None = None
@@ -47,6 +48,6 @@ class Snapshot:
 
     @property
     def facts(self) -> Mapping[str, Facts]:
-        """The facts of all known hosts, by id."""
+        """The facts of all registered and absent hosts, by host id."""
         known = {host.identity.id: host.facts for host in self.absent}
         return known | {host.identity.id: host.facts for host in self.hosts}

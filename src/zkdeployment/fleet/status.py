@@ -1,22 +1,25 @@
-"""The fleet's status: what each host has against what it is to have, and whether a wait is over."""
+"""The status of the fleet: its hosts, whether they converged, and a summary.
+
+The status of a single host is in ``host_status``; ``waiting`` decides whether a wait for a revision is over.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import RolloutProgressState, is_due, rollout_state, rollout_words
-from zkdeployment.fleet.stops import in_force
-from zkdeployment.model.cluster import ClusterState, is_commit, short
+from zkdeployment.fleet.host_status import HostState, HostStatus, all_have, select_hosts
+from zkdeployment.fleet.rollout_states import RolloutProgressState, is_attempt_due, rollout_state
+from zkdeployment.fleet.rollout_text import describe_rollout
+from zkdeployment.fleet.stops import stops_in_force
+from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.planning.convergence import behind, is_completed, is_excluded
 from zkdeployment.rollout.groups import unmatched_selectors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.publication import PublicationRequest
@@ -25,75 +28,14 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState
 
 
-class HostState(Enum):
-    """How far a host is."""
-
-    CONVERGED = "converged"
-    BEHIND = "behind"
-    DEPLOYING = "deploying"
-    FAILED = "failed"
-    ABSENT = "absent"  # known, but not registered
-    EXCLUDED = "excluded"  # in no group of the rollout strategy: it keeps what it has
-    UNKNOWN = "unknown"  # nobody knows the host, or nothing says what it is to have
-
-
-class WaitVerdict(Enum):
-    """What a wait for a revision has come to."""
-
-    REACHED = "reached"
-    STOPPED = "stopped"
-    WAITING = "waiting"
-
-
-@dataclass(frozen=True, slots=True)
-class HostStatus:
-    """One host: what it has, what it is to have, and what it is doing. ``steps`` are (done, in all).
-
-    ``former`` is the version that a host without one had before a deployment that is not complete.
-    ``since`` is when its state last changed, in seconds since the epoch; for an absent host it is when that last
-    told what it has. ``expected``: it counts; an absent host does not unless a published target means it, and an
-    excluded host does not unless it was asked for.
-    """
-
-    id: str
-    name: str
-    state: HostState
-    role: str | None = None
-    version: Revision | None = None
-    former: Revision | None = None
-    wanted: Revision | None = None
-    step: str | None = None
-    steps: tuple[int, int] | None = None
-    error: str | None = None
-    since: float | None = None
-    expected: bool = True
-
-    def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "role": self.role,
-            "state": self.state.value,
-            "version": self.version,
-            "former": self.former,
-            "wanted": self.wanted,
-            "step": self.step,
-            "steps": None if self.steps is None else [*self.steps],
-            "error": self.error,
-            "since": self.since,
-            "expected": self.expected,
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """The fleet, or the part of it that was asked for; ``stops`` are what stops or holds it, the first one first.
+    """The status of the fleet, or of the hosts that the operator named.
 
-    ``summary`` is one sentence without these reasons. ``rollout`` says how the rollout by the published strategy
-    stands, ``warnings`` what is dubious about that strategy, ``missed`` that the rollout is over and did not bring
-    the revision to all hosts. ``completed``: no rollout of the revision that is wanted has yet to begin or to end.
-    ``request`` is an operator's request for a publication.
+    ``stops`` are the stops in force, the oldest first; ``summary`` is one sentence without their reasons.
+    ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
+    ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
+    the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication.
     """
 
     cluster: Cluster | None
@@ -109,7 +51,7 @@ class FleetStatus:
     request: PublicationRequest | None = None
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it; ``version`` is the cluster version as it stands."""
+        """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
         return {
             "version": None if self.cluster is None else self.cluster.version,
             "cluster": None if self.cluster is None else self.cluster.state.value,
@@ -136,13 +78,12 @@ def _request_json(request: PublicationRequest) -> dict[str, Value]:
     }
 
 
-def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetStatus:
-    """Judge the fleet, or only the hosts ``asked`` for by id or name; those nobody knows are unknown.
+def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> FleetStatus:
+    """Return the status of the fleet, or only of the hosts with these ids or ``names``.
 
-    While the cluster version is null or false hosts are to have the revision that was last published whole. Of
-    absent hosts those count that a published target means, or that were asked for. A fleet without hosts is not
-    converged. Under a strategy hosts in no group do not count, and the whole fleet is converged only when the
-    rollout is completed.
+    While the cluster version is null or false, hosts want the last revision that was published completely. Absent
+    hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
+    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout.
     """
     cluster = snapshot.cluster
     wanted = _wanted(cluster, snapshot.published)
@@ -152,18 +93,18 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
         *_absent(snapshot, wanted, rollout),
     ]
     known.sort(key=lambda host: (host.name, host.id))
-    rows = _asked(known, asked, wanted) if asked else tuple(known)
+    hosts = select_hosts(known, names, wanted) if names else tuple(known)
     running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
-    stops = in_force(cluster, snapshot.stops)
+    stops = stops_in_force(cluster, snapshot.stops)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
-        hosts=rows,
-        converged=running and _have_all(rows) and (completed or bool(asked)),
+        hosts=hosts,
+        converged=running and all_have(hosts) and (completed or bool(names)),
         stops=stops,
-        summary=_cluster_summary(cluster, stops) + _hosts_summary(rows, wanted),
-        rollout=_rollout(snapshot),
+        summary=_cluster_summary(cluster, stops) + _hosts_summary(hosts, wanted),
+        rollout=_describe_rollout(snapshot),
         missed=_is_missed(snapshot),
         request=snapshot.request,
         completed=completed,
@@ -171,78 +112,42 @@ def fleet_status(snapshot: Snapshot, *, asked: Collection[str] = ()) -> FleetSta
     )
 
 
-def wait_verdict(
-    status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()
-) -> WaitVerdict:
-    """Say whether the fleet, or these hosts (ids or names), reached a revision (``None``: the one wanted).
-
-    Revisions are compared as text; the start of a git commit id, of seven digits at least, will do. The fleet
-    reached the revision that is wanted when the rollout of it is completed, too. A host that was asked for and is
-    excluded does not get any revision: that counts as stopped.
-    """
-    rows = _asked(status.hosts, hosts, status.wanted) if hosts else status.hosts
-    state = None if status.cluster is None else status.cluster.state
-    stopped = (
-        status.missed or state is ClusterState.STOPPED or any(row.expected and _is_excluded(row) for row in rows)
-    )
-    if revision is None:
-        reached = state is ClusterState.RUNNING and _have_all(rows)
-    else:
-        reached = _have_all(rows, str(revision))
-    pending = not hosts and not status.completed and (revision is None or _is_at(status.wanted, str(revision)))
-    if reached and not pending:
-        return WaitVerdict.REACHED
-    return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
+def _rollout_of(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
+    """Return the rollout of the wanted revision, if there is one."""
+    state = snapshot.rollout
+    return state if state is not None and str(state.revision) == str(wanted) else None
 
 
-def _have_all(rows: Sequence[HostStatus], revision: str | None = None) -> bool:
-    """Whether all hosts that count have a revision (``None``: the one wanted), and there is any host."""
-    counted = [row for row in rows if row.expected]
-    if revision is None:
-        reached = all(row.state is HostState.CONVERGED for row in counted)
-    else:
-        reached = all(row.state is not HostState.FAILED and _is_at(row.version, revision) for row in counted)
-    return reached and (bool(counted) or any(_is_excluded(row) for row in rows))
-
-
-def _is_excluded(row: HostStatus) -> bool:
-    return row.state is HostState.EXCLUDED
-
-
-def _rollout_of(snapshot: Snapshot, wanted: Revision | None) -> RolloutState | None:
-    """Return the rollout by which hosts take up the revision that is wanted, if there is one."""
-    running = snapshot.rollout
-    return running if running is not None and str(running.revision) == str(wanted) else None
-
-
-def _is_completed(snapshot: Snapshot) -> bool:
-    """Whether the rollout is completed; none needs to begin where every host has the revision."""
+def _is_completed(snapshot: FleetSnapshot) -> bool:
+    """Return whether the rollout is completed; no rollout is needed if every host has the revision."""
     if snapshot.rollout is not None:
         return is_completed(snapshot.rollout)
     return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts)
 
 
-def _rollout(snapshot: Snapshot) -> str | None:
-    running = snapshot.rollout
+def _describe_rollout(snapshot: FleetSnapshot) -> str | None:
+    state = snapshot.rollout
     if not snapshot.governed:
         return None
-    if running is not None and not is_due(running):
-        return f"rollout {running.id}: {rollout_words(running, led=snapshot.coordinator is not None)}"
-    what = "the rollout" if running is None else f"another attempt of the rollout {running.id}"
-    who = "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} coordinates"
-    return f"{what} by {snapshot.strategy} has not begun; {who}"
+    if state is not None and not is_attempt_due(state):
+        return f"rollout {state.id}: {describe_rollout(state, led=snapshot.coordinator is not None)}"
+    attempt = "the rollout" if state is None else f"another attempt of the rollout {state.id}"
+    leader = (
+        "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} is the coordinator"
+    )
+    return f"{attempt} by {snapshot.strategy} has not begun; {leader}"
 
 
-def _warnings(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return what is dubious about the strategy by which hosts take up the cluster version now."""
+def _warnings(snapshot: FleetSnapshot) -> tuple[str, ...]:
+    """Return the mistakes in the strategy by which hosts deploy the cluster version at present."""
     if snapshot.rollout is None or not snapshot.governed:
         return ()
     return unmatched_selectors(snapshot.rollout.rollout.strategy, snapshot.facts)
 
 
-def _is_missed(snapshot: Snapshot) -> bool:
-    running = snapshot.rollout
-    return snapshot.governed and running is not None and rollout_state(running) is RolloutProgressState.PARTIAL
+def _is_missed(snapshot: FleetSnapshot) -> bool:
+    state = snapshot.rollout
+    return snapshot.governed and state is not None and rollout_state(state) is RolloutProgressState.PARTIAL
 
 
 def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:
@@ -279,41 +184,34 @@ def _host_status(host: Host, wanted: Revision | None, rollout: RolloutState | No
     )
 
 
-def _absent(snapshot: Snapshot, wanted: Revision | None, rollout: RolloutState | None) -> Iterator[HostStatus]:
+def _absent(
+    snapshot: FleetSnapshot, wanted: Revision | None, rollout: RolloutState | None
+) -> Iterator[HostStatus]:
     names = {host.identity.name for host in snapshot.hosts}
     for known in snapshot.absent:
-        one = known.identity
-        # Another host that has its name now took its place, unless it is meant by its id.
-        meant = (one.id,) if one.name in names else one.target_names
+        identity = known.identity
+        # A registered host of the same name has replaced the absent host: only the id still names the latter.
+        target_names = (identity.id,) if identity.name in names else identity.target_names
         yield HostStatus(
-            id=one.id,
-            name=one.name,
+            id=identity.id,
+            name=identity.name,
             state=HostState.ABSENT,
-            role=one.role,
+            role=identity.role,
             wanted=wanted,
             since=known.time or None,
-            expected=not snapshot.targets.isdisjoint(meant) and not is_excluded(rollout, one.id, known.facts),
+            expected=not snapshot.targets.isdisjoint(target_names)
+            and not is_excluded(rollout, identity.id, known.facts),
         )
-
-
-def _asked(rows: Iterable[HostStatus], asked: Collection[str], wanted: Revision | None) -> tuple[HostStatus, ...]:
-    rows = [replace(row, expected=True) for row in rows if row.id in asked or row.name in asked]
-    known = {name for row in rows for name in (row.id, row.name)}
-    missing = sorted(set(asked) - known)
-    return (
-        *rows,
-        *(HostStatus(name, name, HostState.UNKNOWN, wanted=wanted, error="not registered") for name in missing),
-    )
 
 
 def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
     if cluster is None:
-        return "nothing was published yet (there is no /hosts); "
+        return "nothing was published yet: there is no /hosts; "
     match cluster.state:
         case ClusterState.STOPPED:
             return "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
         case ClusterState.HELD:
-            return "held, hosts start nothing; "
+            return "held: hosts start nothing; "
         case ClusterState.IMPORTING:
             return f"{short(cluster.importing)} is being published; "
     return ""
@@ -326,9 +224,3 @@ def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
     at = "" if wanted is None else f" at {short(wanted)}"
     counts = [(state, sum(1 for row in rows if row.state is state)) for state in HostState]
     return f"{hosts}: {', '.join(f'{count} {state.value}' for state, count in counts if count)}{at}"
-
-
-def _is_at(version: Revision | None, revision: str) -> bool:
-    text = "" if version is None else str(version)
-    start = re.fullmatch(r"[0-9a-f]{7,}", revision) is not None and is_commit(text)
-    return text == revision or (start and text.startswith(revision))

@@ -1,4 +1,4 @@
-"""Stops: which ones count, and in sentences. A hundred hosts that fail in the same way are told as one failure."""
+"""Which stops are in force, and sentences about them: hosts that fail in the same way share a sentence."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
-    """Return the stops that explain the cluster version, in their order; those of the past explain nothing."""
+def stops_in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
+    """Return the stops that explain the present cluster version, the oldest first."""
     state = None if cluster is None else cluster.state
     if state not in (ClusterState.STOPPED, ClusterState.HELD):
         return ()
-    found = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
-    return tuple(sorted(found, key=lambda stop: stop.time))
+    relevant = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
+    return tuple(sorted(relevant, key=lambda stop: stop.time))
 
 
-def tell(stops: Iterable[Stop], now: float) -> list[str]:
-    """Return a sentence for each reason, in the order in which they came up; ``now`` is since the epoch."""
+def describe_stops(stops: Iterable[Stop], now: float) -> list[str]:
+    """Return a sentence for each reason, in the order of the stops; ``now`` is in seconds since the epoch."""
     alike: dict[tuple[object, ...], list[Stop]] = {}
     for stop in stops:
         alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)

@@ -1,19 +1,20 @@
-"""What somebody who watches a fleet wants to see: the hosts that matter, and what has changed."""
+"""The parts of a fleet's status that matter most, and the changes between two of them, for ``status --watch``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.status import HostState
+from zkdeployment.fleet.host_status import HostState
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.fleet.status import FleetStatus, HostStatus
+    from zkdeployment.fleet.host_status import HostStatus
+    from zkdeployment.fleet.status import FleetStatus
 
-#: What comes first where there is no room for all.
+#: States by importance, for displays without room for all hosts.
 _ORDER = (
     HostState.FAILED,
     HostState.DEPLOYING,
@@ -25,32 +26,35 @@ _ORDER = (
 )
 
 
-def foremost(status: FleetStatus, room: int) -> tuple[tuple[HostStatus, ...], str]:
-    """Return the ``room`` hosts that matter most, by state and then by name, and how many of what is left out.
+def most_important_hosts(status: FleetStatus, room: int) -> tuple[tuple[HostStatus, ...], str]:
+    """Return the first ``room`` hosts by importance, and a line with counts of the hosts left out by state.
 
-    An absent host that nothing is deployed to comes last.
+    Hosts are sorted by state, then by name. Absent hosts without deployments come last.
     """
     ranked = sorted(
         status.hosts, key=lambda host: (not host.expected, _ORDER.index(host.state), host.name, host.id)
     )
     rest = Counter(host.state for host in ranked[room:])
-    words = ", ".join(f"{rest[state]} {state.value}" for state in _ORDER if rest[state])
-    return tuple(ranked[:room]), f"and {words}" if words else ""
+    counts = ", ".join(f"{rest[state]} {state.value}" for state in _ORDER if rest[state])
+    return tuple(ranked[:room]), f"and {counts}" if counts else ""
 
 
-def changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
-    """Say line by line what is different: stops, hosts by name, then the summary; all of it the first time."""
+def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
+    """Yield a line for each change between two statuses: stops, hosts by name, the rollout, the summary.
+
+    Without ``before``, everything but the converged hosts counts as changed.
+    """
     stops = () if before is None else before.stops
     yield from (str(stop) for stop in after.stops if stop not in stops)
-    former = {} if before is None else {host.id: _words(host) for host in before.hosts}
+    former = {} if before is None else {host.id: _describe(host) for host in before.hosts}
     for host in after.hosts:
-        words = _words(host)
+        description = _describe(host)
         if before is None and host.state is HostState.CONVERGED:
-            continue  # it is in the summary
-        if former.get(host.id) != words:
-            yield f"{host.name}: {words}"
+            continue  # the summary counts converged hosts
+        if former.get(host.id) != description:
+            yield f"{host.name}: {description}"
     for host in () if before is None else before.hosts:
-        if host.id not in {one.id for one in after.hosts}:
+        if host.id not in {present.id for present in after.hosts}:
             yield f"{host.name}: gone"
     if after.rollout is not None and (before is None or before.rollout != after.rollout):
         yield after.rollout
@@ -58,7 +62,7 @@ def changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
         yield after.summary
 
 
-def _words(host: HostStatus) -> str:
+def _describe(host: HostStatus) -> str:
     match host.state:
         case HostState.FAILED:
             return f"failed: {host.error}"

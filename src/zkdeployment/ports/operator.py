@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import PublicationRecord
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class FleetReader(Protocol):
     """The state of the fleet and its past."""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FleetSnapshot:
         """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
 
     def watch(self, changed: Callable[[], None]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.deployment import Deployment
 
 _INTERVAL = 0.05
@@ -36,7 +36,7 @@ class FleetObserver:
         self._thread = threading.Thread(target=self._look_again, name="observer", daemon=True)
         self._holders: list[str] = []
         self._watched: str | None = None
-        self._seen: Snapshot | None = None
+        self._seen: FleetSnapshot | None = None
 
     def __enter__(self) -> Self:
         self._session.open()
@@ -48,7 +48,7 @@ class FleetObserver:
         self._thread.join()
         self._session.close()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FleetSnapshot:
         """Read the fleet as it is now."""
         return self._reader.snapshot()
 

@@ -8,14 +8,14 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.one_host import read_host
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.snapshot import Snapshot
+    from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import SyncerReport
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Properties
 
 
-def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Snapshot, Properties | None]:
+def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[FleetSnapshot, Properties | None]:
     """Return the cluster, what stops it, and the host's node (``None`` if it is not registered).
 
     Raises ``UnreachableError`` before ``timeout`` seconds have passed.
@@ -24,7 +24,7 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Sn
         return read_host(session, host_id)
 
 
-def read_fleet(servers: Servers, *, timeout: float) -> tuple[Snapshot, tuple[Lock, ...], SyncerReport | None]:
+def read_fleet(servers: Servers, *, timeout: float) -> tuple[FleetSnapshot, tuple[Lock, ...], SyncerReport | None]:
     """Return the fleet, its locks and the syncer's last report; raises as ``read_own_host`` does."""
     from zkdeployment.adapters.zookeeper.locks.contention import read_locks  # noqa: PLC0415  see above
     from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader  # noqa: PLC0415

@@ -11,7 +11,7 @@ import yaml
 from support.waiting import wait_until
 from zkdeployment.cli.fleet import status
 from zkdeployment.cli.main import main
-from zkdeployment.fleet.status import WaitVerdict, wait_verdict
+from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
 
 
 @pytest.fixture

@@ -349,7 +349,7 @@ def test_any_branch_or_commit_is_compared(run, published, tmp_path):
 def test_there_is_no_drift_from_what_was_never_published(run, tmp_path, client):
     client.set("/zkdeployment/targets", b"")
     code, _, err = run("diff", "--config", tmp_path / "zkdeployment.cfg")
-    assert (code, "no revision is wholly published" in err) == (3, True)
+    assert (code, "there is no completely published revision" in err) == (3, True)
 
 
 def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper, tmp_path, capsys, client):

@@ -14,7 +14,8 @@ from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.errors import NotConvergedError, TreeError
-from zkdeployment.fleet.status import HostState, fleet_status
+from zkdeployment.fleet.host_status import HostState
+from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from support.rollouts import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
@@ -39,7 +39,7 @@ def role(number, minutes):
 
 
 def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, **more):
-    snapshot = Snapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
+    snapshot = FleetSnapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
     limits = HealthLimits(Range("15"), Range("30"))
     return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits)
 
@@ -94,23 +94,27 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             1,
             "ALL STOP: stopped by ann@adm1: it smells (1 min ago)",
         ),
-        (judge(Cluster(False), host(2, "r1"), minutes=99), 1, "Cluster is held: the version was set to false"),
+        (
+            judge(Cluster(False), host(2, "r1"), minutes=99),
+            1,
+            "Cluster is held: the cluster version was set to false",
+        ),
         (
             judge(Cluster(False), host(), stops=(Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW)),)),
             1,
             "Cluster is held by ann@adm1: rack 7 (0 s ago)",
         ),
         (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
-        (judge(Cluster("r1", importing="r2"), host()), 1, "r2 is being published for 20 min"),
+        (judge(Cluster("r1", importing="r2"), host()), 1, "the publication of r2 is incomplete after 20 min"),
         (
             judge(RUNNING, host(), locks=[service(16), service(1)]),
             1,
-            "the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+            "the lock of /web has been held by app1 (h1) for 16 min (more than 15)",
         ),
         (
             judge(RUNNING, host(), locks=[role(1, 5), role(9, 5)]),
             1,
-            "the lock of role db is held by app9 (h9) for 5 min (not registered)",
+            "the lock of role db has been held by app9 (h9) for 5 min (not registered)",
         ),
         (judge(RUNNING, host(), locks=[Lock(LockKind.ROLE, "db", "/role-locks/db")]), 0, CONVERGED),
         (
@@ -126,7 +130,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         (
             judge(RUNNING, host(role="web"), targets=frozenset({"web", "/roles/web", "app7", "h1"})),
             1,
-            "the tree deploys to what no host is: app7",
+            "targets in the tree match no known host: app7",
         ),
         (
             judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 60, NOW - 40 * 60)),
@@ -145,7 +149,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         (
             judge(RUNNING, host(2, "r1", error="no foo"), locks=[service(16)]),
             2,
-            "1 host failed: app2: no foo; the lock of /web is held by app1 (h1) for 16 min (more than 15)",
+            "1 host failed: app2: no foo; the lock of /web has been held by app1 (h1) for 16 min (more than 15)",
         ),
         (
             judge(RUNNING, *(host(number, "r1", error="x") for number in range(5))),
@@ -154,7 +158,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         ),
     ],
 )
-def test_the_worst_is_told_first(verdict, health, line):
+def test_the_most_severe_problem_comes_first(verdict, health, line):
     assert (verdict.health, verdict.line) == (Health(health), line)
 
 
@@ -182,7 +186,7 @@ def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
 
 
 def begun(minutes):
-    """Return a rollout in its first group, in which something happened so many minutes ago."""
+    """Return a rollout in its first group, with its last change so many minutes ago."""
     found = at_work(running(begun=NOW - 3600))
     return replace(found, active_phase=replace(found.active_phase, last_progress=NOW - 60 * minutes))
 
@@ -196,44 +200,44 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
         pytest.param(
             judge_rollout(begun(2), minutes=50),
             0,
-            "rollout 7-1 is at group monitoring-nodes, last moved 2 min ago",
-            id="it moves: hosts whose turn has not come are not slow",
+            "rollout 7-1 is at group monitoring-nodes, last change 2 min ago",
+            id="in progress: waiting hosts are not slow",
         ),
         pytest.param(
             judge_rollout(begun(16), minutes=50),
             1,
-            "rollout 7-1 is at group monitoring-nodes, last moved 16 min ago",
-            id="it is slow",
+            "rollout 7-1 is at group monitoring-nodes, last change 16 min ago",
+            id="slow",
         ),
         pytest.param(
             judge_rollout(begun(31), minutes=50, coordinator=None),
             2,
-            "the rollout of r2 stands still for 31 min: no coordinator runs",
-            id="nobody coordinates",
+            "the rollout of r2 has made no progress for 31 min: no coordinator runs",
+            id="no coordinator",
         ),
         pytest.param(
             judge_rollout(None, minutes=16),
             1,
-            "the rollout of r2 stands still for 16 min: it has not begun",
-            id="the coordinator does nothing",
+            "the rollout of r2 has made no progress for 16 min: the rollout has not begun",
+            id="not begun",
         ),
         pytest.param(
             judge_rollout(over(through(running(), "ctl1", "ctl2")), minutes=31, coordinator=None),
             2,
-            "the rollout of r2 stands still for 31 min: no coordinator runs",
-            id="it failed, somebody resumed, and nobody coordinates",
+            "the rollout of r2 has made no progress for 31 min: no coordinator runs",
+            id="failed, resumed, no coordinator",
         ),
         pytest.param(
             judge_rollout(over(running(), Ending.ABORTED), minutes=16),
             1,
-            "the rollout of r2 stands still for 16 min: it has not begun",
-            id="it was aborted, somebody resumed, and the coordinator does nothing",
+            "the rollout of r2 has made no progress for 16 min: the rollout has not begun",
+            id="aborted, resumed, not begun",
         ),
         pytest.param(
             judge_rollout(running(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),
             0,
             "rollout 7-1 waits: web waits for its window",
-            id="it waits on purpose",
+            id="waits for a window",
         ),
         pytest.param(
             judge_rollout(
@@ -242,12 +246,12 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             ),
             1,
             "rollout 7-1: group x requires 2 registered hosts, found 1; rollout 7-1 waits: x requires hosts",
-            id="a group lacks hosts",
+            id="required hosts are absent",
         ),
         pytest.param(
             judge_rollout(running(begun=NOW - 120, paused=PAUSED), minutes=50),
             1,
-            "rollout 7-1 is paused for 2 min: rollout pause by ann@ops: latency is up",
+            "rollout 7-1 has been paused for 2 min: rollout pause by ann@ops: latency is up",
             id="paused",
         ),
         pytest.param(
@@ -256,17 +260,17 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             "rollout 7-1 of r2: success with failures; 8 hosts: 7 succeeded, 1 failed"
             "; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
             " successful (0 %), expected at least 50 %); failed: two1",
-            id="over, not all succeeded",
+            id="over with failures",
         ),
         pytest.param(
             judge_rollout(over(through(running())), minutes=16),
             1,
             "1 host behind r2 for 16 min, more than 15 min; slowest: app1 (not begun)",
-            id="over: who comes late has no excuse",
+            id="over: late hosts are slow",
         ),
     ],
 )
-def test_a_rollout_is_judged_by_when_it_last_moved(verdict, health, line):
+def test_a_rollout_is_judged_by_its_last_change(verdict, health, line):
     assert (verdict.health, verdict.line) == (health, line)
 
 

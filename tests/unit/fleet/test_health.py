@@ -2,7 +2,7 @@ import pytest
 from nagiosplugin import Range
 
 from zkdeployment.fleet.health import Health, HealthLimits, StatusFile, host_health, parse_status
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.stop import Stop
@@ -14,7 +14,7 @@ CLUSTER = Cluster("abc")
 
 def judge(status="1799999990 42 abc done", host=HOST, cluster=CLUSTER, *, stops=(), warn="200", critical="600"):
     limits = HealthLimits(Range(warn), Range(critical))
-    snapshot = Snapshot(cluster, changed=NOW - 40, stops=tuple(stops))
+    snapshot = FleetSnapshot(cluster, changed=NOW - 40, stops=tuple(stops))
     return host_health(status, host, snapshot, now=NOW, limits=limits)
 
 

@@ -22,8 +22,8 @@ def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision
 
 
 @pytest.mark.parametrize("what", ["012", "fedc", "", "1", "01234x"])
-def test_what_is_not_in_the_history_is_refused(what):
-    with pytest.raises(RefusedError, match="is in the history"):
+def test_a_publication_that_is_not_in_the_history_is_refused(what):
+    with pytest.raises(RefusedError, match="the history has no publication of"):
         find_record(RECORDS, what)
 
 

@@ -42,13 +42,13 @@ def at_work(host_id):
         ("/hosts-lock", LockKind.SYNCER),
     ],
 )
-def test_a_lock_is_found_by_what_people_call_it(name, kind):
+def test_a_lock_is_found_by_its_customary_names(name, kind):
     assert find_lock([service(who("h1")), role(who("h1")), SYNCER], name).kind is kind
 
 
 @pytest.mark.parametrize("name", ["", "/", "shop/web", "/web", "h1"])
-def test_a_lock_that_nobody_has_is_not_found(name):
-    with pytest.raises(RefusedError, match="nobody has a lock"):
+def test_a_lock_without_contenders_is_not_found(name):
+    with pytest.raises(RefusedError, match="there is no lock"):
         find_lock([service(who("h1")), role(who("h1")), SYNCER], name)
 
 
@@ -60,7 +60,7 @@ def test_a_lock_that_nobody_has_is_not_found(name):
             service(who("h1"), work=at_work("h1")),
             [],
             "/node/h1",
-            "h1.example.com (h1) is at work under it: deploy /shop/web 0, since 1 min",
+            "h1.example.com (h1) has worked under the lock for 1 min: deploy /shop/web 0",
         ),
         (service(who("h2"), work=at_work("h1")), [host("h2")], "/zkdeployment/busy/shop,web", None),
         (service(work=at_work("h1")), [host("h1")], "/zkdeployment/busy/shop,web", None),
@@ -78,26 +78,26 @@ def test_a_lock_that_nobody_has_is_not_found(name):
             "/node/h1",
             "h1.example.com (h1) is registered and deploying r2",
         ),
-        (SYNCER, [], "/hosts-lock/a", "a syncer with a live session is publishing under it"),
+        (SYNCER, [], "/hosts-lock/a", "a syncer with a live session holds the lock and may be publishing"),
     ],
 )
-def test_what_frees_a_lock_and_what_speaks_against_it(lock, hosts, node, objection):
+def test_a_release_names_the_node_to_remove_and_an_objection(lock, hosts, node, objection):
     planned = plan_release(lock, hosts, now=NOW)
     assert (planned.node, planned.objection) == (node, objection)
 
 
-def test_a_lock_that_nobody_has_cannot_be_freed():
-    with pytest.raises(RefusedError, match="nobody has the lock of role web"):
+def test_a_lock_without_a_holder_cannot_be_released():
+    with pytest.raises(RefusedError, match="the lock of role web has no holder"):
         plan_release(role(), [], now=NOW)
 
 
-def test_what_nobody_will_give_back_soon_comes_first_then_the_oldest():
+def test_locks_of_absent_holders_come_first_then_the_oldest():
     fine, older = service(who("h1", 800.0)), role(who("h1", 700.0))
     orphaned, left = role(who("h9", 950.0)), service(who("h2"), work=at_work("h3"))
     assert by_urgency([fine, orphaned, older, left], [host("h1"), host("h2")]) == [left, orphaned, older, fine]
 
 
-def test_locks_for_programs():
+def test_locks_as_json():
     (found,) = to_json([service(who("h1"), who("h2"), work=at_work("h1"))], [host("h1")])
     assert found == {
         "kind": "service",

@@ -4,8 +4,10 @@ import pytest
 
 from support.rollouts import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
+from zkdeployment.fleet.rollout_directives import directive_objection
+from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
+from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
-from zkdeployment.fleet.rollouts import GroupState, RolloutProgressState, objection, report
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
 from zkdeployment.rollout.engine import record
@@ -22,7 +24,7 @@ def show(found, *, led=True):
 
 
 def groups(found):
-    return {one.name: (one.state, one.words) for one in show(found).groups}
+    return {group.name: (group.state, group.description) for group in show(found).groups}
 
 
 def paced(**pace):
@@ -35,7 +37,7 @@ def short():
     return replace(running(strategy(required), plain_hosts("xy")), absent={"y": 0.0})
 
 
-def test_at_first_every_group_waits_for_those_it_depends_on():
+def test_at_first_every_group_waits_for_the_groups_it_depends_on():
     assert groups(running()) == {
         "ntp-node": (GroupState.WAITING, ""),
         "control-nodes": (GroupState.WAITING, "after ntp-node"),
@@ -45,7 +47,7 @@ def test_at_first_every_group_waits_for_those_it_depends_on():
     }
 
 
-def test_a_group_stands_below_those_it_depends_on():
+def test_a_group_stands_below_the_groups_it_depends_on():
     assert [(one.name, one.depth) for one in show(running()).groups if one.name != "monitoring-nodes"] == [
         ("ntp-node", 0),
         ("control-nodes", 1),
@@ -54,25 +56,25 @@ def test_a_group_stands_below_those_it_depends_on():
     ]
 
 
-def test_the_group_at_work_says_how_many_hosts_are_through_and_who_is_at_it():
+def test_the_active_group_shows_how_many_hosts_finished_and_the_state_of_each():
     found = at_work(through(running(), until="control-nodes"), granted=["ctl1"], done=["ctl2"], failed=["ctl3"])
     status = show(found)
     control = next(one for one in status.groups if one.name == "control-nodes")
     assert control.state is GroupState.PREPARING
-    assert control.words == "2 of 3 hosts are through with prepare"
+    assert control.description == "2 of 3 hosts finished prepare"
     assert control.hosts == {"ctl1": "preparing", "ctl2": "prepared", "ctl3": "failure"}
-    assert status.words == "control-nodes is preparing; 2 of 5 groups succeeded"
+    assert status.description == "control-nodes is preparing; 2 of 5 groups succeeded"
     assert groups(found)["compute-nodes-1"] == (GroupState.WAITING, "after control-nodes")
 
 
-def test_a_group_that_bakes_says_for_how_long():
+def test_a_baking_group_shows_the_remaining_bake_time():
     found = at_work(paced(bake_time=600), done=["x"], baking=BEGUN + 50)
-    assert groups(found)["a"] == (GroupState.BAKING, "all hosts are done; it proves itself for 9 min more")
+    assert groups(found)["a"] == (GroupState.BAKING, "all hosts are done; bake time ends in 9 min")
 
 
-def test_a_manual_group_says_what_to_type_until_it_is_promoted():
+def test_a_manual_group_waits_until_it_is_promoted():
     found = paced(manual=True)
-    assert groups(found)["a"][1] == "it is manual and waits to be promoted"
+    assert groups(found)["a"][1] == "the group is manual and waits to be promoted"
     assert groups(replace(found, promoted=frozenset("a")))["a"][1] == ""
 
 
@@ -127,19 +129,19 @@ def test_a_group_with_windows_says_when_it_may_start():
         ),
     ],
 )
-def test_a_sentence_says_how_it_stands(found, state, words):
+def test_a_rollout_is_described_in_a_sentence(found, state, words):
     status = show(found)
-    assert (status.state, status.words) == (state, words)
+    assert (status.state, status.description) == (state, words)
     assert status.is_over == (found.ended is not None)
 
 
-def test_without_a_coordinator_nothing_goes_on_and_that_is_said():
-    words = show(running(), led=False).words
-    assert words == "no coordinator runs, so nothing goes on; 0 of 5 groups succeeded"
+def test_without_a_coordinator_the_rollout_does_not_continue():
+    words = show(running(), led=False).description
+    assert words == "no coordinator runs, so the rollout does not continue; 0 of 5 groups succeeded"
 
 
-def test_the_report_names_failed_groups_with_the_reason_failed_hosts_and_those_never_begun():
-    assert report(over(through(running(), "ntp01"))) == (
+def test_the_report_names_failed_groups_with_the_reason_and_unsuccessful_hosts():
+    assert final_report(over(through(running(), "ntp01"))) == (
         "rollout 7-1 of r2: failed; 8 hosts: 1 succeeded, 1 failed, 6 not started"
         "; critical group control-nodes failed (not attempted: ntp-node failed)"
         "; group compute-nodes-1 failed (not attempted: ntp-node failed)"
@@ -152,7 +154,7 @@ def test_the_report_names_failed_groups_with_the_reason_failed_hosts_and_those_n
 def test_the_report_names_hosts_that_were_prepared_and_not_deployed():
     begun = running(strategy(group("a", hosts="xyz"), group("b", hosts="v")), plain_hosts("vwxyz"))
     prepared = record(begun.rollout, next_task(begun.rollout), ["x", "y"])
-    assert report(over(replace(begun, rollout=prepared))) == (
+    assert final_report(over(replace(begun, rollout=prepared))) == (
         "rollout 7-1 of r2: success with failures; 5 hosts: 1 failed, 2 prepared only, 2 not started"
         "; failed: z; prepared only: x, y; not started: v, w"
     )
@@ -169,19 +171,19 @@ def test_programs_get_the_counts_of_hosts():
 def test_the_report_stays_short_however_much_failed():
     hosts = plain_hosts(f"h{number:04}" for number in range(1000))
     groups = [replace(group(f"g{number}", percent_successful=100)) for number in range(500)]
-    text = report(over(through(running(strategy(*groups), hosts), *hosts)))
+    text = final_report(over(through(running(strategy(*groups), hosts), *hosts)))
     assert "1000 hosts: 1000 failed; group g0 failed" in text
     assert text.endswith("; 480 more groups failed; failed: h0000, h0001, h0002, h0003, h0004 and 995 more")
     assert len(text) < 4000
 
 
-def test_a_late_host_is_shown_at_work():
+def test_a_late_joiner_is_shown_with_its_phase():
     late = over(replace(running(), late_joiners={"one1": Phase.DEPLOY}))
     words = next(one.hosts for one in show(late).groups if one.name == "compute-nodes-1")
     assert words == {"one1": "deploying", "one2": "not started"}
 
 
-def test_it_moved_last_when_an_operator_or_a_host_did_something():
+def test_the_last_movement_is_an_act_of_an_operator_or_a_report_of_a_host():
     acts = (RolloutAct(Directive.PAUSE, PAUSED),)
     assert show(running()).moved == BEGUN
     assert show(at_work(running())).moved == BEGUN + 50
@@ -209,7 +211,7 @@ def test_programs_get_groups_hosts_errors_and_acts():
         "successful": 0,
         "failed": 1,
         "total": 1,
-        "words": "1 of 1 hosts are through with prepare",
+        "words": "1 of 1 hosts finished prepare",
         "hosts": {"mon1": "failure"},
     }
     assert value["groups"][1]["words"] == "after monitoring-nodes, which is under way"
@@ -231,41 +233,43 @@ def test_programs_get_groups_hosts_errors_and_acts():
         (over(short(), Ending.ABORTED), Directive.PAUSE, None, "is over"),
     ],
 )
-def test_an_act_that_would_do_nothing_is_objected_to(found, directive, name, words):
-    assert words in (objection(found, directive, name) or "")
+def test_a_directive_without_effect_is_objected_to(found, directive, name, words):
+    assert words in (directive_objection(found, directive, name) or "")
 
 
 def test_a_manual_group_that_cannot_begin_any_more_is_not_promoted():
     manual = replace(group("b", "a", hosts="y"), pace=Pace(manual=True))
     found = running(strategy(group("a", hosts="x", minimum_successful=1), manual), plain_hosts("xy"))
     found = through(found, "x")
-    words = objection(found, Directive.PROMOTE, "b")
+    words = directive_objection(found, Directive.PROMOTE, "b")
     assert words == "the group b failed: not attempted: a failed"
 
 
 @pytest.mark.parametrize("directive", [Directive.PAUSE, Directive.ABORT])
 def test_a_rollout_under_way_may_be_paused_and_aborted(directive):
-    assert objection(running(), directive) is None
+    assert directive_objection(running(), directive) is None
 
 
 def test_a_paused_rollout_may_be_resumed_and_a_manual_group_promoted():
-    assert objection(replace(running(), paused=PAUSED), Directive.RESUME) is None
-    assert objection(paced(manual=True), Directive.PROMOTE, "a") is None
+    assert directive_objection(replace(running(), paused=PAUSED), Directive.RESUME) is None
+    assert directive_objection(paced(manual=True), Directive.PROMOTE, "a") is None
 
 
 def test_a_group_that_lacks_hosts_says_so_and_may_be_promoted():
-    words = "requires 2 registered hosts, found 1; it waits for them, or to be promoted"
+    words = "requires 2 registered hosts, found 1; the group waits for these hosts, or to be promoted"
     assert groups(short())["a"] == (GroupState.WAITING, words)
-    assert objection(short(), Directive.PROMOTE, "a") is None
+    assert directive_objection(short(), Directive.PROMOTE, "a") is None
 
 
 def test_late_hosts_may_be_paused_and_aborted_after_the_end():
     late = replace(over(through(running())), late_joiners={"one1": Phase.DEPLOY})
-    assert objection(late, Directive.ABORT) is None
-    assert objection(late, Directive.PAUSE) is None
+    assert directive_objection(late, Directive.ABORT) is None
+    assert directive_objection(late, Directive.PAUSE) is None
     paused = replace(late, paused=PAUSED)
-    assert objection(paused, Directive.RESUME) is None
-    assert show(paused).words == ("success: 5 of 5 groups succeeded; rollout pause by ann@ops: latency is up")
+    assert directive_objection(paused, Directive.RESUME) is None
+    assert show(paused).description == (
+        "success: 5 of 5 groups succeeded; rollout pause by ann@ops: latency is up"
+    )
 
 
 def test_who_watches_sees_all_first_and_then_what_changed():
@@ -275,7 +279,7 @@ def test_who_watches_sees_all_first_and_then_what_changed():
     third = show(replace(begun, errors={"x": "boom"}))
     assert list(rollout_changes(None, first)) == ["a: waiting", "rollout 7-1: 0 of 1 groups succeeded"]
     assert list(rollout_changes(first, second)) == [
-        "a: preparing (0 of 2 hosts are through with prepare)",
+        "a: preparing (0 of 2 hosts finished prepare)",
         "a: x: preparing",
         "rollout 7-1: a is preparing; 0 of 1 groups succeeded",
     ]

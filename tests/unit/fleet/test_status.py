@@ -5,9 +5,10 @@ import pytest
 
 from support.rollouts import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.snapshot import Snapshot
-from zkdeployment.fleet.status import HostState, WaitVerdict, wait_verdict
+from zkdeployment.fleet.host_status import HostState
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status as judge
+from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.host import Host, Identity
@@ -29,8 +30,8 @@ def host(name="h1", version=REVISION, **fields):
     return Host(Identity(name, name.replace("h", "app"), fields.pop("role", None)), version=version, **fields)
 
 
-def fleet_status(cluster, hosts, stops=(), *, asked=(), **more):
-    return judge(Snapshot(cluster, hosts=tuple(hosts), stops=tuple(stops), **more), asked=asked)
+def fleet_status(cluster, hosts, stops=(), *, names=(), **more):
+    return judge(FleetSnapshot(cluster, hosts=tuple(hosts), stops=tuple(stops), **more), names=names)
 
 
 def states(status):
@@ -126,9 +127,9 @@ def test_the_fleet_as_json():
             "4 hosts: 2 converged, 1 behind, 1 deploying at 0123456789ab",
         ),
         (CLUSTER, [], "no hosts"),
-        (None, [], "nothing was published yet (there is no /hosts); no hosts"),
+        (None, [], "nothing was published yet: there is no /hosts; no hosts"),
         (Cluster(None), [host()], "ALL STOP: the cluster version was set to null; 1 host: 1 unknown"),
-        (Cluster(False), [host()], "held, hosts start nothing; 1 host: 1 unknown"),
+        (Cluster(False), [host()], "held: hosts start nothing; 1 host: 1 unknown"),
         (
             Cluster(OLD, importing=REVISION),
             [host(version=OLD)],
@@ -165,12 +166,12 @@ def test_no_hosts_are_not_a_converged_fleet():
 
 def test_only_the_hosts_asked_for_are_judged():
     hosts = [host("h1"), host("h2", OLD), host("h3")]
-    assert fleet_status(CLUSTER, hosts, asked=["h1", "app3"]).converged
-    assert states(fleet_status(CLUSTER, hosts, asked=["app2"])) == {"h2": HostState.BEHIND}
+    assert fleet_status(CLUSTER, hosts, names=["h1", "app3"]).converged
+    assert states(fleet_status(CLUSTER, hosts, names=["app2"])) == {"h2": HostState.BEHIND}
 
 
 def test_a_host_that_is_not_registered_is_unknown_and_never_converged():
-    status = fleet_status(CLUSTER, [host("h1")], asked=["h9", "h1"])
+    status = fleet_status(CLUSTER, [host("h1")], names=["h9", "h1"])
     assert states(status) == {"h1": HostState.CONVERGED, "h9": HostState.UNKNOWN}
     assert status.hosts[1].error == "not registered"
     assert not status.converged
@@ -240,7 +241,7 @@ def test_an_absent_host_whose_name_another_one_has_now_was_replaced():
 
 
 def test_an_absent_host_that_was_asked_for_counts():
-    status = fleet_status(CLUSTER, [host("h1")], absent=(GONE,), asked=["app7"])
+    status = fleet_status(CLUSTER, [host("h1")], absent=(GONE,), names=["app7"])
     assert states(status) == {"h7": HostState.ABSENT}
     assert not status.converged
     assert wait_verdict(status, REVISION, ["h7"]) is WaitVerdict.WAITING
@@ -248,7 +249,7 @@ def test_an_absent_host_that_was_asked_for_counts():
 
 def ruled(found, *hosts, coordinator="ops1 (process 7)"):
     return judge(
-        Snapshot(
+        FleetSnapshot(
             Cluster("r2"),
             "r2",
             hosts=hosts,
@@ -264,8 +265,12 @@ def ruled(found, *hosts, coordinator="ops1 (process 7)"):
     ("found", "coordinator", "words"),
     [
         (running(), "ops1", "rollout 7-1: 0 of 5 groups succeeded"),
-        (running(), None, "rollout 7-1: no coordinator runs, so nothing goes on; 0 of 5 groups succeeded"),
-        (None, "ops1", "the rollout by deployment-strategy has not begun; ops1 coordinates"),
+        (
+            running(),
+            None,
+            "rollout 7-1: no coordinator runs, so the rollout does not continue; 0 of 5 groups succeeded",
+        ),
+        (None, "ops1", "the rollout by deployment-strategy has not begun; ops1 is the coordinator"),
         (None, None, "the rollout by deployment-strategy has not begun; no coordinator runs"),
         pytest.param(
             over(through(running(), "ctl1", "ctl2")),
@@ -317,7 +322,7 @@ def test_a_host_in_no_group_does_not_count():
 def test_an_absent_host_in_no_group_does_not_count():
     absent = (KnownHost(Identity("z", "z.example.com")), KnownHost(Identity("a", "a.example.com")))
     targets = frozenset({"a", "z"})
-    found = Snapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
+    found = FleetSnapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
     assert [(row.id, row.expected) for row in judge(found).hosts] == [("a", True), ("z", False)]
 
 
@@ -338,12 +343,12 @@ def test_a_host_that_came_after_its_group_was_judged_counts():
 
 
 def test_a_version_that_was_set_by_hand_is_for_all_hosts():
-    by_hand = Snapshot(Cluster("r3"), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
+    by_hand = FleetSnapshot(Cluster("r3"), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
     assert states(judge(by_hand)) == {"a": HostState.BEHIND, "z": HostState.BEHIND}
 
 
 def test_a_stop_does_not_bring_hosts_in_no_group_back():
-    stopped = Snapshot(Cluster(None), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
+    stopped = FleetSnapshot(Cluster(None), "r2", hosts=(HAS, IN_NO_GROUP), strategy="s", rollout=DONE)
     assert states(judge(stopped)) == {"a": HostState.CONVERGED, "z": HostState.EXCLUDED}
 
 
@@ -362,7 +367,9 @@ def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_host
     assert wait_verdict(status) is WaitVerdict.WAITING
     assert wait_verdict(status, "r2") is WaitVerdict.WAITING
     assert wait_verdict(status, "r2", ["a"]) is WaitVerdict.REACHED
-    assert judge(Snapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=found), asked=["a"]).converged
+    assert judge(
+        FleetSnapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=found), names=["a"]
+    ).converged
 
 
 def test_a_fleet_whose_rollout_is_completed_is_converged():
@@ -379,7 +386,7 @@ def test_a_fleet_that_has_the_revision_waits_for_no_rollout():
 
 def test_a_selector_that_matches_no_known_host_is_warned_of_while_its_strategy_governs():
     rollout = running(strategy(group("x", hosts="a"), group("y", hosts="z")), plain_hosts("a"), revision=REVISION)
-    snapshot = Snapshot(
+    snapshot = FleetSnapshot(
         CLUSTER, hosts=(host("b"),), absent=(KnownHost(Identity("a", "a")),), rollout=rollout, governed=True
     )
     (warning,) = judge(snapshot).warnings

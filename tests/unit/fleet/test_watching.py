@@ -1,6 +1,6 @@
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
-from zkdeployment.fleet.watching import changes, foremost
+from zkdeployment.fleet.watching import most_important_hosts, status_changes
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
@@ -15,7 +15,7 @@ def host(number, version="r2", **fields):
 
 
 def status(*hosts, cluster=RUNNING, **more):
-    return fleet_status(Snapshot(cluster, published="r2", hosts=hosts, **more))
+    return fleet_status(FleetSnapshot(cluster, published="r2", hosts=hosts, **more))
 
 
 def test_what_matters_most_is_shown_first_and_the_rest_is_counted():
@@ -28,28 +28,28 @@ def test_what_matters_most_is_shown_first_and_the_rest_is_counted():
         absent=(KnownHost(Identity("h6", "app6")), KnownHost(Identity("h7", "app7"))),
         targets=frozenset({"h7"}),
     )
-    rows, rest = foremost(fleet, 4)
+    rows, rest = most_important_hosts(fleet, 4)
     assert [row.id for row in rows] == ["h5", "h4", "h3", "h7"]
     assert rest == "and 1 absent, 2 converged"
-    rows, rest = foremost(fleet, 99)
+    rows, rest = most_important_hosts(fleet, 99)
     assert [row.id for row in rows] == ["h5", "h4", "h3", "h7", "h1", "h2", "h6"]
     assert rest == ""
 
 
 def test_the_first_look_tells_what_is_not_in_order():
     fleet = status(host(1), host(2, "r1", error="no foo"), host(3, None))
-    assert list(changes(None, fleet)) == ["app2: failed: no foo", "app3: behind", fleet.summary]
+    assert list(status_changes(None, fleet)) == ["app2: failed: no foo", "app3: behind", fleet.summary]
 
 
-def test_what_changes_is_told_line_by_line():
+def test_what_status_changes_is_told_line_by_line():
     stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 1.0))
     one = status(host(1), host(2, "r1", deploying="r2", step="plan", steps=(0, 3)), host(3))
     two = status(host(1), host(2), cluster=Cluster(None), stops=(stop,))
-    assert list(changes(one, one)) == []
-    assert list(changes(one, two)) == [
+    assert list(status_changes(one, one)) == []
+    assert list(status_changes(one, two)) == [
         "stopped by ann@adm1: it smells",
         "app2: converged at r2",
         "app3: gone",
         "ALL STOP; 2 hosts: 2 converged at r2",
     ]
-    assert list(changes(two, one)) == ["app2: deploying 0/3 plan", "app3: converged at r2", one.summary]
+    assert list(status_changes(two, one)) == ["app2: deploying 0/3 plan", "app3: converged at r2", one.summary]

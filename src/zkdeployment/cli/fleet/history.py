@@ -15,8 +15,8 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.fleet.rollout_views import rollout_status
-from zkdeployment.fleet.rollouts import report
 from zkdeployment.model.cluster import short
 from zkdeployment.wiring.operator import open_operator
 
@@ -89,11 +89,11 @@ def show(connection: Servers, what: str, output: str) -> None:
         rollouts = operator.rollouts.attempts(record.sequence)
     acts_then = acts_during(records, record, acts)
     if output != "table":
-        shown = [rollout_status(one, led=True, now=time.time()).to_json() for one in rollouts]
+        shown = [rollout_status(attempt, led=True, now=time.time()).to_json() for attempt in rollouts]
         emit(to_json(record, acts_then) | {"rollouts": shown}, output, schema="publication")
         return
-    told = [styled(report(one)) for one in rollouts]
-    console_for(stderr=False).print(Group(*_detail(record, acts_then), *told), soft_wrap=True)
+    reports = [styled(final_report(attempt)) for attempt in rollouts]
+    console_for(stderr=False).print(Group(*_detail(record, acts_then), *reports), soft_wrap=True)
 
 
 def render(records: Sequence[PublicationRecord]) -> RenderableType:

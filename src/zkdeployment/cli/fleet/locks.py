@@ -88,12 +88,12 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
             raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
-        operator.locks.release(planned.node, act(f"release {lock}, from {planned.whose}", reason))
-    echo(f"released {lock}, from {planned.whose}")
+        operator.locks.release(planned.node, act(f"release {lock}, from {planned.owner}", reason))
+    echo(f"released {lock}, from {planned.owner}")
 
 
 def _confirm(planned: Release) -> None:
-    echo(f"{planned.lock} is to be taken from {planned.whose}.", err=True)
+    echo(f"{planned.lock} is to be taken from {planned.owner}.", err=True)
     if planned.objection is not None:
         echo(f"Mind: {planned.objection}.", err=True)
     name = printable(planned.lock.name)

@@ -14,7 +14,8 @@ from zkdeployment.cli.fleet.watch import watch as watch_fleet
 from zkdeployment.cli.shared.console import console_for
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.fleet.status import FleetStatus, WaitVerdict, fleet_status, wait_verdict
+from zkdeployment.fleet.status import FleetStatus, fleet_status
+from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
 from zkdeployment.model.cluster import short
 from zkdeployment.wiring.operator import open_operator
 
@@ -66,7 +67,7 @@ def command(
         changed = threading.Event()
 
         def look() -> FleetStatus:
-            return fleet_status(operator.fleet.snapshot(), asked=hosts)
+            return fleet_status(operator.fleet.snapshot(), names=hosts)
 
         if watch:
             operator.fleet.watch(changed.set)

@@ -9,16 +9,17 @@ from rich.console import Group
 
 from zkdeployment.cli.shared.console import styled
 from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.requests import describe_request
-from zkdeployment.fleet.status import HostState
-from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.fleet.status import FleetStatus, HostStatus
+    from zkdeployment.fleet.host_status import HostStatus
+    from zkdeployment.fleet.status import FleetStatus
 
 COLOURS = {
     HostState.CONVERGED: "green",
@@ -38,7 +39,7 @@ _DISPENSABLE = ("ROLE", "WANTED", "STEP")
 def render(status: FleetStatus) -> RenderableType:
     """Return a table of the hosts, a line for each error, and the summary."""
     told = " ".join(stop.reason for stop in status.stops)
-    stops = tell(status.stops, time.time())
+    stops = describe_stops(status.stops, time.time())
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))

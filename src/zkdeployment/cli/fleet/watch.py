@@ -17,8 +17,8 @@ from zkdeployment.cli.shared.live_display import shown
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.requests import describe_request
-from zkdeployment.fleet.stops import tell
-from zkdeployment.fleet.watching import changes, foremost
+from zkdeployment.fleet.stops import describe_stops
+from zkdeployment.fleet.watching import most_important_hosts, status_changes
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def watch(look: Callable[[], FleetStatus], changed: threading.Event, timeout: fl
     def draw(status: FleetStatus, trouble: str) -> RenderableType:
         return picture(status, console.height, console.width, time.time(), trouble)
 
-    with contextlib.suppress(KeyboardInterrupt), shown(console, changes, draw) as show:
+    with contextlib.suppress(KeyboardInterrupt), shown(console, status_changes, draw) as show:
         status = look()
         while True:
             show(status, "")
@@ -75,14 +75,14 @@ def watch(look: Callable[[], FleetStatus], changed: threading.Event, timeout: fl
 
 def picture(status: FleetStatus, height: int, width: int, now: float, trouble: str = "") -> RenderableType:
     """Draw a fleet within ``height`` lines of ``width``: what stops it, the hosts that matter, the summary."""
-    stops = [_line(told, "red") for told in tell(status.stops, now)[:_MOST_STOPS]]
+    stops = [_line(told, "red") for told in describe_stops(status.stops, now)[:_MOST_STOPS]]
     if trouble:
         stops.insert(0, _line(trouble, "red"))
     if status.request is not None:
         stops.append(_line(describe_request(status.request, now), "red"))
     if status.rollout is not None:
         stops.append(_line(status.rollout, "bold"))
-    rows, rest = foremost(status, max(1, height - _FRAME - len(stops)))
+    rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(stops)))
     names = min(max((len(host.name) for host in rows), default=0), width // 3)
     bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)
     table = Table.grid(padding=(0, 2))

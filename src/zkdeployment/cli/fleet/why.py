@@ -11,7 +11,7 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.why import why
+from zkdeployment.fleet.host_explanation import explain_host
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ def command(connection: Servers, host: str, output: str) -> None:
     """
     with open_operator(connection) as operator:
         locks = operator.locks.locks()
-        answer = why(operator.fleet.snapshot(), locks, host, now=time.time())
+        explanation = explain_host(operator.fleet.snapshot(), locks, host, now=time.time())
     if output != "table":
-        emit(answer.to_json(), output, schema="why")
+        emit(explanation.to_json(), output, schema="why")
     else:
-        _print(answer)
-    if answer.cause is Cause.UNKNOWN:
+        _print(explanation)
+    if explanation.cause is Cause.UNKNOWN:
         raise click.exceptions.Exit(_UNKNOWN)
 
 
-def _print(answer: Explanation) -> None:
-    echo(answer.sentence)
-    for fact in answer.facts:
+def _print(explanation: Explanation) -> None:
+    echo(explanation.sentence)
+    for fact in explanation.facts:
         echo(f"  {fact}")
-    for number, advice in enumerate(answer.advice):
+    for number, advice in enumerate(explanation.advice):
         echo(("To do: " if number == 0 else "       ") + advice)

@@ -1,67 +1,22 @@
-"""``zkdeployment rollout``: strategies tried out, and the verbs of a rollout under way."""
-
-from __future__ import annotations
-
-import importlib
-from pathlib import Path
-from typing import TYPE_CHECKING
+"""``zkdeployment rollout``: the group of verbs; each verb or kind of verb has a module of its own."""
 
 import click
-from rich import box
-from rich.console import Group
-from rich.table import Table
 
-from zkdeployment.cli.shared.console import console_for, styled
-from zkdeployment.cli.shared.options import emit, output_option
-from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.documents import Documents, read_strategies
-from zkdeployment.rollout.facts import read_facts
-from zkdeployment.rollout.groups import unmatched_selectors
-from zkdeployment.rollout.simulation import Faults, simulate, summarize
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, Rollout
+from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from rich.console import RenderableType
-
-    from zkdeployment.model.strategy import Facts, Strategy
-
-_COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
-
-
-#: Verb → the module whose command of that name it is: those of a running rollout need more than the simulation.
 _VERBS = {
-    "abort": "acts",
-    "pause": "acts",
-    "promote": "acts",
-    "resume": "acts",
-    "show": "show",
+    "abort": LazyVerb("rollout.directives", "End the rollout as failed, which stops the fleet.", "abort"),
+    "pause": LazyVerb("rollout.directives", "Start no further hosts in the rollout.", "pause"),
+    "promote": LazyVerb("rollout.directives", "Let a group begin that waits to be promoted.", "promote"),
+    "resume": LazyVerb("rollout.directives", "Continue a paused rollout.", "resume"),
+    "show": LazyVerb("rollout.show", "Show the groups and hosts of a rollout."),
+    "simulate": LazyVerb("rollout.simulate", "Show the order and the outcome of a rollout, without a fleet."),
 }
 
 
-class _Verbs(VerbGroup):
-    """Verbs of which most are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs."""
-        return sorted([*super().list_commands(ctx), *_VERBS])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a verb."""
-        if cmd_name not in _VERBS:
-            return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"zkdeployment.cli.rollout.{_VERBS[cmd_name]}")
-        found: click.Command = getattr(module, cmd_name)
-        return found
-
-
-@click.group(name="rollout", cls=_Verbs)
+@click.group(name="rollout", cls=LazyVerbGroup, verbs=_VERBS)
 def command() -> None:
-    """Rollouts by a strategy: groups of hosts, their order and what counts as a success.
+    """Simulate, watch and direct rollouts: deployments by groups of hosts in the order of a strategy.
 
     \b
     Example:
@@ -69,133 +24,3 @@ def command() -> None:
       zkdeployment rollout show --watch
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
-
-
-@command.command(name="simulate")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--strategy", "name", metavar="NAME", help="The strategy to try, in force or not; default: the one in force."
-)
-@click.option(
-    "--hosts",
-    "inventory",
-    metavar="HOSTS",
-    required=True,
-    help="JSON or YAML: host → {rack, tags, labels}; a file.",
-)
-@click.option("--prepare-fails", metavar="HOST", multiple=True, help="A host that cannot be prepared.")
-@click.option("--deploy-fails", metavar="HOST", multiple=True, help="A host whose deployment fails.")
-@click.option(
-    "--times-out", metavar="GROUP:PHASE", multiple=True, help="A group that is late in prepare or deploy."
-)
-@output_option
-def simulate_command(
-    *,
-    files: tuple[Path, ...],
-    name: str | None,
-    inventory: str,
-    prepare_fails: tuple[str, ...],
-    deploy_fails: tuple[str, ...],
-    times_out: tuple[str, ...],
-    output: str,
-) -> None:
-    """Show the order and the outcome of a rollout, without a fleet.
-
-    FILE is a YAML file with strategy documents. Exits with 0 whatever the outcome of the rollout, with 1 if the
-    documents are invalid.
-
-    \b
-    Example:
-      zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --deploy-fails app1 --times-out web:prepare
-    """
-    documents = read_strategies(SourceFile(str(file), _read(file)) for file in files)
-    problems = [str(problem) for problem in (documents.errors if name is None else documents.problems)]
-    strategy = None if problems else _choose(documents, name)
-    if strategy is None:
-        problems = problems or [_missing(documents, name)]
-        _show_problems(problems, output)
-        raise click.exceptions.Exit(1)
-    hosts = _read_hosts(inventory)
-    faults = Faults(
-        _known(prepare_fails, hosts, "host"), _known(deploy_fails, hosts, "host"), _phases(times_out, strategy)
-    )
-    rollout = simulate(strategy, hosts, faults)
-    warnings = unmatched_selectors(strategy, hosts)
-    for warning in warnings:
-        echo(f"warning: {warning}", err=True)
-    if output == "table":
-        console_for(stderr=False).print(_render(rollout))
-    else:
-        emit({"valid": True, "errors": [], "warnings": [*warnings], **summarize(rollout)}, output)
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
-
-
-def _choose(documents: Documents, name: str | None) -> Strategy | None:
-    """Return the strategy of this name, else the one that the syncer would publish."""
-    return documents.strategy() if name is None else documents.strategies.get(name)
-
-
-def _missing(documents: Documents, name: str | None) -> str:
-    found = ", ".join(sorted(documents.strategies)) or "none"
-    return f"expected {'a strategy' if name is None else f'the strategy {name}'}, found: {found}"
-
-
-def _read_hosts(inventory: str) -> Mapping[str, Facts]:
-    """Read hosts from a file, or from text that can only be JSON."""
-    if inventory.lstrip().startswith("{"):
-        return read_facts("--hosts", inventory.encode())
-    return read_facts(inventory, _read(Path(inventory)))
-
-
-def _known(names: Iterable[str], known: Iterable[str], what: str) -> frozenset[str]:
-    expected = frozenset(known)
-    for name in names:
-        if name not in expected:
-            raise click.UsageError(f"there is no {what} {name}; expected one of: {', '.join(sorted(expected))}")
-    return frozenset(names)
-
-
-def _phases(values: Iterable[str], strategy: Strategy) -> frozenset[tuple[str, Phase]]:
-    found = set()
-    for value in values:
-        group, _, phase = value.rpartition(":")
-        if phase not in {one.value for one in Phase}:
-            raise click.UsageError(f"--times-out {value}: expected GROUP:prepare or GROUP:deploy")
-        _known([group], (one.name for one in strategy.groups), "group")
-        found.add((group, Phase(phase)))
-    return frozenset(found)
-
-
-def _show_problems(problems: list[str], output: str) -> None:
-    if output == "table":
-        for problem in problems:
-            echo(problem, err=True)
-    else:
-        emit({"valid": False, "errors": problems}, output)
-
-
-def _render(rollout: Rollout) -> RenderableType:
-    """Return the groups in the order they went, those that were never begun last, and the hosts by state."""
-    table = Table("GROUP", "CRITICAL", "HOSTS", "PREPARE", "DEPLOY", "REASON", box=box.SIMPLE_HEAD)
-    waiting = [group.name for group in rollout.strategy.groups if group.name not in rollout.order]
-    for name in (*rollout.order, *waiting):
-        course = rollout.progress[name]
-        table.add_row(
-            styled(name),
-            "critical" if rollout.strategy.group(name).critical else "-",
-            str(len(rollout.members[name])),
-            *(styled(course.verdicts[phase].value, style=_COLOURS[course.verdicts[phase]]) for phase in Phase),
-            styled(course.reason),
-        )
-    states = []
-    for state in HostProgress:
-        hosts = [name for name, found in rollout.hosts.items() if found is state]
-        if hosts:
-            states.append(styled(f"{state.value}: {', '.join(hosts)}"))
-    return Group(table, *states, styled(f"result: {rollout.result.value}", style="bold"))

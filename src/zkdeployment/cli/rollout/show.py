@@ -17,8 +17,9 @@ from zkdeployment.cli.shared.live_display import shown
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
+from zkdeployment.fleet.rollout_text import UNSUCCESSFUL, host_counts
 from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
-from zkdeployment.fleet.rollouts import UNSUCCESSFUL, GroupState, RolloutProgressState, host_counts
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.state_machine import HostProgress
 from zkdeployment.wiring.operator import open_operator
@@ -51,7 +52,7 @@ _COLOURS = {
 @click.option("--watch", is_flag=True, help="Show what goes on until the rollout is over, or interrupted.")
 @output_option
 @zookeeper_options
-def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
+def command(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
     """Show a rollout: its groups in order, what each does or waits for, hosts that failed.
 
     Without ID it is the one of what is published. Exits with 0 if it is over and all succeeded, with 4 if it is
@@ -142,7 +143,9 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
     if status.ended is not None:
         head += f", took {age(status.ended - status.begun)}"
-    return Group(styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.words, "bold"))
+    return Group(
+        styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.description, "bold")
+    )
 
 
 def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
@@ -161,7 +164,7 @@ def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
     working = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
     at_work = [_name(host, names) for host, word in group.hosts.items() if word in working]
     return "; ".join(
-        part for part in (group.words, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
+        part for part in (group.description, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
     )
 
 

@@ -30,18 +30,18 @@ def read_trees(names: Iterable[str]) -> list[SourceFile]:
     return [file for name in names for file in _read_tree(name)]
 
 
-def names_file(path: str) -> bool:
+def looks_like_file(path: str) -> bool:
     """Whether somebody means a file by this, although it may not be there."""
     return path.endswith(TREE_SUFFIXES + DOCUMENT_SUFFIXES)
 
 
 def is_whole_tree(names: Iterable[str]) -> bool:
     """Whether what is in none of these is meant to be gone; files by name may be a part of a tree."""
-    return any(Path(name).is_dir() or not names_file(name) for name in names)
+    return any(Path(name).is_dir() or not looks_like_file(name) for name in names)
 
 
 def _read_tree(name: str) -> Iterable[SourceFile]:
-    if Path(name).exists() or names_file(name):
+    if Path(name).exists() or looks_like_file(name):
         return _read(Path(name))
     try:
         return read_local_revision(name)
@@ -55,7 +55,7 @@ def _read(path: Path) -> list[SourceFile]:
     try:
         if path.is_dir():
             return [file for one in sorted(path.iterdir()) for file in _read_of_directory(one)]
-        if not names_file(path.name) and path.exists():
+        if not looks_like_file(path.name) and path.exists():
             raise ConfigurationError(f"{path} is not a tree file: expected *.zk, *.zkx or a directory of these")
         file = SourceFile(str(path), path.read_bytes())
     except OSError as error:

@@ -20,7 +20,7 @@ from zkdeployment.errors import (
     ZkdeploymentError,
     error_message,
 )
-from zkdeployment.fleet.rollouts import report
+from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short
@@ -218,7 +218,7 @@ class Coordinator:
 def _stop(state: RolloutState) -> Stop:
     ended = state.begun if state.ended is None else state.ended
     by = state.acts[-1].act.by if state.ending is Ending.ABORTED and state.acts else COORDINATOR
-    return Stop.of_operator(Act(by, "stop", report(state), ended))
+    return Stop.of_operator(Act(by, "stop", final_report(state), ended))
 
 
 def _summary(state: RolloutState) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollouts import report, rollout_state
+from zkdeployment.fleet.rollout_states import rollout_state
+from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.progress import restarted_hosts
@@ -44,7 +45,7 @@ def log_changes(before: RolloutState | None, after: RolloutState) -> None:
     if after.waiting and after.waiting != before.waiting:
         log.info("rollout-blocked", reason=after.waiting)
     if after.ended is not None and before.ended is None:
-        log.info("rollout-ended", result=rollout_state(after).value, report=report(after))
+        log.info("rollout-ended", result=rollout_state(after).value, report=final_report(after))
 
 
 def _log_hosts(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zkdeployment.cli.fleet.table import render
 from zkdeployment.cli.shared.console import console_for
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
@@ -17,7 +17,7 @@ NAME = "application1.example.com"
 
 def shown(width, *hosts):
     printed = io.StringIO()
-    status = fleet_status(Snapshot(cluster=Cluster("r1"), published="r1", hosts=hosts))
+    status = fleet_status(FleetSnapshot(cluster=Cluster("r1"), published="r1", hosts=hosts))
     Console(file=printed, width=width).print(render(status))
     return printed.getvalue()
 
@@ -36,7 +36,7 @@ def test_a_terminal_has_colours_unless_they_are_not_wanted(monkeypatch, environm
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdout", terminal)
-    status = fleet_status(Snapshot(cluster=Cluster("r1"), published="r1", hosts=(HOST,)))
+    status = fleet_status(FleetSnapshot(cluster=Cluster("r1"), published="r1", hosts=(HOST,)))
     console_for(stderr=False).print(render(status))
     assert "converged" in terminal.getvalue()
     assert ("\x1b[32m" in terminal.getvalue()) == coloured

@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.publication.reports import read_report
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_rollout
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
@@ -41,7 +41,7 @@ class ZooKeeperFleetReader:
         self._session = session
         self._absent_hosts: dict[str, KnownHost] = {}
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FleetSnapshot:
         host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
         registered = {path.rpartition("/")[2] for path in host_paths}
         cluster_node, targets, request, *host_nodes = self._session.get_many(
@@ -49,7 +49,7 @@ class ZooKeeperFleetReader:
         )
         cluster = None if cluster_node is None else Cluster.from_properties(cluster_node.properties)
         last = decode_published(targets)
-        return Snapshot(
+        return FleetSnapshot(
             cluster=cluster,
             published=published_revision(targets),
             changed=None if cluster_node is None else cluster_node.modified,

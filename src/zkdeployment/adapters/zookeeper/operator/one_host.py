@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
-from zkdeployment.fleet.snapshot import Snapshot
+from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.cluster import Cluster, ClusterState
 
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties
 
 
-def read_host(session: Session, host_id: str) -> tuple[Snapshot, Properties | None]:
+def read_host(session: Session, host_id: str) -> tuple[FleetSnapshot, Properties | None]:
     """Read the cluster, what stops it if anything does, and one host's node; ``None`` if it is not there."""
     node, host = session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
     cluster = None if node is None else Cluster.from_properties(node.properties)
     halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)
-    snapshot = Snapshot(
+    snapshot = FleetSnapshot(
         cluster=cluster,
         changed=None if node is None else node.modified,
         stops=read_stops(session) if halted else (),

@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
 from zkdeployment.errors import ConflictError, RefusedError
-from zkdeployment.fleet.rollouts import objection
+from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.rollout.progress import apply_acts
 from zkdeployment.rollout.state import RolloutAct
 from zkdeployment.rollout.state_json import act_from_json, act_to_json
@@ -58,7 +58,7 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
     if node is None:
         raise ConflictError(f"the rollout {rollout_id} is gone")
     state, names = decode_state(node.data), session.children(directory) or ()
-    refusal = objection(apply_acts(state, _read(session, directory, names), act.time), directive, group)
+    refusal = directive_objection(apply_acts(state, _read(session, directory, names), act.time), directive, group)
     if refusal is not None:
         raise RefusedError(refusal)
     number = max([state.last_act_number, *map(_number, names)]) + 1

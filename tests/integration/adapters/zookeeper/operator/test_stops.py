@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperCl
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import ConflictError
-from zkdeployment.fleet.stops import tell
+from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
@@ -68,7 +68,10 @@ def test_the_first_stops_the_last_ones_and_their_number_are_kept(session, monkey
     assert found[-1].host_id == "h29"
     assert len(found) == 8
     assert len(found) + sum(stop.replaced for stop in found) == 30
-    assert tell(found, 100.0)[-1] == "22 more stops were recorded; only the first and the last ones are kept"
+    assert (
+        describe_stops(found, 100.0)[-1]
+        == "22 more stops were recorded; only the first and the last ones are kept"
+    )
 
 
 @pytest.mark.usefixtures("store")

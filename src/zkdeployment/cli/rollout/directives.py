@@ -11,7 +11,7 @@ from zkdeployment.cli.shared.operator_options import act, reason_option
 from zkdeployment.cli.shared.options import find_connection, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.fleet.rollouts import objection
+from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import open_operator
 
@@ -30,7 +30,9 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
     if running is None:
         return []
     groups = [group.name for group in running.rollout.strategy.groups if group.name.startswith(incomplete)]
-    return [CompletionItem(name) for name in groups if objection(running, Directive.PROMOTE, name) is None]
+    return [
+        CompletionItem(name) for name in groups if directive_objection(running, Directive.PROMOTE, name) is None
+    ]
 
 
 @click.command(name="promote")

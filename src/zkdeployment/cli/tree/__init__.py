@@ -1,0 +1,1 @@
+"""``zkdeployment tree``: verbs on the live tree and on tree files."""

@@ -1,0 +1,243 @@
+"""Explains why a host is not at the cluster version, with the facts and the next action of an operator.
+
+Waits for a lock are explained in ``lock_explanation``, waits for a rollout in ``rollout_explanation``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import age, ago
+from zkdeployment.fleet.explanation import Cause, Explanation
+from zkdeployment.fleet.lock_explanation import explain_wait_for_lock
+from zkdeployment.fleet.rollout_explanation import explain_missing_grant, explain_rollout_failure
+from zkdeployment.fleet.stops import describe_stops, stops_in_force
+from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.model.listing import listing
+from zkdeployment.model.lock import LockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.fleet.snapshot import FleetSnapshot
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.stop import Stop
+
+#: A host is expected to begin within this many seconds after the cluster version changed.
+_PROMPT = 10.0
+
+#: How many hosts with the same failure a sentence names.
+_NAMED = 3
+
+
+def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, now: float) -> Explanation:
+    """Explain why the host with this id or name is not at the cluster version.
+
+    ``now`` is in seconds since the epoch.
+    """
+    host = next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
+    if host is None:
+        known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
+        return _explain_absent(snapshot, locks, name, known, now)
+    explanation = _explain_registered(snapshot, locks, host, now)
+    role = snapshot.out_of_service.get(host.identity.id)
+    if role is None or explanation.cause is Cause.CONVERGED:
+        return explanation
+    return replace(explanation, facts=(*explanation.facts, _out_of_service(role)))
+
+
+def _out_of_service(role: str) -> str:
+    return (
+        f"the host is out of service: it released the lock of role {role} before it finished, and"
+        " 'ending-deployments' runs only after the host's next successful deployment"
+    )
+
+
+def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Host, now: float) -> Explanation:
+    if host.error is not None:
+        return explain_rollout_failure(snapshot, host.identity, host.error) or _explain_failure(
+            snapshot, host, now
+        )
+    cluster = snapshot.cluster
+    state = None if cluster is None else cluster.state
+    match state:
+        case None:
+            return Explanation(
+                Cause.UNPUBLISHED,
+                "Nothing was published yet: there is no /hosts.",
+                advice=("start a syncer, or run 'zkdeployment sync CONFIG' once",),
+            )
+        case ClusterState.STOPPED | ClusterState.HELD:
+            return _explain_halt(snapshot, host, now)
+        case ClusterState.IMPORTING:
+            return _explain_import(snapshot, locks, now)
+    if cluster is not None and host.has(cluster.version or None) and host.deploying is None:
+        return Explanation(
+            Cause.CONVERGED,
+            f"{host.identity} is at the cluster version {short(cluster.version or None)}: nothing to explain.",
+        )
+    return (
+        explain_wait_for_lock(snapshot, locks, host, now)
+        or explain_missing_grant(snapshot, host.identity, now)
+        or _explain_progress(snapshot, host, now)
+    )
+
+
+def _explain_absent(
+    snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, known: KnownHost | None, now: float
+) -> Explanation:
+    names = {name} if known is None else {name, *known.identity.target_names}
+    shown = name if known is None else str(known.identity)
+    traces = [*_traces(snapshot, locks, name if known is None else known.identity.id, name, now)]
+    if not snapshot.targets.isdisjoint(names):
+        traces.append("the published tree deploys to the host")
+    if known is None and not traces:
+        return Explanation(
+            Cause.UNKNOWN,
+            f"There is no host {name}: no registered host and no target in the tree has this id or name.",
+            advice=("'zkdeployment status' lists all hosts by name and id",),
+        )
+    if known is not None and known.time:
+        traces.insert(0, f"the host last reported its inventory {ago(known.time, now)}")
+    return Explanation(
+        Cause.ABSENT,
+        f"{shown} is not registered: its agent does not run, or cannot reach ZooKeeper.",
+        tuple(traces),
+        (
+            "on the host: systemctl status zkdeployment-agent; journalctl -u zkdeployment-agent",
+            f"if the host is gone for good: remove it from the tree, then 'zkdeployment forget {name}'",
+        ),
+    )
+
+
+def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: str, now: float) -> Iterator[str]:
+    """Yield what an absent host left behind: its stop, its unfinished work, its place in queues for locks."""
+    ids = {host_id, name}
+    for stop in snapshot.stops:
+        if stop.by is None and not ids.isdisjoint({stop.host_id, stop.host_name}):
+            yield f"{stop} ({ago(stop.time, now)})"
+    for lock in locks:
+        if lock.work is not None and not ids.isdisjoint({lock.work.host_id, lock.work.host_name}):
+            yield f"the host was at {lock.work.step} {ago(lock.work.since, now)}"
+        for place, contender in enumerate(lock.contenders):
+            if contender.host_id in ids:
+                verb = "has held" if place == 0 else "has waited for"
+                duration = age(now - contender.since)
+                yield f"the host {verb} {lock} for {duration}; {_others(len(lock.contenders) - 1)}"
+
+
+def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
+    own = [stop for stop in snapshot.stops if stop.by is None and stop.host_id == host.identity.id]
+    facts = [f"the host failed at {stop.step} of {short(stop.revision)}, {ago(stop.time, now)}" for stop in own]
+    facts.append(_present_version(snapshot, host))
+    others = [stop for stop in stops_in_force(snapshot.cluster, snapshot.stops) if stop not in own]
+    same = [stop for stop in others if any(_is_alike(stop, failure) for failure in own)]
+    if same:
+        facts.append(f"{_hosts(same)} failed in the same way")
+    facts += describe_stops([stop for stop in others if stop not in same], now)
+    return Explanation(
+        Cause.FAILED,
+        f"{host.identity} failed: {host.error}",
+        tuple(facts),
+        (
+            "on the host: the output is under /var/log/zkdeployment",
+            "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
+        ),
+    )
+
+
+def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
+    stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
+    state, value = ("stopped", "null") if stopped else ("held", "false")
+    stops = stops_in_force(snapshot.cluster, snapshot.stops)
+    first = stops[0] if stops else None
+    if first is None:
+        when = "" if snapshot.changed is None else f" {ago(snapshot.changed, now)}"
+        sentence = f"The fleet is {state}: the cluster version was set to {value} by hand{when}."
+    elif first.by is not None:
+        sentence = f"The fleet was {first} ({ago(first.time, now)})."
+    else:
+        sentence = f"The fleet is {state}: {first} ({ago(first.time, now)})."
+    facts = describe_stops(stops[1:], now)
+    facts.append(_present_version(snapshot, host))
+    halt = "stop" if stopped else "hold"
+    advice = [f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first"]
+    if first is not None and first.by is None:
+        advice.insert(0, f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it")
+    if not stopped:
+        advice.append("the next pushed revision also ends the hold")
+    return Explanation(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))
+
+
+def _present_version(snapshot: FleetSnapshot, host: Host) -> str:
+    published = snapshot.published
+    if host.former is not None:
+        return f"the host has no version: an unfinished deployment changed parts of {short(host.former)}"
+    if host.version is None:
+        return "the host has no version yet"
+    if host.has(published):
+        return f"the host has the last published revision, {short(published)}"
+    last = "" if published is None else f"; the last published revision is {short(published)}"
+    return f"the host has {short(host.version)}{last}"
+
+
+def _explain_import(snapshot: FleetSnapshot, locks: Sequence[Lock], now: float) -> Explanation:
+    revision = None if snapshot.cluster is None else snapshot.cluster.importing
+    holder = next((lock.holder for lock in locks if lock.kind is LockKind.SYNCER), None)
+    if holder is not None:
+        return Explanation(
+            Cause.IMPORTING,
+            f"{short(revision)} is being published; hosts start when the publication is complete.",
+            (f"{holder.identity} has held the syncer's lock for {age(now - holder.since)}",),
+        )
+    return Explanation(
+        Cause.IMPORTING,
+        f"The publication of {short(revision)} was interrupted; hosts start when a syncer has completed it.",
+        ("no syncer holds the syncer's lock",),
+        ("start the syncer, or run 'zkdeployment sync CONFIG' once",),
+    )
+
+
+def _explain_progress(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
+    version = _present_version(snapshot, host)
+    if host.deploying is not None:
+        done, total = host.steps or (0, 0)
+        steps = f"{done} of {total} steps done" if total else "just begun"
+        step = f", now at: {host.step}" if host.step else ""
+        since = "" if host.since is None else f" (last change {ago(host.since, now)})"
+        return Explanation(
+            Cause.WORKING,
+            f"{host.identity} is deploying {short(host.deploying)}: {steps}{step}{since}.",
+            (version,),
+            ("on the host: the step's output is under /var/log/zkdeployment",),
+        )
+    wanted = None if snapshot.cluster is None else snapshot.cluster.revision
+    wanted_for = now - (snapshot.changed or now)
+    if wanted_for < _PROMPT:
+        return Explanation(Cause.IDLE, f"{host.identity} is about to begin with {short(wanted)}.", (version,))
+    return Explanation(
+        Cause.IDLE,
+        f"{host.identity} is registered, but has not begun with {short(wanted)} in {age(wanted_for)}.",
+        (version,),
+        ("on the host: journalctl -u zkdeployment-agent; the agent may be frozen, or cut off from ZooKeeper",),
+    )
+
+
+def _is_alike(stop: Stop, failure: Stop) -> bool:
+    return stop.by is None and (stop.step, stop.reason) == (failure.step, failure.reason)
+
+
+def _hosts(stops: Sequence[Stop]) -> str:
+    return listing([stop.host_name for stop in stops]) if len(stops) <= _NAMED else f"{len(stops)} other hosts"
+
+
+def _others(number: int) -> str:
+    match number:
+        case 0:
+            return "no other host waits for it"
+        case 1:
+            return "1 other host waits for it"
+    return f"{number} other hosts wait for it"

@@ -1,0 +1,263 @@
+import pytest
+
+from zkdeployment.fleet.explanation import Cause
+from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.stop import Stop
+from zkdeployment.model.work import LockedWork
+
+NOW = 10_000.0
+MINE = "app1 (h1)"
+FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit status 1", NOW - 300)
+OPERATOR = Stop.of_operator(Act("ann@adm1", "stop", "it smells", NOW - 60))
+HOLD = Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW - 60))
+
+
+def host(number=1, **fields):
+    fields.setdefault("version", "r1")
+    return Host(Identity(f"h{number}", f"app{number}"), **fields)
+
+
+def contender(number, seconds):
+    return Contender(f"app{number} (h{number})", NOW - seconds, f"/n/{number}", f"h{number}")
+
+
+def service(*contenders, work=None):
+    return Lock(LockKind.SERVICE, "/web", "/agent-locks/web", contenders, work, "/zkdeployment/busy/web")
+
+
+def role(*contenders):
+    return Lock(LockKind.ROLE, "db", "/role-locks/db", contenders)
+
+
+def explain(cluster, *hosts, locks=(), name="h1", **more):
+    snapshot = FleetSnapshot(cluster=cluster, published="r2", changed=NOW - 120, hosts=hosts, **more)
+    return explain_host(snapshot, locks, name, now=NOW)
+
+
+RUNNING = Cluster("r2")
+DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7), since=NOW - 30)
+
+
+@pytest.mark.parametrize(
+    ("explanation", "cause", "sentence"),
+    [
+        (
+            explain(RUNNING, host(version="r2")),
+            Cause.CONVERGED,
+            f"{MINE} is at the cluster version r2: nothing to explain.",
+        ),
+        (
+            explain(RUNNING, host(version="r2"), name="app1"),
+            Cause.CONVERGED,
+            f"{MINE} is at the cluster version r2: nothing to explain.",
+        ),
+        (explain(None, host()), Cause.UNPUBLISHED, "Nothing was published yet: there is no /hosts."),
+        (explain(RUNNING, host(error="no foo 1.4")), Cause.FAILED, f"{MINE} failed: no foo 1.4"),
+        (explain(Cluster(None), host(error="no foo 1.4")), Cause.FAILED, f"{MINE} failed: no foo 1.4"),
+        (
+            explain(Cluster(None), host()),
+            Cause.STOPPED,
+            "The fleet is stopped: the cluster version was set to null by hand 2 min ago.",
+        ),
+        (
+            explain(Cluster(None), host(), stops=(FAILURE, OPERATOR)),
+            Cause.STOPPED,
+            "The fleet is stopped: app2 (h2) failed at deploy /web 0 of r2: exit status 1 (5 min ago).",
+        ),
+        (
+            explain(Cluster(None), host(), stops=(OPERATOR,)),
+            Cause.STOPPED,
+            "The fleet was stopped by ann@adm1: it smells (1 min ago).",
+        ),
+        (
+            explain(Cluster(False), host(), stops=(HOLD, FAILURE)),
+            Cause.HELD,
+            "The fleet was held by ann@adm1: rack 7 (1 min ago).",
+        ),
+        (
+            explain(Cluster(False), host()),
+            Cause.HELD,
+            "The fleet is held: the cluster version was set to false by hand 2 min ago.",
+        ),
+        (
+            explain(Cluster("r1", importing="r2"), host()),
+            Cause.IMPORTING,
+            "The publication of r2 was interrupted; hosts start when a syncer has completed it.",
+        ),
+        (
+            explain(RUNNING, DEPLOYING, locks=[service(contender(2, 180), contender(1, 40))]),
+            Cause.LOCK,
+            f"{MINE} waits for the lock of /web, which app2 (h2) has held for 3 min.",
+        ),
+        (
+            explain(RUNNING, DEPLOYING, locks=[role(contender(2, 7200), contender(1, 40))]),
+            Cause.LOCK,
+            f"{MINE} waits for the lock of role db, which app2 (h2) has held for 2 h.",
+        ),
+        (
+            explain(
+                RUNNING,
+                DEPLOYING,
+                locks=[service(contender(1, 40), work=LockedWork("h2", "app2", "deploy /web 0", NOW - 50))],
+            ),
+            Cause.LOCK,
+            f"{MINE} waits because app2 (h2) lost the lock of /web in the middle of a script.",
+        ),
+        (
+            explain(
+                RUNNING,
+                host(deploying="r2", step="deploy /web 0", steps=(2, 7), since=NOW - 30),
+                locks=[service(contender(1, 40), work=LockedWork("h1", "app1", "deploy /web 0", NOW - 50))],
+            ),
+            Cause.WORKING,
+            f"{MINE} is deploying r2: 2 of 7 steps done, now at: deploy /web 0 (last change 30 s ago).",
+        ),
+        (
+            explain(RUNNING, host(deploying="r2")),
+            Cause.WORKING,
+            f"{MINE} is deploying r2: just begun.",
+        ),
+        (
+            explain(RUNNING, host()),
+            Cause.IDLE,
+            f"{MINE} is registered, but has not begun with r2 in 2 min.",
+        ),
+        (
+            explain(RUNNING, name="h9"),
+            Cause.UNKNOWN,
+            "There is no host h9: no registered host and no target in the tree has this id or name.",
+        ),
+        (
+            explain(RUNNING, name="h9", targets=frozenset({"h9"})),
+            Cause.ABSENT,
+            "h9 is not registered: its agent does not run, or cannot reach ZooKeeper.",
+        ),
+        (
+            explain(RUNNING, name="app9", absent=(KnownHost(Identity("h9", "app9"), time=NOW - 3600),)),
+            Cause.ABSENT,
+            "app9 (h9) is not registered: its agent does not run, or cannot reach ZooKeeper.",
+        ),
+    ],
+)
+def test_the_first_line_names_the_cause(explanation, cause, sentence):
+    assert (explanation.cause, explanation.sentence) == (cause, sentence)
+
+
+def test_a_host_may_begin_some_seconds_after_the_publication():
+    explanation = explain_host(
+        FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(host(version=None),)), [], "h1", now=NOW
+    )
+    assert explanation.sentence == f"{MINE} is about to begin with r2."
+    assert explanation.facts == ("the host has no version yet",)
+
+
+def test_a_host_in_an_unfinished_deployment_is_explained_by_its_former_version():
+    half = host(version=None, former="r2")
+    explanation = explain_host(FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(half,)), [], "h1", now=NOW)
+    assert explanation.cause is not Cause.CONVERGED
+    assert explanation.facts == ("the host has no version: an unfinished deployment changed parts of r2",)
+
+
+def test_a_wait_names_the_place_in_the_queue_and_the_step_of_the_holder():
+    lock = service(
+        contender(2, 180),
+        contender(3, 90),
+        contender(1, 40),
+        work=LockedWork("h2", "app2", "deploy /web 0", NOW - 170),
+    )
+    explanation = explain(RUNNING, DEPLOYING, locks=[lock])
+    assert explanation.facts == (
+        "the host is number 2 of 2 in the queue and has waited for 40 s",
+        "the holder is at deploy /web 0",
+    )
+    assert explanation.advice == ("'zkdeployment why h2' shows what the holder is doing",)
+
+
+@pytest.mark.parametrize(
+    ("others", "fact"), [((), "the holder is not registered"), ((host(2, error="x"),), "the holder failed")]
+)
+def test_the_lock_of_an_absent_or_failed_host_comes_with_the_command_that_releases_it(others, fact):
+    explanation = explain(RUNNING, DEPLOYING, *others, locks=[role(contender(2, 7200), contender(1, 40))])
+    assert fact in explanation.facts
+    assert "zkdeployment locks release db --reason TEXT" in explanation.advice[-1]
+
+
+def test_the_holder_of_a_role_lock_is_shown_with_its_step():
+    holder = host(2, deploying="r2", step="change packages")
+    explanation = explain(RUNNING, DEPLOYING, holder, locks=[role(contender(2, 60), contender(1, 40))])
+    assert explanation.facts[-1] == "the holder is at: change packages"
+
+
+def test_a_stop_names_all_failures_and_the_host_to_inspect():
+    explanation = explain(Cluster(None), host(version="r2"), stops=(OPERATOR, FAILURE))
+    assert explanation.facts == (
+        "stopped by ann@adm1: it smells (1 min ago)",
+        "the host has the last published revision, r2",
+    )
+    assert explanation.advice[0] == "the cause is on that host: 'zkdeployment why h2' explains it"
+
+
+def test_a_failed_host_is_explained_by_the_failed_step():
+    own = Stop("h1", "app1", "r2", "deploy /web 0", "exit status 1", NOW - 300)
+    explanation = explain(Cluster(None), host(error="exit status 1"), stops=(own, OPERATOR))
+    assert explanation.facts == (
+        "the host failed at deploy /web 0 of r2, 5 min ago",
+        "the host has r1; the last published revision is r2",
+        "stopped by ann@adm1: it smells (1 min ago)",
+    )
+
+
+def test_a_host_that_released_the_lock_of_its_role_early_is_out_of_service():
+    explanation = explain(RUNNING, host(error="exit status 1"), out_of_service={"h1": "web"})
+    assert explanation.cause is Cause.FAILED
+    assert explanation.facts[-1] == (
+        "the host is out of service: it released the lock of role web before it finished, and"
+        " 'ending-deployments' runs only after the host's next successful deployment"
+    )
+    for other in (
+        explain(RUNNING, host(version="r2"), out_of_service={"h1": "web"}),
+        explain(RUNNING, host(error="boom"), out_of_service={"h2": "web"}),
+    ):
+        assert not any("out of service" in fact for fact in other.facts)
+
+
+@pytest.mark.parametrize(("number", "hosts"), [(2, "app2, app3"), (40, "40 other hosts")])
+def test_hosts_that_failed_in_the_same_way_are_one_fact(number, hosts):
+    stops = [
+        Stop(f"h{index}", f"app{index}", "r2", "deploy /web 0", "no foo", NOW - 300)
+        for index in range(1, number + 2)
+    ]
+    explanation = explain(Cluster(None), host(error="no foo"), stops=stops)
+    assert explanation.facts[-1] == f"{hosts} failed in the same way"
+
+
+def test_a_publication_under_way_names_the_syncer():
+    holder = Lock(
+        LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", NOW - 5, "/hosts-lock/x"),)
+    )
+    explanation = explain(Cluster("r1", importing="r2"), host(), locks=[holder])
+    assert explanation.sentence == "r2 is being published; hosts start when the publication is complete."
+    assert explanation.facts == ("syncer on s1 has held the syncer's lock for 5 s",)
+
+
+def test_an_absent_host_is_explained_by_the_traces_of_its_last_deployment():
+    locks = [
+        role(contender(9, 7200), contender(1, 40)),
+        service(contender(1, 40), contender(9, 30), work=LockedWork("h9", "app9", "deploy /web 0", NOW - 50)),
+    ]
+    stop = Stop("h9", "app9", "r2", "deploy /web 0", "exit status 1", NOW - 300)
+    explanation = explain(Cluster(None), name="h9", locks=locks, stops=(stop, OPERATOR))
+    assert explanation.cause is Cause.ABSENT
+    assert explanation.facts == (
+        "app9 (h9) failed at deploy /web 0 of r2: exit status 1 (5 min ago)",
+        "the host has held the lock of role db for 2 h; 1 other host waits for it",
+        "the host was at deploy /web 0 50 s ago",
+        "the host has waited for the lock of /web for 30 s; 1 other host waits for it",
+    )
+    assert explanation.to_json()["cause"] == "absent"
