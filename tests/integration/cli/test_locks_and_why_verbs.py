@@ -94,24 +94,24 @@ def test_the_lock_of_a_role_whose_host_is_gone_is_released_and_that_is_written_d
     assert act.reason == "it burnt down"
 
 
-def test_a_holder_at_work_keeps_its_lock_unless_forced_and_then_notices(run, hosts):
+def test_a_working_holder_loses_its_lock_only_by_force_and_notices_the_loss(run, hosts):
     mine = lock_of(hosts[0], H1)
     assert mine.try_acquire()
     mine.begin("deploy /shop/web 0")
     code, _, err = run("locks", "release", "/shop/web", "--reason", "x", "--yes")
     assert code == 3
-    assert "h1.example.com (h1) is at work under it: deploy /shop/web 0" in err
+    assert "h1.example.com (h1) has worked under the lock for" in err
     mine.check()
     assert run("locks", "release", "/shop/web", "--reason", "x", "--yes", "--force")[0] == 0
     with pytest.raises(LockLostError):
         mine.check()
-    # Its script may still run: the next host waits for it.
+    # The script of h1 may still run: the next host waits.
     assert not lock_of(hosts[1], H2).try_acquire()
     mine.release()
     assert lock_of(hosts[1], H2).try_acquire()
 
 
-def test_the_record_of_a_host_that_is_gone_is_released_before_the_lock_delay_is_over(
+def test_the_work_record_of_an_absent_host_is_released_before_the_lock_delay_is_over(
     run, hosts, zookeeper, client
 ):
     with Session(zookeeper) as dying:
@@ -128,7 +128,7 @@ def test_the_record_of_a_host_that_is_gone_is_released_before_the_lock_delay_is_
     assert waiting.acquire(60)
 
 
-def test_nobody_is_asked_without_a_terminal(run, hosts):
+def test_a_release_without_a_terminal_asks_no_question(run, hosts):
     mine = lock_of(hosts[0], H1)
     assert mine.try_acquire()
     assert run("locks", "release", "/shop/web", "--reason", "x")[0] == 0
@@ -136,7 +136,7 @@ def test_nobody_is_asked_without_a_terminal(run, hosts):
         mine.check()
 
 
-def test_at_a_terminal_the_name_is_to_be_typed(run, hosts, monkeypatch):
+def test_a_release_at_a_terminal_asks_for_the_name_of_the_lock(run, hosts, monkeypatch):
     mine = lock_of(hosts[0], H1)
     assert mine.try_acquire()
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -150,13 +150,13 @@ def test_at_a_terminal_the_name_is_to_be_typed(run, hosts, monkeypatch):
 
 
 @pytest.mark.usefixtures("hosts")
-def test_a_lock_that_nobody_has_is_refused(run):
+def test_a_lock_without_contenders_is_not_released(run):
     code, _, err = run("locks", "release", "/nothing", "--reason", "x", "--yes")
     assert code == 3
-    assert "nobody has a lock '/nothing'" in err
+    assert "there is no lock '/nothing'" in err
 
 
-def test_why_names_the_holder_its_step_and_what_to_do(run, hosts):
+def test_why_names_the_holder_its_step_and_the_next_command(run, hosts):
     mine, other = lock_of(hosts[0], H1), lock_of(hosts[1], H2)
     assert mine.try_acquire()
     mine.begin("deploy /shop/web 0")
@@ -165,15 +165,15 @@ def test_why_names_the_holder_its_step_and_what_to_do(run, hosts):
     assert (code, err) == (0, "")
     first, *rest = out.splitlines()
     assert first.startswith(
-        "h2.example.com (h2) waits for the lock of /shop/web, which h1.example.com (h1) has for "
+        "h2.example.com (h2) waits for the lock of /shop/web, which h1.example.com (h1) has held for "
     )
     assert any("the holder is at deploy /shop/web 0" in line for line in rest)
-    assert rest[-1] == "To do: 'zkdeployment why h1' says what the holder is doing"
+    assert rest[-1] == "To do: 'zkdeployment why h1' shows what the holder is doing"
     found = json.loads(run("why", "h2", "-o", "json")[1])
     assert (found["schema"], found["cause"], found["answer"]) == ("zkdeployment/why/v1", "lock", first)
 
 
-def test_why_of_a_host_that_nobody_knows(run):
+def test_why_of_an_unknown_host_exits_with_3(run):
     code, out, _ = run("why", "nobody")
     assert code == 3
-    assert "Nobody knows a host nobody" in out
+    assert "There is no host nobody" in out
