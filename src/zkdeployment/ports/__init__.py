@@ -1,5 +1,5 @@
-"""What the daemons and commands need of the outside, in our words.
+"""Ports: what daemons and commands need from ZooKeeper, the host, repositories and the supervisor.
 
-Each Protocol is one door. Adapters implement them and raise only ``errors``; daemons and tests know nothing
-else of the outside.
+Each Protocol is one dependency. Adapters implement the Protocols and raise only exceptions of ``errors``. The
+docstrings here are the contract; adapters do not repeat them.
 """

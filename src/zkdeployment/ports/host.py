@@ -1,4 +1,4 @@
-"""The host that an agent changes: packages, checkouts, scripts, files."""
+"""Ports of an agent to its host: packages, checkouts, scripts and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Transaction(Protocol):
-    """A package change that is resolved, downloaded and tested, ready to be committed."""
+    """A package change that was resolved, downloaded and tested, and is ready to be committed."""
 
     @property
     def before(self) -> Packages:
@@ -24,68 +24,75 @@ class Transaction(Protocol):
 
     @property
     def after(self) -> Packages:
-        """The packages the host has to have when it is done, unmanaged ones included."""
+        """The packages of the host after the commit, unmanaged ones included."""
 
     @property
     def reversible(self) -> bool:
-        """Whether all packages needed to go back are at hand."""
+        """Whether all packages that a rollback needs are available."""
 
 
 class PackageManager(Protocol):
-    """The host's package database and the only way to change it. Raises ``PackageError``."""
+    """The host's packages: the only way to read and change them. Raises ``PackageError``."""
 
     def installed(self) -> Packages:
-        """Read the whole database once."""
+        """Read all installed packages, in one pass."""
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
-        """Return those of the installed ``packages`` whose deploy or role script is missing or damaged."""
+        """Return the names of those installed ``packages`` whose deploy or role script is missing or damaged."""
 
     def prepare(self, change: PackageChange) -> Transaction:
-        """Resolve, download, verify and test a change, without changing the host.
+        """Resolve, download, verify and test a change without changing the host.
 
-        Refuses whatever would touch a package that ``change`` does not manage.
+        Raises ``PackageError`` if the change would also change a package that ``change.managed`` does not name.
         """
 
     def commit(self, transaction: Transaction) -> None:
-        """Do it in one transaction and verify all packages; on failure go back to ``before``, raise."""
+        """Apply a transaction and verify all packages; on failure roll back to ``before`` and raise.
+
+        ``PackageError.changed``: the rollback failed. ``PackageError.retry_helps``: prepare and commit again.
+        """
 
     def recover(self) -> None:
-        """Go back to before a transaction that a crash interrupted, if there is one."""
+        """Roll back the transaction that a crash interrupted, if there is one."""
 
 
 class Scripts(Protocol):
-    """Runs other people's scripts. Raises ``ScriptError`` unless they exit with status 0."""
+    """Runs the scripts of applications. Raises ``ScriptError`` if a script fails."""
 
     def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
-        """Run ``argv`` to its end, its output going to the log and to a capped file called after ``name``.
+        """Run ``argv`` and wait until it exits; any status but 0 is a failure.
 
-        ``directory`` is the working directory; without one it is the agent's.
+        Its output goes to the log and to a file of limited size, named after ``name``. ``directory`` is the
+        working directory (default: the agent's).
         """
 
     def cap_outputs(self) -> None:
-        """Cap the output of programs that scripts left running; never raises."""
+        """Limit the output files of programs that scripts left running; never raises."""
 
     def wait_for_predecessor(self) -> None:
-        """Wait for a script that a killed agent left running, so that two never act on one host."""
+        """Wait for the script that a killed agent left running: two scripts must never change one host."""
 
 
 class Checkouts(Protocol):
-    """Software in ``/opt`` that is checked out and built in place. Raises ``CheckoutError``."""
+    """Software in ``/opt`` that is checked out from a repository and built there. Raises ``CheckoutError``."""
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """Check out to one side; refuse what may not come from there and, unless ``replaces``, a taken place."""
+        """Check out a version beside its final place, without changing that place.
+
+        Raises ``CheckoutError`` if the source is not allowed, or if ``/opt/PACKAGE`` exists and not ``replaces``.
+        """
 
     def install(self, package: str, build: Callable[[str, str], None]) -> None:
-        """Put what was prepared in place, whole, readable for everyone; on failure put back what was there.
+        """Build and install the prepared checkout, readable for everyone; on failure restore the previous content.
 
-        ``build`` is called with the build script, if there is one, and its directory.
+        ``build`` is called with the path of the build script, if there is one, and its directory.
         """
 
     def remove(self, package: str) -> None:
-        """Remove ``/opt/PACKAGE``, whole or not at all."""
+        """Remove ``/opt/PACKAGE``, completely or not at all."""
 
     def recover(self) -> None:
-        """Put back what an interrupted installation had taken away, and clear what was left to one side."""
+        """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
 
 
 class HostFiles(HostMemory, Protocol):
@@ -95,34 +102,34 @@ class HostFiles(HostMemory, Protocol):
     """
 
     def inventory(self, packages: Packages) -> Inventory:
-        """Read what is on the host."""
+        """Read what is deployed and installed on the host; ``packages`` are the installed packages."""
 
     def script(self, package: str) -> str:
-        """Return the path of a package's deploy script; ``ScriptError`` if missing or not executable."""
+        """Return the path of a package's deploy script; raises ``ScriptError`` if missing or not executable."""
 
     def controller_script(self, package: str, name: str) -> str:
-        """Return the path of a role controller's script; ``ScriptError`` if missing or not executable."""
+        """Return the path of a role controller's script; raises ``ScriptError`` as ``script`` does."""
 
     def make_application_directory(self, application: str) -> None:
-        """Make ``/etc/APPLICATION`` unless it is there."""
+        """Create ``/etc/APPLICATION`` if it does not exist."""
 
     def write_marker(self, marker: Marker) -> None:
-        """Record a deployment, then remove the marker's other ``files``."""
+        """Write the ``.deployed`` file of a deployment, then remove the other ``files`` of the marker."""
 
     def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
-        """Forget a deployment: its ``.deployed`` file and ``files``, whatever the script left of them."""
+        """Remove the ``.deployed`` file of a deployment and its ``files``, as far as the script left them."""
 
     def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
-        """Remove what is left of ``/opt/PACKAGE`` and each ``/etc/APPLICATION`` that is empty."""
+        """Remove the remains of each ``/opt/PACKAGE``, and each ``/etc/APPLICATION`` that is empty."""
 
     def add_managed(self, applications: Mapping[str, str]) -> None:
-        """Add packages to the registry of managed ones, before they are installed."""
+        """Add packages (name → application) to the registry of managed packages, before they are installed."""
 
     def add_originals(self, versions: Mapping[str, str]) -> None:
-        """Record the versions of the system's own packages, before they are changed."""
+        """Record the versions of the system's own packages before they are changed."""
 
     def drop_originals(self, packages: Collection[str]) -> None:
-        """Forget the recorded versions of packages that are put back."""
+        """Remove the recorded versions of packages that were restored."""
 
     def drop_managed(self, packages: Collection[str]) -> None:
-        """Take packages from the registry, after the last of them is gone."""
+        """Remove packages from the registry, after they were removed from the host."""

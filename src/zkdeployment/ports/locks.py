@@ -1,4 +1,4 @@
-"""Locks that hosts hold while they change something."""
+"""Ports of locks: what syncers and agents hold while they change something. All raise ``UnreachableError``."""
 
 from __future__ import annotations
 
@@ -6,50 +6,66 @@ from typing import Protocol
 
 
 class QueuedLock(Protocol):
-    """A lock, held by at most one host, that is granted in the order in which hosts queue for it."""
+    """A lock that at most one contender holds, granted in the order in which contenders joined the queue."""
 
     @property
     def ahead(self) -> int:
-        """How many contenders were ahead of ours when the queue was last read."""
+        """How many contenders were ahead of this one when the queue was last read."""
 
     def acquire(self, timeout: float) -> bool:
-        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
+        """Join the queue and wait for the lock for ``timeout`` seconds; return whether it was acquired.
+
+        The place in the queue is kept between calls, also after ``UnreachableError`` for as long as the session
+        lives: call again, or ``release``.
+        """
 
     def check(self) -> None:
-        """Ask the server whether it is still ours; raises ``LockLostError``."""
+        """Ask the server whether the lock is still held; raises ``LockLostError`` if it is not."""
 
     def release(self) -> None:
-        """Give it back, or leave the queue: on return nothing of ours is left there, or soon."""
+        """Release the lock, or leave the queue.
+
+        On return no contender of this object is left, or it will be removed as soon as ZooKeeper is reachable.
+        """
 
     def holder(self) -> str | None:
-        """Say who has it: ``NAME (HOST-ID)``."""
+        """Return the name of the holder, for hosts ``NAME (HOST-ID)``; ``None`` if the lock is free."""
 
 
 class NodeLock(QueuedLock, Protocol):
-    """A lock that ends with the session. A fresh object for each attempt; ``release`` never raises."""
+    """A lock that ends with the session. Use a new object for each attempt; ``release`` never raises."""
 
     def try_acquire(self) -> bool:
-        """Take it if it is free; leave no contender behind if it is not."""
+        """Acquire the lock if it is free, and return whether it was; otherwise leave no contender behind."""
 
 
 class RoleLock(QueuedLock, Protocol):
-    """The lock of a role, held by at most one host, across its restarts: only ``release`` or people end that.
+    """The lock of a role, held by at most one host, across restarts of that host.
 
-    A request that this host left earlier is adopted. Raises ``UnreachableError``; then call again.
+    A request that this host left earlier is adopted. After ``UnreachableError``, call the method again. Only
+    ``release``, or an operator, gives the lock to the next host: on return from ``release`` no request of this
+    host is left, and the host is not marked as out of service any more.
     """
 
     def withdraw(self) -> None:
-        """Leave the queue; a request that was adopted stays. Never raises."""
+        """Leave the queue; an adopted request stays, because it may have been granted already. Never raises."""
 
 
 class ServiceLock(NodeLock, Protocol):
-    """The lock of a service node: work under it is recorded, for the case that the session is lost meanwhile.
+    """The lock of a service node, with a record of the work that is done under it.
 
-    It may not be used while the lock delay of another host runs, whose session ended with work recorded.
+    If the session of a host ends while work is recorded, its script may still run: during the *lock delay*, no
+    other host can use the lock, even at the head of the queue.
     """
 
     def begin(self, step: str) -> None:
-        """Make sure that it is ours and record the step until ``release``; raises ``LockLostError``."""
+        """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
+
+        The record stays until ``release``.
+        """
 
     def check_lease(self) -> None:
-        """Raise ``LockLostError`` if ``begin`` was too long ago to be sure of it: this host was asleep."""
+        """Raise ``LockLostError`` if ``begin`` is too long ago, for instance because this host was suspended.
+
+        Sends no request.
+        """

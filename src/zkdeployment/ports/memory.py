@@ -1,4 +1,4 @@
-"""What daemons remember on their machine over restarts, in small files."""
+"""Ports of what daemons persist on their machine across restarts."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ if TYPE_CHECKING:
 
 
 class PublicationMemory(Protocol):
-    """Remembers the last publication, over restarts."""
+    """The last known publication, persisted."""
 
     def read_published(self) -> Published:
-        """Return the last publication known; unknown (missing, corrupt) has sequence 0."""
+        """Return the last known publication; with sequence 0 if the record is missing or corrupt."""
 
     def write_published(self, published: Published) -> None:
-        """Record the revision and the sequence of the last publication known; raises ``HostFilesError``."""
+        """Record revision and sequence of the last known publication; raises ``HostFilesError``."""
 
 
 class HostMemory(PublicationMemory, Protocol):
-    """What an agent remembers. Writes are atomic and durable, and raise ``HostFilesError``."""
+    """The state of an agent, persisted. Writes are atomic and durable, and raise ``HostFilesError``."""
 
     def write_status(self, revision: Revision | None, status: str) -> None:
-        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
+        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the current step."""
 
     def read_status(self) -> str | None:
-        """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
+        """Return the status in ``RUN/status``; ``None`` if the file is missing or corrupt."""
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
+        """Return the revision that is completely deployed for ``identity``; ``None`` if none is, or unknown."""
 
     def read_failure(self) -> Failure | None:
-        """Return the failure that is not reported to ZooKeeper yet; unknown (missing, corrupt) is ``None``."""
+        """Return the failure that is not reported to ZooKeeper yet; ``None`` if there is no valid one."""
 
     def write_failure(self, failure: Failure) -> None:
-        """Keep a failure until it is reported."""
+        """Record a failure until it is reported."""
 
     def clear_failure(self) -> None:
-        """Forget the failure, which is reported."""
+        """Remove the recorded failure: it was reported."""
 
     def is_changing(self) -> bool:
-        """Whether a deployment has changed the host and was not completed."""
+        """Whether a deployment changed the host and is not complete."""
 
     def write_version(self, revision: Revision) -> None:
-        """Record that the host runs ``revision`` whole."""
+        """Record that ``revision`` is completely deployed."""
 
     def clear_version(self, former: Revision | None) -> None:
-        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
+        """Record that no revision is completely deployed; ``former`` is the previous one, if known."""

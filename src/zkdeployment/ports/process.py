@@ -1,4 +1,4 @@
-"""What every daemon needs of the machine: time, its supervisor, mail, metrics."""
+"""Ports of every daemon to its machine: time, the supervisor, mail and metrics."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Time, as an argument."""
+    """Time."""
 
     def now(self) -> float:
-        """Seconds since the epoch, for display."""
+        """Return seconds since the epoch, for display."""
 
     def monotonic(self) -> float:
-        """Seconds for measuring, never set back."""
+        """Return seconds of a clock that is never set back, for measuring."""
 
 
 class Notifier(Protocol):
-    """The supervisor of this process, such as systemd. Notifications are a courtesy: they never fail."""
+    """The supervisor of this process, such as systemd. Notifications are best effort and never raise."""
 
     @property
     def pace(self) -> float:
-        """Seconds within which ``watchdog`` has to be called again; infinite without a watchdog."""
+        """Seconds within which ``watchdog`` has to be called again; infinite if there is no watchdog."""
 
     def ready(self) -> None:
-        """Report that the service is up."""
+        """Report that the service is ready."""
 
     def status(self, text: str) -> None:
-        """Report in one line what the service is doing."""
+        """Report the current activity of the service, in one line."""
 
     def reloading(self) -> None:
-        """Report that the configuration is read again, until ``ready``."""
+        """Report that the configuration is being reloaded, until ``ready``."""
 
     def stopping(self) -> None:
-        """Report that the service is about to end."""
+        """Report that the service is shutting down."""
 
     def watchdog(self) -> None:
         """Report that the service is alive."""
 
     def uninterrupted(self) -> AbstractContextManager[None]:
-        """Have the supervisor wait for what is done inside, however long it takes."""
+        """Return a context in which the supervisor does not apply its watchdog timeout, however long it takes."""
 
 
 class Mailer(Protocol):
-    """Mail to the operators. Mail is a courtesy: failures are logged and change nothing."""
+    """Mail to the operators. Mail is best effort: failures are logged and have no other effect."""
 
     def send(self, subject: str, text: str) -> None:
         """Send one message; ``subject`` is cut to one line."""
 
 
 class MetricsSink(Protocol):
-    """Where a daemon publishes its metrics. Metrics are a courtesy: failures are logged and change nothing."""
+    """The place where a daemon publishes its metrics. Failures are logged and have no other effect."""
 
     def write(self, metrics: Iterable[Metric]) -> None:
         """Replace all published metrics."""

@@ -1,4 +1,4 @@
-"""Instances of services: their registration, and the program that runs while they are registered."""
+"""Ports of the verb ``provide``: the registration of a service instance, and its program."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 
 class Registration(Protocol):
-    """The ephemeral node of one instance."""
+    """The ephemeral node of one service instance."""
 
     def check(self) -> None:
-        """Raise ``LinkError`` if its parent node is missing, ``RefusedError`` if no instance may be there."""
+        """Raise ``LinkError`` if the parent node is missing, ``RefusedError`` if it may not have instances."""
 
     def register(self, properties: Properties) -> str:
-        """Create the node in the current session unless it is there, and return its path.
+        """Create the node in the current session if it does not exist, and return its path.
 
-        Call it again whenever the session may have changed. A node that another session left is replaced. Raises
-        what ``check`` raises.
+        A node of another session is replaced. Call this method again whenever the session may have changed.
+        Raises what ``check`` raises.
         """
 
     def unregister(self) -> None:
@@ -26,14 +26,14 @@ class Registration(Protocol):
 
 
 class ChildProgram(Protocol):
-    """A running program that shares our input and output."""
+    """A running program that shares this process's input and output."""
 
     @property
     def pid(self) -> int:
         """The process id."""
 
     def wait(self) -> int:
-        """Return the exit status when the program ends; negative: the signal that ended it."""
+        """Wait until the program ends, and return its exit status; a negative one is the signal that ended it."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the program if it still runs."""

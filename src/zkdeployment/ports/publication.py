@@ -1,4 +1,4 @@
-"""Where revisions come from, and where they are published."""
+"""Ports of the syncer: the tree's repository, and ZooKeeper as the place of publication."""
 
 from __future__ import annotations
 
@@ -20,74 +20,78 @@ if TYPE_CHECKING:
 
 
 class PublicationStore(Protocol):
-    """What the syncer does to ZooKeeper. Raises ``UnreachableError``."""
+    """ZooKeeper as the syncer reads it and publishes to it. Raises ``UnreachableError``."""
 
     def published_state(self) -> PublishedState:
-        """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
+        """Read the cluster version (``None`` if ``/hosts`` does not exist) and the last publication."""
 
     def hosts(self) -> Sequence[Host]:
-        """Read every host's node."""
+        """Read all registered hosts."""
 
     def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
-        """Read what is known of the hosts that are not among these, the registered ones."""
+        """Read the inventories of the known hosts that are not among ``hosts``, the registered ones."""
 
     def strategy(self) -> Strategy | None:
-        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
+        """Read the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
 
     def rollout(self, sequence: int) -> RolloutState | None:
-        """Read the newest rollout of the publication with this sequence, if it was begun and makes sense."""
+        """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
 
     def live_tree(self) -> LiveTree:
-        """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
+        """Read the whole live tree, without reserved and ephemeral nodes."""
 
     def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
-        """Read these nodes, pipelined; those that do not exist are left out."""
+        """Read these nodes; nodes that do not exist are left out."""
 
     def lock(self) -> NodeLock:
-        """Return a fresh ``/hosts-lock``."""
+        """Return a new ``/hosts-lock``. Once it is held, ``publish`` writes only while it is still held."""
 
     def publish(self, publication: Publication) -> None:
-        """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
+        """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
-        Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
-        mark stands and the next publication finishes the work.
+        Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
+        either nothing was written, or the mark stays and the next publication completes the work. Raises
+        ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
         """
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""
+        """Call ``changed`` (which must not block) when an operator requests a publication or announces a push."""
 
     def request(self) -> PublicationRequest | None:
-        """Read the operator's request for a publication, if there is one."""
+        """Read the operator's request for a publication that is not answered yet; ``None`` if there is none."""
 
     def answer(self, request: PublicationRequest, error: str) -> None:
-        """Say why a request was not carried out; ``publish`` removes one that was."""
+        """Record why a request was not carried out. A request that was carried out is removed by ``publish``."""
 
     def server_time(self) -> float:
         """Return ZooKeeper's time, in seconds since the epoch."""
 
     def report(self, said: str, interval: float, fetched: float | None) -> None:
-        """Give a sign of life: what was done last, and in how many seconds the next look is due."""
+        """Publish this syncer's heartbeat.
+
+        ``said`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
+        when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
+        """
 
 
 class TreeSource(Protocol):
     """The tree's repository. Raises ``SourceError``."""
 
     def fetch(self) -> Revision:
-        """Bring the mirror up to date and return the branch's tip."""
+        """Update the mirror and return the tip of the branch."""
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
-        """Read the files at the top of a revision, sorted by name: tree files and documents of rollouts.
+        """Read the tree files and rollout documents in the top directory of a revision, sorted by name.
 
-        The latter are the YAML files that mention the schema of one; what else is in others does not matter.
-
-        Where signatures are asked for, only those of a revision that is signed as it has to be.
+        Rollout documents are the YAML files that mention a schema of rollouts; other YAML files are not read
+        further. If signatures are required, a revision without a valid signature raises ``SourceError``.
         """
 
     def origin(self, revision: Revision) -> Origin:
-        """Say who committed a revision, what for and when, and who signed it if that was verified."""
+        """Return author, subject and time of a revision, and its signer if the signature was verified."""
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
-        """Whether ``revision`` is ``ancestor`` or comes after it; what is not known is nobody's ancestor."""
+        """Whether ``revision`` is ``ancestor`` or one of its descendants; ``False`` if ``ancestor`` is unknown."""

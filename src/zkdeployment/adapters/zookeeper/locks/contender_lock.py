@@ -82,11 +82,9 @@ class ContenderLock:
 
     @property
     def ahead(self) -> int:
-        """How many contenders were ahead of ours when the queue was last read."""
         return self._ahead
 
     def try_acquire(self) -> bool:
-        """Take it if it is free; leave no contender behind if it is not."""
         try:
             names = self._session.children(self._directory)
             if self._tried or not queued(names or ()):
@@ -103,10 +101,6 @@ class ContenderLock:
         return False
 
     def acquire(self, timeout: float) -> bool:
-        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours.
-
-        After ``UnreachableError`` the place is kept as long as the session lives: call again, or ``release``.
-        """
         deadline = time.monotonic() + timeout
         while True:
             if not self._is_waiting and self._is_first():
@@ -115,7 +109,6 @@ class ContenderLock:
                 return False
 
     def check(self) -> None:
-        """Ask the server whether it is still ours; raises ``LockLostError``."""
         if self._node is None:
             raise LockLostError(f"the lock {self._directory} was not taken")
         owner = self._session.get(f"{self._directory}/{self._node}")
@@ -125,7 +118,6 @@ class ContenderLock:
             raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
 
     def release(self) -> None:
-        """Give it back, or leave the queue; if the server does not let us now, then as soon as it does."""
         if not self._tried:
             return
         node, self._node, self._tried = self._node, None, False
@@ -138,7 +130,6 @@ class ContenderLock:
             pass  # the session is over, and with it our contender
 
     def holder(self) -> str | None:
-        """Return who has it. Reads the holder's node only, and the queue if the holder has changed."""
         node = None if self._first is None else self._session.get(f"{self._directory}/{self._first}")
         if node is None:
             queue = self._read_queue()

@@ -122,11 +122,9 @@ class RoleRequestLock:
 
     @property
     def ahead(self) -> int:
-        """How many requests were ahead of ours when the queue was last read."""
         return self._ahead
 
     def acquire(self, timeout: float) -> bool:
-        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it is ours."""
         deadline = time.monotonic() + timeout
         while True:
             if not self._is_waiting and self._is_first():
@@ -136,13 +134,11 @@ class RoleRequestLock:
                 return False
 
     def check(self) -> None:
-        """Ask the server whether it is still ours; raises ``LockLostError``."""
         first = requests(self._session, self._role, 1)
         if not first or first[0].requestor != self._identity.id:
             raise LockLostError(f"the lock of role {self._role} is lost: somebody removed this host's request")
 
     def release(self) -> None:
-        """Give it back: on return no request of this host is left, and the host is not out of service."""
         mark = paths.out_of_service_path(self._identity.id)
         if self._session.get(mark) is not None:
             _delete(self._session, mark)
@@ -157,10 +153,6 @@ class RoleRequestLock:
         self._request, self._may_be_several = None, False
 
     def withdraw(self) -> None:
-        """Leave the queue if we joined it; an adopted request may have been granted earlier, so it stays.
-
-        Never raises: a request that is left is adopted by this host.
-        """
         if not self._joined:
             return
         try:
@@ -169,7 +161,6 @@ class RoleRequestLock:
             get_logger().warning("role-request-left", role=self._role, reason=str(error))
 
     def holder(self) -> str | None:
-        """Return who has it. Reads the holder's node only, and the queue if the holder has changed."""
         node = None if self._first is None else self._session.get(self._first)
         if node is None:
             self._read_queue()

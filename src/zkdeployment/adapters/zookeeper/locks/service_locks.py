@@ -73,7 +73,6 @@ class ZooKeeperServiceLock(ContenderLock):
         self._record_changed = threading.Event()
 
     def try_acquire(self) -> bool:
-        """Take it if it is free and nobody's lock delay runs; leave no contender behind otherwise."""
         if not super().try_acquire():
             return False
         try:
@@ -86,10 +85,6 @@ class ZooKeeperServiceLock(ContenderLock):
         return False
 
     def acquire(self, timeout: float) -> bool:
-        """Queue for it for ``timeout`` seconds, keeping the place over calls; say whether it may be used.
-
-        Whoever has it while another host's lock delay runs waits in its place.
-        """
         deadline = time.monotonic() + timeout
         if not super().acquire(timeout):
             return False
@@ -103,7 +98,6 @@ class ZooKeeperServiceLock(ContenderLock):
         return True
 
     def holder(self) -> str | None:
-        """Say who has it, or keeps others from using it."""
         found = super().holder()
         if found is not None and found != str(self._identity):
             return found  # at work: its lock delay does not run while it has the lock
@@ -114,10 +108,6 @@ class ZooKeeperServiceLock(ContenderLock):
         return f"{work} whose session is over (lock delay: {left:.0f} s)"
 
     def begin(self, step: str) -> None:
-        """Record that ``step`` is taken under the lock, if the server says that it is still ours.
-
-        One transaction does both. Raises ``LockLostError``.
-        """
         if self._node is None or self._session.id != self._session_id:
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it is over")
         # Numbers only grow: who had the lowest has it for as long as the contender is there.
@@ -138,7 +128,6 @@ class ZooKeeperServiceLock(ContenderLock):
         self._sure_until = asked + self._session.session_timeout * _LEASE
 
     def check_lease(self) -> None:
-        """Ask nobody, but raise ``LockLostError`` if it is too long ago that the server said it is ours."""
         if _now() > self._sure_until:
             raise LockLostError(f"the lock {self._directory} may be lost: this host stood still after taking it")
 

@@ -70,7 +70,6 @@ class ZooKeeperPublications:
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def published_state(self) -> PublishedState:
-        """Read the cluster version (none where ``/hosts`` does not exist), and what the last publication left."""
         (stops, hosts, targets, managed), (tops,) = self._session.look(
             [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"]
         )
@@ -81,46 +80,32 @@ class ZooKeeperPublications:
         )
 
     def hosts(self) -> Sequence[Host]:
-        """Read every host's node."""
         return read_hosts(self._session)
 
     def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
-        """Read what is known of the hosts that are not among these, the registered ones."""
         ids = known_ids(self._session) - {host.identity.id for host in hosts}
         return absent_hosts(read_inventories(self._session, ids), hosts)
 
     def strategy(self) -> Strategy | None:
-        """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
         return read_strategy(self._session)
 
     def rollout(self, sequence: int) -> RolloutState | None:
-        """Read the newest rollout of the publication with this sequence, if it was begun and makes sense."""
         return read_rollout(self._session, sequence)
 
     def is_held_by_operator(self) -> bool:
-        """Whether an operator's hold is on record."""
         return any(stop.is_hold for stop in read_stops(self._session))
 
     def live_tree(self) -> LiveTree:
-        """Read the whole live tree, pipelined: without the reserved nodes and without ephemeral ones."""
         return read_live_tree(self._session)
 
     def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
-        """Read these nodes, pipelined; those that do not exist are left out."""
         return read_live_nodes(self._session, paths)
 
     def lock(self) -> ContenderLock:
-        """Return a fresh ``/hosts-lock``; while it is held, ``publish`` writes nothing without it."""
         self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
         return self._lock
 
     def publish(self, publication: Publication) -> None:
-        """Write a publication: in one transaction if it fits, else in chunks under an ``importing`` mark.
-
-        Raises ``ConflictError`` if somebody else wrote to what is to change; nothing was written then, or the
-        mark stands and the next publication finishes the work; so, too, when the lock is lost meanwhile.
-        ``TreeError`` if a node is too large for ZooKeeper.
-        """
         expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         snapshot = replace(read_stored(self._session, publication.touched), request=request)
@@ -158,25 +143,20 @@ class ZooKeeperPublications:
         self._reach("after:commit")
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) when an operator asks for a publication, or there is news."""
         self._session.watch(paths.REQUEST, changed)
         self._session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
-        """Read the operator's request for a publication, if there is one that was not answered yet."""
         found = read_request(self._session)
         return None if found is None or found.error is not None else found
 
     def answer(self, request: PublicationRequest, error: str) -> None:
-        """Say why a request was not carried out; ``publish`` removes one that was."""
         answer_request(self._session, request, error)
 
     def server_time(self) -> float:
-        """Return ZooKeeper's time, in seconds since the epoch."""
         return server_time(self._session)
 
     def report(self, said: str, interval: float, fetched: float | None) -> None:
-        """Give a sign of life: what was done last, and in how many seconds the next look is due."""
         write_report(self._session, self._identity, said, interval, fetched)
 
 
