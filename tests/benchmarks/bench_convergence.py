@@ -32,6 +32,7 @@ from support.offers import Offer
 from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
 from zkdeployment.config.settings import Settings
@@ -153,20 +154,11 @@ def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
         yield fleet
 
 
-class _NoScripts:
-    """Scripts that do nothing."""
-
-    def __init__(self, **_: Any) -> None:
-        pass
+class _NoScripts(ScriptRunner):
+    """The script runner, except that it runs no script."""
 
     def run(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
-
-    def cap_outputs(self) -> None:
-        """There are none."""
-
-    def wait_for_predecessor(self) -> None:
-        """There is none."""
+        pass
 
 
 def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Connection) -> None:

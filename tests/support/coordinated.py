@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from support.clocks import ManualClock
 from support.metrics import probe_of
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import SystemdNotifier
@@ -35,21 +36,6 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class StandingClock:
-    """Time that a test moves, in seconds since the epoch."""
-
-    time: float = 1_000_000.0
-
-    def now(self) -> float:
-        """Return the time."""
-        return self.time
-
-    def monotonic(self) -> float:
-        """Return the same."""
-        return self.time
-
-
-@dataclass
 class CoordinatedFleet:
     """What coordinators and agents share. Agents do at once what they are granted.
 
@@ -59,7 +45,7 @@ class CoordinatedFleet:
 
     connection: str
     session: Session
-    clock: StandingClock = field(default_factory=StandingClock)
+    clock: ManualClock = field(default_factory=ManualClock)
     failing: set[tuple[str, str]] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
     done: list[tuple[str, str, str]] = field(default_factory=list)

@@ -1,21 +1,12 @@
 import pytest
 
+from support.clocks import ManualClock
 from zkdeployment.daemons.control import Control
 from zkdeployment.errors import ShutdownError
 
 
-class StoppedClock:
-    time = 100.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-
 def test_several_wakes_count_as_one():
-    control = Control(StoppedClock(), grace=30)
+    control = Control(ManualClock(), grace=30)
     control.wake()
     control.wake()
     assert control.wait(60)
@@ -24,7 +15,7 @@ def test_several_wakes_count_as_one():
 
 
 def test_a_reload_is_asked_for_once():
-    control = Control(StoppedClock())
+    control = Control(ManualClock())
     assert not control.take_reload()
     control.reload()
     assert control.wait(60)
@@ -34,7 +25,7 @@ def test_a_reload_is_asked_for_once():
 
 
 def test_what_is_under_way_when_asked_to_end_has_its_grace():
-    clock = StoppedClock()
+    clock = ManualClock()
     control = Control(clock, grace=30)
     control.check()
     control.stop()

@@ -1,0 +1,56 @@
+import pytest
+from structlog.testing import capture_logs
+
+from zkdeployment.adapters.published_file import PublishedFile
+from zkdeployment.daemons.watermark import Watermark
+from zkdeployment.errors import StalePublicationError
+from zkdeployment.model.publication import Published
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return PublishedFile(tmp_path / "published")
+
+
+def test_without_a_known_publication_any_publication_is_accepted(memory):
+    Watermark(memory).check(Published())
+
+
+@pytest.mark.parametrize("sequence", [7, 8])
+def test_the_known_publication_and_later_ones_are_accepted(memory, sequence):
+    memory.write_published(Published("r7", sequence=7))
+    Watermark(memory).check(Published("r8", sequence=sequence))
+
+
+@pytest.mark.parametrize(
+    ("published", "message"),
+    [
+        (Published("r6", sequence=6), r"found 6 \(revision r6\)"),
+        (Published(), "found none"),
+        (Published("x"), "none"),
+    ],
+)
+def test_an_earlier_publication_means_that_the_store_went_back(memory, published, message):
+    memory.write_published(Published("r7", sequence=7))
+    with pytest.raises(
+        StalePublicationError, match=rf"went back: expected publication 7 \(revision r7\).*{message}.*--force"
+    ):
+        Watermark(memory).check(published)
+
+
+def test_only_a_later_publication_is_persisted(memory):
+    memory.write_published(Published("r7", sequence=7))
+    watermark = Watermark(memory)
+    watermark.note(Published("r9", exact="?", stamp=3, sequence=9))
+    watermark.note(Published("r8", sequence=8))
+    assert memory.read_published() == watermark.known == Published("r9", sequence=9)
+
+
+def test_a_publication_that_cannot_be_persisted_is_logged_and_known_to_this_process(tmp_path):
+    (tmp_path / "file").touch()
+    watermark = Watermark(PublishedFile(tmp_path / "file" / "published"))
+    with capture_logs() as logs:
+        watermark.note(Published("r9", sequence=9))
+    assert "publication-not-remembered" in [line["event"] for line in logs]
+    with pytest.raises(StalePublicationError):
+        watermark.check(Published("r8", sequence=8))
