@@ -49,7 +49,7 @@ class ClusterReader(Protocol):
         """Return those of these paths that are service nodes of the tree, for whichever hosts."""
 
 
-class HostRegistry(Protocol):
+class HostRegistrar(Protocol):
     """The registration of this host: its ephemeral node."""
 
     def register(self, host: Host, *, adopt: bool) -> Revision | None:
@@ -121,7 +121,7 @@ class HostLocks(Protocol):
         """
 
 
-class FleetStore(ClusterReader, HostRegistry, HostReports, HostLocks, Protocol):
+class FleetStore(ClusterReader, HostRegistrar, HostReports, HostLocks, Protocol):
     """The fleet as an agent reads it and writes to it.
 
     Every call has a time limit and raises ``UnreachableError`` when that is exceeded.
