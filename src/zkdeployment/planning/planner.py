@@ -294,11 +294,15 @@ class _Planner:
         return any(not has_version(package, version) for package in self.inventory.packages.get(name, ()))
 
     def _is_dropped_patch(self, name: str) -> bool:
-        """Whether an unneeded package was laid over an application that stays: no deployment can run on it."""
+        """Whether an unneeded package without a deploy script is a patch of an application that stays.
+
+        Software that lost its script is no patch, also after its deployments have moved to another package.
+        """
         inventory = self.inventory
         return (
             name in inventory.packages
             and name not in inventory.scripts
+            and name not in inventory.lost_scripts
             and name not in self.marked
             and inventory.managed[name] in self.applications
         )

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
@@ -680,7 +680,20 @@ def check_every_stop(wanted, start):
     return end
 
 
+def host_that_lost_the_script_of_a_running_deployment():
+    host = SimulatedHost()
+    host.install(next(offer for offer in REPOSITORY if offer.name == "foo-1"))
+    host.managed["foo-1"] = "foo"
+    old = marker("/a", package="foo-1")
+    host.markers[old.application, old.deployment] = old
+    host.running.add((old.application, old.deployment))
+    host.etc.add("foo")
+    host.lose("foo-1")
+    return host
+
+
 @given(wanted_sets(), hosts())
+@example([assignment("/a", "foo-2", None)], host_that_lost_the_script_of_a_running_deployment())
 def test_stopped_anywhere_a_host_arrives_at_the_same_end(wanted, start):
     check_every_stop(wanted, start)
 
