@@ -57,7 +57,7 @@ def _publish(address: str, url: str, mirror: Path, pipe: Connection) -> None:
         pipe.send((0, _peak()))
         while pipe.recv():
             report = syncer.sync()
-            nodes = 0 if report.draft is None else len(report.draft.publication.change.create)
+            nodes = 0 if report.draft is None else len(report.draft.change.create)
             del report
             pipe.send((nodes, _peak()))
 

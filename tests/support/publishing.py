@@ -15,6 +15,7 @@ from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.model.publication import GuardOverrides, SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from zkdeployment.model.publication import GuardOverrides
     from zkdeployment.model.tree import Value
 
 
@@ -59,7 +59,7 @@ class Publishing:
     def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None) -> str:
         """Sync once; return what the syncer says."""
         with self.syncer() as syncer:
-            return syncer.sync(force=force, overrides=overrides).sentence
+            return syncer.sync(SyncOptions(force=force, overrides=overrides or GuardOverrides())).sentence
 
     def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
         """Let there be a live host."""

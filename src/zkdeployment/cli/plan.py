@@ -16,7 +16,8 @@ from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
 from zkdeployment.planning.order import order
-from zkdeployment.planning.publishing import PublishedState, draft
+from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.planning.publishing import Baseline, draft
 from zkdeployment.planning.review import Review, review
 from zkdeployment.rollout.changes import StrategyChange
 from zkdeployment.wiring.operator import open_operator
@@ -87,21 +88,17 @@ def command(
     _refuse(reviewed)
     with open_operator(connection) as operator:
         snapshot, known, live = operator.fleet.snapshot(), operator.fleet.known_hosts(), operator.tree.live_tree()
-        published_state = PublishedState(
-            snapshot.cluster, hosts=snapshot.hosts, strategy=operator.fleet.strategy()
-        )
-    drafted = draft(reviewed, live, published_state, revision=found or ", ".join(paths))
+        baseline = Baseline.of_live_tree(live, operator.fleet.strategy())
+    published = PublicationSnapshot(snapshot.cluster, hosts=snapshot.hosts)
+    drafted = draft(reviewed, baseline, published, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
         echo(str(problem), err=True)
-    publication = drafted.publication
-    seen = forecast(
-        live.tree, publication.change, publication.targets, snapshot.hosts, known, revision=found, asked=hosts
-    )
+    seen = forecast(live.tree, drafted.change, drafted.targets, snapshot.hosts, known, revision=found, asked=hosts)
     strategy = drafted.strategy
     if paths and not reviewed.documents.files and not is_whole_tree(paths):
-        strategy = StrategyChange(published_state.strategy, published_state.strategy)
+        strategy = StrategyChange(baseline.strategy, baseline.strategy)
     after = strategy.after
-    turns = None if after is None else order(after, snapshot.hosts, known, publication.targets)
+    turns = None if after is None else order(after, snapshot.hosts, known, drafted.targets)
     seen = seen.by(strategy, turns)
     for warning in () if turns is None else turns.warnings:
         echo(f"warning: {warning}", err=True)

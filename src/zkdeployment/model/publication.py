@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
-    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.history import ForcedBy, PublicationRecord
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
@@ -198,3 +198,26 @@ class PublicationRequest:
     def is_expired(self, now: float) -> bool:
         """Whether the request is too old to be served at ``now``."""
         return now - self.written > self.age_limit
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """What one run of the syncer is asked for.
+
+    ``force`` publishes whatever the fleet is doing, ``prune`` deletes managed top-level nodes without a file,
+    ``overrides`` are for guards that hold even with ``force``. ``whole`` reads the whole live tree, which forced
+    and pruning runs always do. ``forced`` records who forces the publication and why. ``request`` is the
+    operator's request that the run serves.
+    """
+
+    force: bool = False
+    prune: bool = False
+    overrides: GuardOverrides = GuardOverrides()
+    whole: bool = False
+    forced: ForcedBy | None = None
+    request: PublicationRequest | None = None
+
+    @property
+    def reads_whole_tree(self) -> bool:
+        """Whether the last published text is not enough."""
+        return self.whole or self.force or self.prune

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.strategy import Facts, Strategy
-    from zkdeployment.planning.publishing import PublishedState
+    from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.rollout.state import RolloutState
 
 #: How many hosts of a rollout a sentence names.
@@ -54,38 +54,38 @@ def is_completed(running: RolloutState) -> bool:
     return running.ending is Ending.COMPLETED and running.rollout.result is not RolloutResult.FAILED
 
 
-def is_converged(published_state: PublishedState) -> bool:
+def is_converged(snapshot: PublicationSnapshot) -> bool:
     """Whether nothing has to end before the next publication.
 
     Without a strategy all registered hosts have to have the cluster version. Under a strategy the rollout has to
     be completed: hosts that failed within the criteria, are absent or in no group do not hold up others. Where
     every host has the version, no rollout needs to begin.
     """
-    if published_state.cluster is None:
+    if snapshot.cluster is None:
         return True
-    if published_state.rollout is None or not published_state.published.governs(published_state.cluster):
-        return not behind(published_state.cluster, published_state.hosts)
-    return is_completed(published_state.rollout)
+    if snapshot.rollout is None or not snapshot.published.governs(snapshot.cluster):
+        return not behind(snapshot.cluster, snapshot.hosts)
+    return is_completed(snapshot.rollout)
 
 
-def refusal(published_state: PublishedState, tip: Revision) -> str:
+def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
     """Say what is in the way of a publication: which hosts, or how far the rollout is."""
-    ordered = published_state.published.governs(published_state.cluster)
-    if ordered and published_state.rollout is not None:
-        progress = _rollout(published_state.rollout, published_state.hosts)
+    ordered = snapshot.published.governs(snapshot.cluster)
+    if ordered and snapshot.rollout is not None:
+        progress = _rollout(snapshot.rollout, snapshot.hosts)
         words = f"{progress}; see 'zkdeployment rollout show', wait for its end"
     else:
-        words = f"{_late(published_state)}; wait for {'the rollout' if ordered else 'these hosts'}"
+        words = f"{_late(snapshot)}; wait for {'the rollout' if ordered else 'these hosts'}"
     return f"not converged, so {tip} is not published: {words} or use --force"
 
 
-def _late(published_state: PublishedState) -> str:
-    cluster, strategy = published_state.cluster, published_state.published.strategy
-    late = () if cluster is None else behind(cluster, published_state.hosts)
+def _late(snapshot: PublicationSnapshot) -> str:
+    cluster, strategy = snapshot.cluster, snapshot.published.strategy
+    late = () if cluster is None else behind(cluster, snapshot.hosts)
     version = None if cluster is None else cluster.version
     listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
     words = f"expected version {version}, but {listed}"
-    if published_state.published.governs(cluster):
+    if snapshot.published.governs(cluster):
         words = f"no coordinator has begun the rollout by {strategy}; {words}"
     return words
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import PublicationRequest, Targets
-    from zkdeployment.planning.publishing import PublishedState
+    from zkdeployment.planning.published_state import PublishedState
 
 #: The part of the deployments that may end at once; one of them always may, however few there are.
 MOST_REMOVED = 0.3

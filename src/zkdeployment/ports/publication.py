@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.planning.publishing import PublishedState
+    from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.ports.locks import NodeLock
     from zkdeployment.rollout.state import RolloutState
 

@@ -1,4 +1,7 @@
-"""Reads revisions of tree repositories for commands and hooks. GitPython is imported only when it is used."""
+"""Reads revisions of local tree repositories for commands and hooks.
+
+GitPython is imported only when a repository is read, so that the other commands start fast.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def read_local_revision(name: str) -> Sequence[SourceFile]:
 
 
 def read_staged() -> Sequence[SourceFile]:
-    """Return the files of the index, as a pre-commit hook sees them; raises ``SourceError``."""
+    """Return the files of the git index, as a pre-commit hook sees them; raises ``SourceError``."""
     from zkdeployment.adapters.git.hooks import staged_files  # noqa: PLC0415
 
     return staged_files()

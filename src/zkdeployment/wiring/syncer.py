@@ -1,4 +1,4 @@
-"""Builds the syncer, for one run or as a daemon."""
+"""Builds the syncer, for one run, for a preview or as a daemon, and what its commands need beside it."""
 
 from __future__ import annotations
 
@@ -9,53 +9,86 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.process_lock import check_owner, sole_process
 from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.notices import give_notice
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.cluster import is_commit
+from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.publication import TreeSource
 
-from zkdeployment.wiring.process import arm_failpoints, build_probe
+_SYNCER_SESSION = 10.0  # seconds
 
-_SYNCER_SESSION = 10.0
+#: How long a post-receive hook waits for ZooKeeper, in seconds.
+NOTICE_TIMEOUT = 10.0
 
 
 @contextlib.contextmanager
-def build_syncer(settings: Settings, *, mirror: Path | None = None) -> Iterator[Syncer]:
-    """Connect and give what syncs once; for a preview, ``mirror`` stands in for the settings' tree directory.
+def exclusive_mirror(settings: Settings) -> Iterator[bool]:
+    """Hold the mirror of the tree for this process; yields ``False`` if another process holds it.
+
+    Raises ``RefusedError`` if the mirror belongs to another user, ``ConfigurationError`` if its lock cannot be
+    created.
+    """
+    mirror = settings.require_sync().tree_directory
+    check_owner(mirror)
+    with sole_process(mirror.with_name(f".{mirror.name}.lock")) as acquired:
+        yield acquired
+
+
+@contextlib.contextmanager
+def build_syncer(settings: Settings) -> Iterator[Syncer]:
+    """Connect and yield the syncer for one run, which is marked as unfinished unless it ends without error.
 
     Raises ``UnreachableError``.
     """
-    with Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=mirror is None) as session:
-        store = _publications(settings, session)
-        yield Syncer(_source(settings, mirror), store, SystemClock(), _memory(settings))
+    with (
+        unfinished(settings.require_sync().tree_directory),
+        Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
+    ):
+        yield _syncer(settings, _publications(settings, session), _source(settings))
+
+
+@contextlib.contextmanager
+def build_preview(settings: Settings) -> Iterator[Syncer]:
+    """Connect and yield a syncer for previews; its mirror is temporary, because a daemon may hold the other one.
+
+    Raises ``UnreachableError``.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch,
+        Session(settings.servers, session_timeout=_SYNCER_SESSION) as session,
+    ):
+        yield _syncer(settings, _publications(settings, session), _source(settings, Path(scratch) / "tree"))
 
 
 @contextlib.contextmanager
 def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
-    """Give the syncer that follows the branch, and what wakes and ends it; nothing is contacted before it runs."""
+    """Yield the syncer that follows the branch, and its control; ZooKeeper is contacted only when it runs."""
     session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
         store = _publications(settings, session)
         control = Control(SystemClock())
-        syncer = Syncer(_source(settings), store, SystemClock(), _memory(settings))
         sync = settings.require_sync()
         follower = Follower(
-            syncer,
+            _syncer(settings, store, _source(settings)),
             store,
             control,
             connect=session.open,
@@ -68,17 +101,20 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         session.close()
 
 
-def _memory(settings: Settings) -> PublishedFile:
-    """Return where the syncer remembers what it published, beside its mirror."""
-    mirror = settings.require_sync().tree_directory
-    return PublishedFile(mirror.with_name(f".{mirror.name}.published"))
+def notify_syncers(servers: Servers, by: str) -> SyncerReport | None:
+    """Wake the syncers that follow the branch; return the last report of one, ``None`` if there is none.
+
+    Raises ``UnreachableError``.
+    """
+    with Session(servers, call_timeout=NOTICE_TIMEOUT) as session:
+        return give_notice(session, by)
 
 
 def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
-    """Return a revision and its tree files, read through a mirror for this once; raises ``SourceError``.
+    """Return a revision and its tree files, read through a temporary mirror; raises ``SourceError``.
 
-    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without one it is
-    that branch's tip. Signatures are not asked for: nothing is published.
+    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without a name, the
+    revision is that branch's tip. Signatures are not verified: nothing is published.
     """
     sync = settings.require_sync()
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
@@ -87,6 +123,12 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
         tip = source.fetch()
         revision = tip if name is None or branch is not None else name
         return revision, source.files(revision)
+
+
+def _syncer(settings: Settings, store: ZooKeeperPublications, source: TreeSource) -> Syncer:
+    """Return the syncer, which remembers beside its configured mirror what it published."""
+    mirror = settings.require_sync().tree_directory
+    return Syncer(source, store, SystemClock(), PublishedFile(mirror.with_name(f".{mirror.name}.published")))
 
 
 def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:

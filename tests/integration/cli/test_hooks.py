@@ -196,7 +196,7 @@ class TestPostReceive:
         second = server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})
         taken, said = server.push("main")
         assert taken
-        assert "remote: told the syncer (syncer on" in said
+        assert "remote: notified the syncer (syncer on" in said
         wait_until(lambda: publishing.version == second, "the second revision is published", 60)
 
     @pytest.mark.usefixtures("syncer")

@@ -52,7 +52,7 @@ def test_it_publishes_once(sync, publishing: Publishing):
     revision = publishing.push(TREE)
     code, out, err = sync()
     assert (code, out) == (0, f"published {revision} (nodes: 4 added; targets: 1 changed)\n")
-    assert '"event": "published"' in err
+    assert '"event": "revision-published"' in err
     assert sync() == (0, f"nothing to do: {revision} is published\n", "")
 
 

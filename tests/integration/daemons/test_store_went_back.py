@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from support.agents import put_script
 from support.waiting import wait_until
 from zkdeployment.errors import AllStopError, StalePublicationError
+from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -152,7 +153,7 @@ def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, s
             other.sync()
         with pytest.raises(StalePublicationError, match="went back"):
             other.preview()
-        other.sync(force=True)
+        other.sync(SyncOptions(force=True))
         other.sync()
 
 

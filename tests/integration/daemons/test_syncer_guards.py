@@ -27,7 +27,7 @@ from zkdeployment.errors import RefusedError, SourceError, TreeError, Zkdeployme
 from zkdeployment.model.act import Act
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publication import GuardOverrides, TreeChange
+from zkdeployment.model.publication import GuardOverrides, SyncOptions, TreeChange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ class TestHistory:
             fresh = Syncer(publishing.source("another mirror"), ZooKeeperPublications(session), SystemClock())
             with pytest.raises(RefusedError, match="does not descend"):
                 fresh.sync()
-            fresh.sync(overrides=GuardOverrides(rewind=True))
+            fresh.sync(SyncOptions(overrides=GuardOverrides(rewind=True)))
         assert publishing.version == tip
 
     def test_a_merge_and_a_renamed_branch_go_on(self, publishing: Publishing):
@@ -134,11 +134,8 @@ class TestHistory:
         def sync(name: str, overrides: GuardOverrides | None = None) -> str:
             with Session(publishing.zookeeper) as session:
                 source: TreeSource = SvnSource(f"{subversion.url}/{name}")
-                return (
-                    Syncer(source, ZooKeeperPublications(session), SystemClock())
-                    .sync(overrides=overrides)
-                    .sentence
-                )
+                syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+                return syncer.sync(SyncOptions(overrides=overrides or GuardOverrides())).sentence
 
         assert sync("new") == "published 2 (nodes: 4 added; targets: 1 changed)"
         assert sync("new") == "nothing to do: 2 is published"
@@ -158,7 +155,7 @@ class TestHistory:
             moved = Syncer(SvnSource(subversion.url), ZooKeeperPublications(session), SystemClock())
             with pytest.raises(RefusedError, match="does not descend"):
                 moved.sync()
-            moved.sync(overrides=GuardOverrides(rewind=True))
+            moved.sync(SyncOptions(overrides=GuardOverrides(rewind=True)))
         assert publishing.version == 1
 
 
@@ -245,11 +242,11 @@ class TestSignedHistory:
             syncer.sync()
             tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "-S", config=config, date=now - 200)
             with pytest.raises(RefusedError, match=f"^{tip} is not published: .* 100 s before"):
-                syncer.sync(force=True)
+                syncer.sync(SyncOptions(force=True))
             assert publishing.version == first
             signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
             with pytest.raises(SourceError, match="not allowed"):
-                syncer.sync(force=True)
+                syncer.sync(SyncOptions(force=True))
 
     def test_a_key_that_was_taken_out_since_the_commit_was_refused_publishes_nothing(
         self, publishing: Publishing, tmp_path: Path
@@ -265,10 +262,10 @@ class TestSignedHistory:
             syncer.sync()
             publishing.repository.commit({"a.zk": tree(1)}, "-S", config=config)
             with pytest.raises(RefusedError, match="3 of 4 deployments"):
-                syncer.sync(force=True)
+                syncer.sync(SyncOptions(force=True))
             signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
             with pytest.raises(SourceError, match="not allowed"):
-                syncer.sync(force=True, overrides=GuardOverrides(mass_removal=True))
+                syncer.sync(SyncOptions(force=True, overrides=GuardOverrides(mass_removal=True)))
             assert publishing.version == first
 
 

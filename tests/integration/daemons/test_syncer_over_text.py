@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publication import GuardOverrides, TreeChange
+from zkdeployment.model.publication import GuardOverrides, SyncOptions, TreeChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -58,7 +58,7 @@ class Follower:
 
     def sync(self, **how: bool | GuardOverrides) -> list[object]:
         self.store.looks.clear()
-        self.syncer.sync(**how)
+        self.syncer.sync(SyncOptions(**how))
         return list(self.store.looks)
 
 
@@ -151,7 +151,7 @@ def test_a_touched_node_that_was_changed_by_hand_is_said_and_everything_is_put_r
     revision = publishing.push(NEWER)
     with capture_logs() as logs:
         assert follower.sync() == [{"/who/web"}, "all"]
-    assert [entry["found"] for entry in logs if entry["event"] == "tree-drift"] == words
+    assert [entry["found"] for entry in logs if entry["event"] == "tree-drifted"] == words
     assert publishing.nodes() == {
         "/who": {},
         "/who/web": WEB,
@@ -185,7 +185,7 @@ def test_instances_below_what_is_removed_survive_until_they_are_gone(publishing:
     publishing.push("/who\n")
     with capture_logs() as logs:
         assert follower.sync(overrides=GuardOverrides(mass_removal=True))[-1] == "all"
-    assert [entry["event"] for entry in logs] == ["published"]
+    assert [entry["event"] for entry in logs] == ["revision-published"]
     assert publishing.get("/who/web/providers/a:1") == {"pid": 1}
     assert publishing.targets == {}
     publishing.client.delete("/who/web/providers/a:1")
@@ -298,4 +298,4 @@ class TestPruning:
         publishing.push(TREE, b_zk=None)
         with capture_logs() as logs:
             follower.sync()
-        assert [entry["event"] for entry in logs] == ["published"]
+        assert [entry["event"] for entry in logs] == ["revision-published"]

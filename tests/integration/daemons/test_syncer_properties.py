@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import TreeError
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publication import GuardOverrides, SyncOptions
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree
@@ -202,7 +202,7 @@ class Way:
         ephemeral = {path for path in before if path.rpartition("/")[2].startswith("i")}
         self.source.push(text)
         try:
-            self.syncer.sync(force=self.whole, overrides=GuardOverrides(mass_removal=True))
+            self.syncer.sync(SyncOptions(force=self.whole, overrides=GuardOverrides(mass_removal=True)))
         except TreeError as error:
             assert self.live() == before
             return str(error)

@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.errors import NotConvergedError, TreeError
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.publication import SyncOptions
 from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def strategy_of(publishing: Publishing) -> Strategy | None:
 
 def preview(publishing: Publishing, name: str = "another", **how: bool) -> list[str]:
     with publishing.syncer(name) as syncer:
-        draft = syncer.preview(**how).draft
+        draft = syncer.preview(SyncOptions(**how)).draft
         assert draft is not None
         return [draft.sentence, *draft.describe()]
 

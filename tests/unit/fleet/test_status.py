@@ -16,7 +16,7 @@ from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.publication import Published
 from zkdeployment.model.stop import Stop
 from zkdeployment.planning.convergence import is_converged
-from zkdeployment.planning.publishing import PublishedState
+from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.rollout.state import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -363,7 +363,7 @@ FAILED = over(through(running(strategy(group("one", critical=True, maximum_faile
 def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_hosts_have_the_revision(found):
     status = ruled(found, HAS)
     assert not status.converged
-    assert not is_converged(PublishedState(Cluster("r2"), ORDERED, (HAS,), rollout=found))
+    assert not is_converged(PublicationSnapshot(Cluster("r2"), ORDERED, hosts=(HAS,), rollout=found))
     assert wait_verdict(status) is WaitVerdict.WAITING
     assert wait_verdict(status, "r2") is WaitVerdict.WAITING
     assert wait_verdict(status, "r2", ["a"]) is WaitVerdict.REACHED
@@ -375,7 +375,7 @@ def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_host
 def test_a_fleet_whose_rollout_is_completed_is_converged():
     status = ruled(DONE, HAS)
     assert status.converged
-    assert is_converged(PublishedState(Cluster("r2"), ORDERED, (HAS,), rollout=DONE))
+    assert is_converged(PublicationSnapshot(Cluster("r2"), ORDERED, hosts=(HAS,), rollout=DONE))
     assert wait_verdict(status, "r2") is WaitVerdict.REACHED
 
 

@@ -13,7 +13,8 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Published
 from zkdeployment.planning.convergence import behind, count_excluded, is_converged, refusal
-from zkdeployment.planning.publishing import PublicationVerdict, PublishedState, judge
+from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.planning.verdicts import PublicationVerdict, judge
 from zkdeployment.rollout.state import Ending
 
 AT_R2, AT_R1, NEW = (
@@ -25,19 +26,19 @@ STRATEGY = strategy(group("one", hosts="ab", critical=True), group("two", "one",
 BEGUN = running(STRATEGY, plain_hosts("abc"))
 
 
-def published_state(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Cluster("r2")):  # noqa: B008  a constant
-    return PublishedState(cluster, published, hosts, rollout=rollout)
+def snapshot(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Cluster("r2")):  # noqa: B008  a constant
+    return PublicationSnapshot(cluster, published, hosts=hosts, rollout=rollout)
 
 
 def test_a_host_that_a_deployment_left_half_way_is_in_the_way_whichever_version_it_had():
     half = Host(Identity("d", "d.example.com"), former="r2")
-    plain = published_state(hosts=(AT_R2, half), published=Published("r2"))
+    plain = snapshot(hosts=(AT_R2, half), published=Published("r2"))
     assert not is_converged(plain)
     assert "d.example.com (d) has no version (before its last deployment r2); " in refusal(plain, "r3")
 
 
 def test_every_host_in_the_way_is_named_with_its_version():
-    plain = published_state(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
+    plain = snapshot(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
     assert behind(Cluster("r2"), plain.hosts) == (AT_R1, NEW)
     assert refusal(plain, "r3") == (
         "not converged, so r3 is not published: expected version r2, but b.example.com (b) has r1,"
@@ -65,34 +66,34 @@ def test_every_host_in_the_way_is_named_with_its_version():
     ],
 )
 def test_by_a_strategy_the_success_of_the_rollout_counts_whatever_hosts_have(rollout, converged):
-    found = published_state(rollout)
-    assert is_converged(found) == converged
-    assert judge(found, tip="r3") is (
+    state = snapshot(rollout)
+    assert is_converged(state) == converged
+    assert judge(state, tip="r3") is (
         PublicationVerdict.PUBLISH if converged else PublicationVerdict.NOT_CONVERGED
     )
-    assert judge(found, tip="r3", force=True) is PublicationVerdict.PUBLISH
+    assert judge(state, tip="r3", force=True) is PublicationVerdict.PUBLISH
 
 
 def test_where_nobody_has_anything_to_take_up_nobody_waits_for_a_rollout():
-    assert is_converged(published_state(None, hosts=(AT_R2,)))
-    assert is_converged(published_state(None, hosts=()))
-    assert not is_converged(published_state(BEGUN, hosts=(AT_R2,)))
+    assert is_converged(snapshot(None, hosts=(AT_R2,)))
+    assert is_converged(snapshot(None, hosts=()))
+    assert not is_converged(snapshot(BEGUN, hosts=(AT_R2,)))
 
 
 def test_a_version_set_by_hand_goes_without_the_strategy():
-    by_hand = published_state(over(through(BEGUN)), cluster=Cluster("r1"))
+    by_hand = snapshot(over(through(BEGUN)), cluster=Cluster("r1"))
     assert not is_converged(by_hand)
     assert "expected version r1, but a.example.com (a) has r2;" in refusal(by_hand, "r3")
 
 
 def test_an_import_by_hand_ends_no_rollout():
     imported = replace(ORDERED, revision=None)
-    assert judge(published_state(BEGUN, published=imported), tip="r2") is PublicationVerdict.NOT_CONVERGED
-    assert judge(published_state(over(through(BEGUN)), published=imported), tip="r2") is PublicationVerdict.PUBLISH
+    assert judge(snapshot(BEGUN, published=imported), tip="r2") is PublicationVerdict.NOT_CONVERGED
+    assert judge(snapshot(over(through(BEGUN)), published=imported), tip="r2") is PublicationVerdict.PUBLISH
 
 
 def test_a_held_cluster_gets_the_tip_also_in_the_midst_of_a_rollout():
-    assert judge(published_state(BEGUN, cluster=Cluster(False)), tip="r3") is PublicationVerdict.PUBLISH
+    assert judge(snapshot(BEGUN, cluster=Cluster(False)), tip="r3") is PublicationVerdict.PUBLISH
 
 
 PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
@@ -126,14 +127,14 @@ PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
     ],
 )
 def test_a_refusal_says_how_far_the_rollout_is(rollout, words):
-    said = refusal(published_state(rollout), "r3")
+    said = refusal(snapshot(rollout), "r3")
     assert said.startswith("not converged, so r3 is not published: the rollout 7-1 of r2")
     assert words in said
     assert said.endswith("; see 'zkdeployment rollout show', wait for its end or use --force")
 
 
 def test_a_refusal_says_that_nobody_coordinates():
-    assert refusal(published_state(None), "r3") == (
+    assert refusal(snapshot(None), "r3") == (
         "not converged, so r3 is not published: no coordinator has begun the rollout by deployment-strategy;"
         " expected version r2, but b.example.com (b) has r1; wait for the rollout or use --force"
     )

@@ -14,7 +14,7 @@ from zkdeployment.planning.guards import (
     request_refusal,
     rewind_refusal,
 )
-from zkdeployment.planning.publishing import PublishedState
+from zkdeployment.planning.published_state import PublishedState
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 

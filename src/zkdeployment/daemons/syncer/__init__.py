@@ -1,1 +1,1 @@
-"""The syncer: from the branch of the tree to a publication."""
+"""The syncer: publishes the tip of the tree's branch."""

@@ -1,4 +1,7 @@
-"""The syncer as a daemon: follows the branch, and publishes at once when an operator asks for it."""
+"""The syncer as a daemon: follows the branch, and serves publication requests of operators at once.
+
+When a cycle runs, and how its outcome is reported, belongs here. What a cycle does is in ``syncer``.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import get_logger
 from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,13 +40,13 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Notifier
     from zkdeployment.ports.publication import PublicationStore
 
-#: What an operator is told of an error; the log has all of it.
+#: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
 
-#: Seconds until a request is looked at again that another syncer keeps from being served.
-_SOON = 2.0
+#: Seconds until a request is served again that another syncer's lock kept from being served.
+_LOCKED_RETRY = 2.0
 
-#: Which event each error is, the first that fits, and how loudly it is said.
+#: The log level and event name of each error; the first matching class counts.
 EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
     (StalePublicationError, "critical", "store-went-back"),
     (AllStopError, "critical", "all-stop"),
@@ -56,13 +60,13 @@ EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
 
 
 class Follower:
-    """Syncs every ``interval`` seconds, when woken, and when an operator asks.
+    """Runs a cycle every ``interval`` seconds, when woken, and when an operator requests a publication.
 
-    ``connect`` opens the session of ``store`` and does nothing when it is open. ``unfinished`` marks a cycle that
-    does not come to its end.
+    ``connect`` opens the session of ``store``, and does nothing if it is open. ``unfinished`` returns a context
+    that marks a cycle as unfinished until it succeeds.
     """
 
-    def __init__(  # noqa: PLR0913  the adapters that it depends on
+    def __init__(  # noqa: PLR0913  the adapters a follower depends on
         self,
         syncer: Syncer,
         store: PublicationStore,
@@ -82,25 +86,25 @@ class Follower:
         self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
         self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
-        self._waiting = False
-        self._said = ""
+        self._request_waits = False
+        self._last_failure = ""
 
     def run(self, interval: float) -> None:
-        """Follow until asked to end; raises ``RestartError`` if the connection to ZooKeeper cannot be mended."""
+        """Follow the branch until stopped; raises ``RestartError`` if the ZooKeeper session cannot be restored."""
         self._notifier.ready()
         while not self._control.stopping:
-            self._turn(interval)
+            self._cycle(interval)
             self._telemetry.write(interval)
             self._notifier.watchdog()
-            # Several syncers need not ask the repository at the same moment.
-            pause = min(interval, _SOON) if self._waiting else max(interval, self._backoff.seconds)
+            pause = min(interval, _LOCKED_RETRY) if self._request_waits else max(interval, self._backoff.seconds)
+            # The jitter keeps several syncers from polling the repository at the same moment.
             self._control.wait(pause * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
         self._notifier.stopping()
         self._telemetry.write(interval, up=False)
 
-    def _turn(self, interval: float) -> None:
+    def _cycle(self, interval: float) -> None:
         self._telemetry.begin()
-        self._waiting = False
+        self._request_waits = False
         try:
             with self._unfinished():
                 report = self._sync()
@@ -109,13 +113,13 @@ class Follower:
         except ZkdeploymentError as error:
             self._backoff.reset()
             self._fail(error, interval)
-        except Exception as error:  # noqa: BLE001  a defect of ours must not end every syncer
+        except Exception as error:  # noqa: BLE001  a bug must not end every syncer
             self._backoff.fail()
             self._fail(error, interval)
         else:
             self._backoff.reset()
             self._telemetry.succeed(report, self._syncer.fetched)
-            self._said = ""
+            self._last_failure = ""
             self._notifier.status(report.sentence)
             self._report(report.sentence, interval)
 
@@ -127,46 +131,48 @@ class Follower:
         request = self._store.request()
         return self._syncer.sync() if request is None else self._serve(request)
 
-    def _fail(self, error: Exception, interval: float) -> None:
-        """Report a cycle that failed: to the log, the supervisor, the metrics and ZooKeeper."""
-        level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
-        self._telemetry.fail(event, self._syncer.fetched)
-        self._complain(error, level, event)
-        if not isinstance(error, UnreachableError):
-            self._report(error_message(error), interval)
-
-    def _report(self, words: str, interval: float) -> None:
-        """Give a sign of life; what keeps that from being done ends nothing, and the next look tries again."""
-        try:
-            self._store.report(words, interval, self._syncer.fetched)
-        except Exception as error:  # noqa: BLE001  whatever it is, the next cycle tries again
-            get_logger().warning("report-not-written", reason=error_message(error))
-
     def _serve(self, request: PublicationRequest) -> SyncReport:
-        """Publish what an operator asked for, or answer why not.
+        """Publish on an operator's request, or answer the request with the error.
 
-        A request stands, to be served soon, if ZooKeeper interrupts that or another syncer is at work: perhaps one
-        that was killed, and whose lock lasts as long as its session.
+        A request stays open if ZooKeeper is unreachable or another syncer holds the lock: that syncer may have
+        been killed, and its lock lasts as long as its session.
         """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
+        forced = ForcedBy(request.by, request.reason)
         try:
-            forced = ForcedBy(request.by, request.reason)
-            return self._syncer.sync(force=True, overrides=request.overrides, forced=forced, request=request)
+            return self._syncer.sync(
+                SyncOptions(force=True, overrides=request.overrides, forced=forced, request=request)
+            )
         except (UnreachableError, RestartError):
             raise
         except LockHeldError:
-            self._waiting = True
+            self._request_waits = True
             raise
         except Exception as error:
             self._store.answer(request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
             raise
 
-    def _complain(self, error: Exception, level: str, event: str) -> None:
-        """Say what is wrong: once, not every time that it is found again."""
-        words = error_message(error)
-        self._notifier.status(words.partition("\n")[0])
-        if words == self._said:
+    def _fail(self, error: Exception, interval: float) -> None:
+        """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""
+        level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
+        self._telemetry.fail(event, self._syncer.fetched)
+        self._log_failure(error, level, event)
+        if not isinstance(error, UnreachableError):
+            self._report(error_message(error), interval)
+
+    def _report(self, message: str, interval: float) -> None:
+        """Write this syncer's report to ZooKeeper; a failure is logged, and the next cycle writes again."""
+        try:
+            self._store.report(message, interval, self._syncer.fetched)
+        except Exception as error:  # noqa: BLE001  the next cycle tries again, whatever the error is
+            get_logger().warning("report-not-written", reason=error_message(error))
+
+    def _log_failure(self, error: Exception, level: str, event: str) -> None:
+        """Log the error of a cycle, unless the cycle before failed with the same message."""
+        message = error_message(error)
+        self._notifier.status(message.partition("\n")[0])
+        if message == self._last_failure:
             return
-        self._said = words
-        defect = None if isinstance(error, ZkdeploymentError) else error
-        getattr(get_logger(), level)(event, reason=words, exc_info=defect)
+        self._last_failure = message
+        unexpected = None if isinstance(error, ZkdeploymentError) else error
+        getattr(get_logger(), level)(event, reason=message, exc_info=unexpected)

@@ -1,68 +1,74 @@
-"""Working out a publication: from two texts where that is enough, else from the text and the live tree."""
+"""Prepares the publication of a revision: over the last published text if possible, else over the live tree.
+
+Reads trees and live nodes. Whether a revision may be published is decided in the syncer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError, TreeError
 from zkdeployment.log import get_logger
 from zkdeployment.planning.drift import drift, has_others_below
-from zkdeployment.planning.publishing import Draft, PublishedState, check, draft, draft_over_text
+from zkdeployment.planning.publishing import Baseline, PreparedPublication, draft, require_publishable
 from zkdeployment.planning.review import Review, review
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published
+    from zkdeployment.model.publication import Published, SyncOptions
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.ports.publication import PublicationStore, TreeSource
 
-#: How many reviewed revisions are kept: the published one and the tip.
-_KEPT = 2
+#: How many reviewed revisions are cached: the published one and the tip.
+_CACHED_REVIEWS = 2
 
 
 class PublicationBuilder:
-    """Reads trees from ``source`` and what is live from ``store``."""
+    """Reads trees from ``source``, and live nodes and the published strategy from ``store``."""
 
     def __init__(self, source: TreeSource, store: PublicationStore) -> None:
         self._source = source
         self._store = store
         self._reviews: dict[Revision, Review] = {}
 
-    def draft(
-        self, published_state: PublishedState, tip: Revision, *, whole: bool = False, prune: bool = False
-    ) -> Draft:
-        """Work out the publication of ``tip``; raises ``TreeError`` with all errors of the tree.
+    def prepare(self, snapshot: PublicationSnapshot, tip: Revision, options: SyncOptions) -> PreparedPublication:
+        """Return the publication of ``tip`` over what is live; raises ``TreeError`` with all errors of the tree.
 
-        With ``whole`` the whole live tree is read in any case. Else it is read only when it is not known to be the
-        text that was published last, or is not where that matters.
+        The whole live tree is read if the options ask for it, if the live tree is not known to be the last
+        published text, or if the nodes that change are not as that text has them.
         """
-        last = None if whole or prune else self._published_text(published_state.published)
-        reviewed = self._review(tip, again=True)
-        check(reviewed.problems, tip)
-        drafted = None if last is None else self._draft_over_text(reviewed, last, published_state, tip)
-        if drafted is None:
-            published_state = replace(published_state, strategy=self._published_strategy())
-            drafted = draft(reviewed, self._store.live_tree(), published_state, revision=tip, prune=prune)
-        return drafted
+        last = None if options.reads_whole_tree else self._published_text(snapshot.published)
+        reviewed = self._review(tip, reread=True)
+        require_publishable(reviewed.problems, tip)
+        prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
+        if prepared is not None:
+            return prepared
+        strategy, live = self._published_strategy(), self._store.live_tree()
+        baseline = Baseline.of_live_tree(live, strategy)
+        drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
+        return PreparedPublication(drafted, snapshot, live.versions)
 
-    def _draft_over_text(
-        self, reviewed: Review, last: Review, published_state: PublishedState, tip: Revision
-    ) -> Draft | None:
-        """Work it out from two texts; ``None`` if what it touches is not what the last one says."""
+    def _prepare_over_text(
+        self, reviewed: Review, last: Review, snapshot: PublicationSnapshot, tip: Revision
+    ) -> PreparedPublication | None:
+        """Return the publication over the last text; ``None`` if a live node to be changed has drifted."""
         try:
-            drafted = draft_over_text(reviewed, last, published_state, revision=tip)
+            drafted = draft(reviewed, Baseline.of_text(last), snapshot, revision=tip)
         except TreeError:
-            return None  # with what else is live it may be right
-        change, tree = drafted.publication.change, drafted.live.tree
-        found = self._store.live_nodes(change.paths)
-        drifted = list(drift(change, tree, found))
-        for words in drifted:
-            get_logger().warning("tree-drift", found=words)
-        return None if drifted or has_others_below(change, tree, found) else drafted.over(found)
+            return None  # other live nodes may resolve the conflict
+        change, tree = drafted.change, drafted.baseline.live.tree
+        nodes = self._store.live_nodes(change.paths)
+        differences = list(drift(change, tree, nodes))
+        for difference in differences:
+            get_logger().warning("tree-drifted", found=difference)
+        if differences or has_others_below(change, tree, nodes):
+            return None
+        versions = {path: node.version for path, node in nodes.items()}
+        return PreparedPublication(drafted, snapshot, versions, partial=True)
 
     def _published_text(self, published: Published) -> Review | None:
-        """Return the text that the live tree is known to be, if it is."""
+        """Return the text that the live tree is known to be exactly, if there is one."""
         if published.revision is None or published.exact is None:
             return None
         try:
@@ -72,22 +78,23 @@ class PublicationBuilder:
         return last if last.fingerprint == published.exact else None
 
     def _published_strategy(self) -> Strategy | None:
-        """Read the published strategy; one that was damaged is replaced, like none."""
+        """Return the published strategy; a damaged one counts as none and is replaced."""
         try:
             return self._store.strategy()
         except TreeError as error:
             get_logger().warning("strategy-damaged", reason=str(error))
             return None
 
-    def _review(self, revision: Revision, *, again: bool = False) -> Review:
-        """Review a revision's tree, once: the published one and the tip come back every time.
+    def _review(self, revision: Revision, *, reread: bool = False) -> Review:
+        """Return the review of a revision's tree, from the cache if possible.
 
-        With ``again`` the source is asked for it in any case: a key that signed it may be allowed no more.
+        With ``reread`` the source always reads the revision again, which verifies its signature: a key that signed
+        the revision may have been revoked since.
         """
-        known = self._reviews.get(revision)
-        if known is None or again:
-            last = known or next(reversed(self._reviews.values()), None)
+        cached = self._reviews.get(revision)
+        if cached is None or reread:
+            last = cached or next(reversed(self._reviews.values()), None)
             self._reviews[revision] = review(self._source.files(revision), last)
-            for old in list(self._reviews)[:-_KEPT]:
+            for old in list(self._reviews)[:-_CACHED_REVIEWS]:
                 del self._reviews[old]
         return self._reviews[revision]

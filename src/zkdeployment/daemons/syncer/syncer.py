@@ -1,7 +1,12 @@
-"""The syncer: from the tip of the tree's branch to ZooKeeper, or a reason why not."""
+"""The syncer: publishes the tip of the tree's branch to ZooKeeper, or raises the reason why not.
+
+One run reads what is published, decides, prepares the publication and writes it. When runs happen is decided in
+``follower``.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +17,8 @@ from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.history import PublicationRecord
-from zkdeployment.model.publication import GuardOverrides, Published, next_sequence
-from zkdeployment.planning.convergence import count_excluded, refusal
+from zkdeployment.model.publication import Published, SyncOptions, next_sequence
+from zkdeployment.planning.convergence import refusal
 from zkdeployment.planning.guards import (
     date_refusal,
     predecessor,
@@ -22,31 +26,28 @@ from zkdeployment.planning.guards import (
     request_refusal,
     rewind_refusal,
 )
-from zkdeployment.planning.publishing import (
-    Draft,
-    PublicationVerdict,
-    PublishedState,
-    is_stopped,
-    is_up_to_date,
-    judge,
-)
+from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import ForcedBy
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.planning.published_state import PublishedState
+    from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationStore, TreeSource
 
-#: How often somebody else may get in between reading and writing.
+#: How many conflicts with other writers one run survives.
 _ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What was published, or in a preview would be; without a draft there was nothing to do."""
+    """What a run published, or a preview would publish; ``draft`` is ``None`` if there was nothing to do."""
 
     revision: Revision
     draft: Draft | None = None
@@ -60,21 +61,23 @@ class SyncReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """What is asked for; with ``whole`` the whole live tree is read in any case."""
+class _Candidate:
+    """A tip that may be published over the fleet's ``snapshot``.
 
-    force: bool
-    prune: bool
-    whole: bool
-    overrides: GuardOverrides
-    forced: ForcedBy | None = None
-    request: PublicationRequest | None = None
+    ``optional``: the tip is published already, so an empty change is not worth a publication.
+    """
+
+    tip: Revision
+    origin: Origin
+    snapshot: PublicationSnapshot
+    optional: bool
 
 
 class Syncer:
-    """Publishes the tip of ``source`` to ``store``, of which ``memory`` tells if it went back.
+    """Publishes the tip of ``source`` to ``store``.
 
-    ``fetched`` is when the source could be read last, in seconds since the epoch.
+    ``memory`` is what detects that ZooKeeper was reset to an older state. ``fetched`` is when the source was last
+    read, in seconds since the epoch.
     """
 
     def __init__(
@@ -87,108 +90,145 @@ class Syncer:
         self._builder = PublicationBuilder(source, store)
         self.fetched: float | None = None
 
-    def sync(
-        self,
-        *,
-        force: bool = False,
-        prune: bool = False,
-        overrides: GuardOverrides | None = None,
-        forced: ForcedBy | None = None,
-        request: PublicationRequest | None = None,
-    ) -> SyncReport:
-        """Publish the tip if it may be and is not yet; ``force`` does so whatever the fleet is doing.
+    def sync(self, options: SyncOptions | None = None) -> SyncReport:
+        """Publish the tip unless it is published already.
 
-        A ``request`` is removed in the moment in which it is carried out; one that was taken back, is too old, or
-        answers to another state of the fleet is refused. ``forced`` tells the history who wants that, and why.
-        ``prune`` removes top-level nodes whose file is gone; without ``overrides``, guards hold even with
-        force. Raises ``StalePublicationError``, ``AllStopError``, ``NotConvergedError``, ``LockHeldError``,
-        ``RefusedError`` (something is not permitted), ``SourceError``, ``TreeError`` with all errors of the tree,
-        ``ConflictError`` when others write all the time, ``UnreachableError``. Then nothing was published, or the
-        beginning of a large publication that the next call finishes.
+        A request among the options is removed in the transaction that publishes; a request that was withdrawn, has
+        expired or refers to another state of the fleet is refused. Raises ``StalePublicationError``,
+        ``AllStopError``, ``NotConvergedError``, ``LockHeldError``, ``RefusedError`` (by a guard), ``SourceError``,
+        ``TreeError`` with all errors of the tree, ``ConflictError`` if others keep writing, ``UnreachableError``.
+        After an error nothing is published, or the beginning of a large publication, which the next run finishes.
         """
-        order = _Order(
-            force,
-            prune,
-            whole=force or prune,
-            overrides=overrides or GuardOverrides(),
-            forced=forced,
-            request=request,
-        )
+        options = options or SyncOptions()
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_ATTEMPTS),
             retry=tenacity.retry_if_exception_type(ConflictError),
             reraise=True,
         )
         try:
-            return self._sync(order)
+            return self._sync(options)
         except ConflictError:
-            return retrying(self._sync, replace(order, whole=True))
+            return retrying(self._sync, replace(options, whole=True))
 
-    def preview(
-        self, *, force: bool = False, prune: bool = False, overrides: GuardOverrides | None = None
-    ) -> SyncReport:
-        """Return what ``sync`` would publish, or raise what it would raise; takes no lock and writes nothing."""
-        order = _Order(force, prune, whole=force or prune, overrides=overrides or GuardOverrides())
-        published_state, tip, verdict = self._judge(order)
-        if verdict is PublicationVerdict.UP_TO_DATE:
-            return SyncReport(tip)
-        self._check_history(published_state, tip, self._source.origin(tip), order)
-        return SyncReport(tip, self._draft(published_state, tip, order))
+    def preview(self, options: SyncOptions | None = None) -> SyncReport:
+        """Return what ``sync`` would publish, or raise what it would raise; nothing is locked or written."""
+        options = options or SyncOptions()
+        published_state, tip = self._read(options)
+        candidate = self._decide(published_state, tip, options)
+        prepared = None if candidate is None else self._prepare(candidate, options)
+        return SyncReport(tip, None if prepared is None else prepared.draft)
 
-    def _sync(self, order: _Order) -> SyncReport:
-        published_state, tip, verdict = self._judge(order)
+    def _sync(self, options: SyncOptions) -> SyncReport:
+        published_state, tip = self._read(options)
+        candidate = self._decide(published_state, tip, options)
         self._watermark.note(published_state.published)
-        if verdict is PublicationVerdict.UP_TO_DATE:
+        if candidate is None:
             return SyncReport(tip)
+        with self._locked(tip):
+            prepared = self._prepare(candidate, options)
+            if prepared is None:
+                return SyncReport(tip)
+            self._publish(prepared, candidate.origin, options)
+        draft, origin = prepared.draft, candidate.origin
+        get_logger().info(
+            "revision-published",
+            revision=tip,
+            author=origin.author,
+            subject=origin.subject,
+            signer=origin.signer,
+            forced=options.force,
+            changes=draft.sentence,
+        )
+        for problem in draft.warnings:
+            get_logger().warning("tree-warning", revision=tip, problem=str(problem))
+        return SyncReport(tip, draft)
+
+    def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
+        """Return what is published and the tip; while all is stopped the repository is not contacted."""
+        published_state = self._store.published_state()
+        if options.request is not None:
+            self._check_request(options.request, published_state)
+        if not options.force:
+            self._watermark.check(published_state.published)
+        if is_stopped(published_state.cluster, force=options.force):
+            raise AllStopError(
+                "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
+            )
+        tip = self._source.fetch()
+        self.fetched = self._clock.now()
+        return published_state, tip
+
+    def _decide(self, published_state: PublishedState, tip: Revision, options: SyncOptions) -> _Candidate | None:
+        """Return the tip as a candidate, or ``None`` if it is up to date; raises the reason why it must wait.
+
+        The hosts are read only if the tip is not published yet, or is to be forced or pruned.
+        """
+        published = is_up_to_date(published_state, tip)
+        if published and not (options.force or options.prune):
+            return None
+        snapshot = self._snapshot(published_state)
+        match judge(snapshot, tip, force=options.force):
+            case PublicationVerdict.UP_TO_DATE:
+                return None
+            case PublicationVerdict.NOT_CONVERGED:
+                raise NotConvergedError(refusal(snapshot, tip))
         origin = self._source.origin(tip)
-        self._check_history(published_state, tip, origin, order)
+        self._check_history(snapshot, tip, origin, options)
+        return _Candidate(tip, origin, snapshot, optional=published and not options.force)
+
+    def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
+        """Read the hosts and the rollout of what is published."""
+        cluster, published = published_state.cluster, published_state.published
+        hosts = self._store.hosts()
+        return PublicationSnapshot(
+            cluster=cluster,
+            published=published,
+            stops=published_state.stops,
+            hosts=hosts,
+            absent=self._store.absent(hosts),
+            rollout=None if published.strategy is None else self._store.rollout(published.sequence),
+            held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
+        )
+
+    @contextmanager
+    def _locked(self, tip: Revision) -> Iterator[None]:
+        """Hold the lock of publications; raises ``LockHeldError`` if another syncer holds it."""
         lock = self._store.lock()
         if not lock.try_acquire():
             raise LockHeldError(
                 f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
             )
         try:
-            drafted = self._draft(published_state, tip, order)
-            if drafted is None:
-                return SyncReport(tip)
-            now = self._clock.now()
-            sequence = next_sequence(max(published_state.published.sequence, self._watermark.known.sequence), now)
-            excluded = count_excluded(drafted.publication.strategy, published_state.hosts)
-            record = PublicationRecord(tip, now, origin=origin, forced=order.forced, excluded=excluded)
-            asked = None if order.request is None else order.request.id
-            self._store.publish(replace(drafted.publication, sequence=sequence, record=record, request=asked))
-            self._watermark.note(Published(revision=tip, sequence=sequence))
+            yield
         finally:
             lock.release()
-        get_logger().info(
-            "published",
-            revision=tip,
-            author=origin.author,
-            subject=origin.subject,
-            signer=origin.signer,
-            forced=order.force,
-            changes=drafted.sentence,
-        )
-        for problem in drafted.warnings:
-            get_logger().warning("tree-warning", revision=tip, problem=str(problem))
-        return SyncReport(tip, drafted)
 
-    def _draft(self, published_state: PublishedState, tip: Revision, order: _Order) -> Draft | None:
-        """Work out the publication; ``None`` if the tip is published and there was nothing to prune."""
-        drafted = self._builder.draft(published_state, tip, whole=order.whole, prune=order.prune)
-        if is_up_to_date(published_state, tip) and not order.force and not drafted.publication.change:
+    def _prepare(self, candidate: _Candidate, options: SyncOptions) -> PreparedPublication | None:
+        """Return the publication; ``None`` if the tip is published already and nothing changes."""
+        tip, snapshot = candidate.tip, candidate.snapshot
+        prepared = self._builder.prepare(snapshot, tip, options)
+        draft = prepared.draft
+        if candidate.optional and not draft.change:
             return None
-        if not order.overrides.mass_removal and not _is_begun(published_state, tip):
-            made = drafted.publication
-            _refuse(removal_refusal(tip, drafted.before, made.targets, published_state.known, made.change.delete))
-        return drafted
+        if not options.overrides.mass_removal and not _is_interrupted(snapshot, tip):
+            before = draft.baseline.targets
+            _refuse(removal_refusal(tip, before, draft.targets, snapshot.known, draft.change.delete))
+        return prepared
+
+    def _publish(self, prepared: PreparedPublication, origin: Origin, options: SyncOptions) -> None:
+        """Write the publication, under a sequence above all that ZooKeeper or this syncer know."""
+        now = self._clock.now()
+        last = max(prepared.snapshot.published.sequence, self._watermark.known.sequence)
+        publication = prepared.build(options, origin, sequence=next_sequence(last, now), now=now)
+        self._store.publish(publication)
+        self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
 
     def _check_history(
-        self, published_state: PublishedState, tip: Revision, origin: Origin, order: _Order
+        self, published_state: PublishedState, tip: Revision, origin: Origin, options: SyncOptions
     ) -> None:
-        """Raise ``RefusedError`` unless the tip comes after what is published, or need not."""
+        """Raise ``RefusedError`` unless the tip descends from what is published, or the guard is overridden."""
         before = predecessor(published_state)
-        if order.overrides.rewind or before is None or before == tip:
+        if options.overrides.rewind or before is None or before == tip:
             return
         _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
         if origin.signer is not None:
@@ -196,43 +236,17 @@ class Syncer:
 
     def _check_request(self, request: PublicationRequest, published_state: PublishedState) -> None:
         """Raise ``RefusedError`` unless a request still stands and answers to the state of the fleet."""
-        found = self._store.request()
-        if found is None or found.id != request.id:
+        current = self._store.request()
+        if current is None or current.id != request.id:
             raise RefusedError(f"the request of {request.by} was taken back")
-        _refuse(request_refusal(found, published_state, self._store.server_time()))
-
-    def _judge(self, order: _Order) -> tuple[PublishedState, Revision, PublicationVerdict]:
-        """Read the world and decide; while all is stopped not even the repository is asked."""
-        published_state = self._store.published_state()
-        cluster, published = published_state.cluster, published_state.published
-        if order.request is not None:
-            self._check_request(order.request, published_state)
-        if not order.force:
-            self._watermark.check(published)
-        if is_stopped(cluster, force=order.force):
-            raise AllStopError(
-                "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
-            )
-        tip = self._source.fetch()
-        self.fetched = self._clock.now()
-        if order.whole or not is_up_to_date(published_state, tip):
-            rollout = self._store.rollout(published.sequence) if published.strategy is not None else None
-            hosts = self._store.hosts()
-            published_state = replace(
-                published_state, hosts=hosts, absent=self._store.absent(hosts), rollout=rollout
-            )
-        firm = cluster == Cluster(False) and self._store.is_held_by_operator()
-        verdict = judge(published_state, tip=tip, force=order.force, prune=order.prune, firm=firm)
-        if verdict is PublicationVerdict.NOT_CONVERGED:
-            raise NotConvergedError(refusal(published_state, tip))
-        return published_state, tip, verdict
+        _refuse(request_refusal(current, published_state, self._store.server_time()))
 
 
-def _is_begun(published_state: PublishedState, tip: Revision) -> bool:
-    """Whether a publication of the tip was interrupted: what it is about to remove was looked at then."""
+def _is_interrupted(published_state: PublishedState, tip: Revision) -> bool:
+    """Whether a publication of the tip was interrupted: its removals were checked when it began."""
     return published_state.cluster is not None and published_state.cluster.importing == tip
 
 
-def _refuse(words: str | None) -> None:
-    if words is not None:
-        raise RefusedError(words)
+def _refuse(reason: str | None) -> None:
+    if reason is not None:
+        raise RefusedError(reason)

@@ -45,7 +45,7 @@ class SyncerTelemetry:
             self._looks[_UNCHANGED] += 1
             return
         self._looks[_PUBLISHED] += 1
-        clock, change = self._probe.clock, report.draft.publication.change
+        clock, change = self._probe.clock, report.draft.change
         nodes = len(change.create) + len(change.update) + len(change.delete)
         self._last = Publishing(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
 

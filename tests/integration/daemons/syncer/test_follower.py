@@ -23,6 +23,7 @@ from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.act import Act
+from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
 
         store.publish = stop_first  # type: ignore[method-assign]
         with pytest.raises(RefusedError, match="stopped again"):
-            syncer.sync(force=True, request=request)
+            syncer.sync(SyncOptions(force=True, request=request))
         assert publishing.version is None
 
 
@@ -191,7 +192,7 @@ def test_a_request_that_is_taken_back_while_it_is_served_changes_nothing(publish
 
         store.publish = withdraw_first  # type: ignore[method-assign]
         with pytest.raises(RefusedError, match="was taken back"):
-            syncer.sync(force=True, request=request)
+            syncer.sync(SyncOptions(force=True, request=request))
         assert publishing.version is None
 
 
@@ -280,7 +281,7 @@ def test_a_bad_tree_is_said_once_for_each_revision(publishing: Publishing):
         published(publishing, publishing.push(TREE))
     assert len(refused(logs)) == 2
     assert second in refused(logs)[1]["reason"]
-    assert [entry["event"] for entry in logs if entry["event"] == "published"] == ["published"]
+    assert [entry["event"] for entry in logs if entry["event"] == "revision-published"] == ["revision-published"]
 
 
 def test_all_stop_is_said_loudly(publishing: Publishing):
@@ -311,7 +312,7 @@ def test_a_repository_that_comes_back_is_followed(publishing: Publishing):
         wait_until(lambda: logs, "the missing repository is noticed")
         hidden.rename(publishing.repository.directory)
         published(publishing, first)
-    assert [entry["event"] for entry in logs] == ["repository-unreadable", "published"]
+    assert [entry["event"] for entry in logs] == ["repository-unreadable", "revision-published"]
 
 
 def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publishing):

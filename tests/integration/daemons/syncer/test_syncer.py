@@ -22,7 +22,7 @@ from zkdeployment.errors import (
     TreeError,
 )
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publication import GuardOverrides, SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,7 @@ class TestPublishing:
         publishing.push(TREE + "/x\n  y -> /elsewhere\n")
         with capture_logs() as logs:
             publishing.sync()
-        assert [entry["event"] for entry in logs] == ["published", "tree-warning"]
+        assert [entry["event"] for entry in logs] == ["revision-published", "tree-warning"]
         assert "/elsewhere" in logs[1]["problem"]
 
     def test_hand_made_changes_are_put_right_by_force(self, publishing: Publishing):
@@ -354,7 +354,7 @@ class TestOthersWriteToo:
         with Session(publishing.zookeeper) as session:
             store = Meddling(session, meddle, times)
             syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
-            return syncer.sync(overrides=overrides).sentence
+            return syncer.sync(SyncOptions(overrides=overrides or GuardOverrides())).sentence
 
     def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
         publishing.push(TREE)

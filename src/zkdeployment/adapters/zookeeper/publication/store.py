@@ -31,7 +31,7 @@ from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
-from zkdeployment.planning.publishing import PublishedState
+from zkdeployment.planning.published_state import PublishedState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

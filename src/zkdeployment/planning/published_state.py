@@ -1,0 +1,51 @@
+"""Snapshots of what is published, on which the syncer decides.
+
+The values alone belong here: whether the fleet has converged is judged in ``convergence``, whether a tip is
+published in ``verdicts``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.publication import Published
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.model.cluster import Cluster
+    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.rollout.state import RolloutState
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedState:
+    """What ZooKeeper records of the last publication; ``cluster`` is ``None`` where ``/hosts`` does not exist.
+
+    ``stops`` is the data version of the node above the stops, as in ``RequestState``.
+    """
+
+    cluster: Cluster | None
+    published: Published = Published()  # noqa: RUF009  immutable
+    stops: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationSnapshot(PublishedState):
+    """The published state and the hosts, read once before a publication.
+
+    ``hosts`` are registered, ``absent`` are known but not registered. ``rollout`` is the newest rollout of the
+    published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record.
+    """
+
+    hosts: Sequence[Host] = ()
+    absent: Sequence[KnownHost] = ()
+    rollout: RolloutState | None = None
+    held_by_operator: bool = False
+
+    @property
+    def known(self) -> tuple[Identity, ...]:
+        """The identities of all hosts, registered and absent."""
+        return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
