@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import HostFilesError, TreeError
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.names import AGENT_PACKAGE
 from zkdeployment.model.plan import ChangeController, PackageChange
+from zkdeployment.planning.ownership import removable_packages
 from zkdeployment.planning.packages import has_version
 from zkdeployment.planning.services import check_path, check_type, check_version, has_property
 from zkdeployment.planning.services import read_property as read
@@ -62,7 +62,7 @@ def change_controller(
     ):
         installed |= {wanted}
     unwanted = installed if package is None else installed - {wanted}
-    removed = tuple(sorted(name for name in unwanted if _is_removable(name, inventory)))
+    removed = tuple(sorted(removable_packages(unwanted, inventory)))
     want: dict[str, str | None] = {}
     if package is not None and not _is_there(package, inventory):
         want[package.package] = package.version
@@ -98,10 +98,6 @@ def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
             f"/opt/{name} is {'a checkout' if had else 'no checkout'} with deployments, expected room for the role"
             f" controller {name} {controller.version}: publish a revision without both first"
         )
-
-
-def _is_removable(name: str, inventory: Inventory) -> bool:
-    return name != AGENT_PACKAGE and (name in inventory.packages or name in inventory.managed)
 
 
 def _is_there(controller: Assignment, inventory: Inventory) -> bool:

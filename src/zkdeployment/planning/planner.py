@@ -24,6 +24,7 @@ from zkdeployment.model.plan import (
     Undeploy,
 )
 from zkdeployment.planning.controllers import change_controller
+from zkdeployment.planning.ownership import removable_packages
 from zkdeployment.planning.packages import has_version
 from zkdeployment.planning.undeploying import find_script
 
@@ -123,10 +124,9 @@ class _Planner:
         lost = inventory.lost_scripts | (own & inventory.packages.keys() - inventory.scripts.keys())
         self.lost = (self.needs.keys() & lost) - self.want.keys() - changed
         self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
-        # A directory with a script that no package owns may be somebody's copy: it is not ours to clear.
-        scripts = inventory.scripts.keys() | inventory.lost_scripts
-        packaged = (scripts & inventory.packages.keys()) - inventory.checkouts.keys()
-        self.replaceable = (inventory.managed.keys() | packaged | changed) - {AGENT_PACKAGE}
+        # A directory whose script no package owns may be somebody's copy and is never cleared.
+        scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
+        self.replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
         self.ours = self.replaceable - changed - self.controllers_place
         self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
