@@ -28,7 +28,7 @@ from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
 from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
-from support.offers import Offer
+from support.available_packages import AvailablePackage
 from zkdeployment import log
 from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git.source import GitSource
@@ -184,7 +184,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
                 if done[revision] == len(numbers):
                     pipe.send((time.perf_counter(), next(requests)))
 
-    offers = _offers()
+    available = _available_packages()
     with ExitStack() as stack:
         # Reading all other hosts' names is for the start, which is not measured.
         stack.enter_context(mock.patch.object(HostRegistration, "_leave_if_duplicate"))
@@ -192,7 +192,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))
         threads = [
-            threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, offers))
+            threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, available))
             for number in numbers
         ]
         for thread in threads:
@@ -201,7 +201,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             thread.join()
 
 
-def _run_agent(address: str, directory: Path, number: int, offers: Sequence[Offer]) -> None:
+def _run_agent(address: str, directory: Path, number: int, available: Sequence[AvailablePackage]) -> None:
     settings = Settings(
         source=directory / "agent.cfg",
         zookeeper=address,
@@ -210,11 +210,11 @@ def _run_agent(address: str, directory: Path, number: int, offers: Sequence[Offe
         run_directory=directory / "run",
     )
     settings.root.mkdir(parents=True)
-    with build_agent(settings, packages=HostPackages(settings.root, offers)) as (agent, _):
+    with build_agent(settings, packages=HostPackages(settings.root, available)) as (agent, _):
         agent.run()
 
 
-def _offers() -> list[Offer]:
+def _available_packages() -> list[AvailablePackage]:
     """Return the packages that the trees ask for."""
-    ours = [Offer(name=f"application{number}", version=f"1.{number}") for number in range(SERVICES)]
-    return ours + [Offer(name="application0", version=f"{number}.0") for number in range(1, 10)]
+    ours = [AvailablePackage(name=f"application{number}", version=f"1.{number}") for number in range(SERVICES)]
+    return ours + [AvailablePackage(name="application0", version=f"{number}.0") for number in range(1, 10)]

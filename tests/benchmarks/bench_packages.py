@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
-from support.offers import Offer
+from support.available_packages import AvailablePackage
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.model.plan import PackageChange
@@ -25,7 +25,11 @@ def publish(directory):
     repository = RpmRepository(directory / "repository")
     repository.create()
     repository.add(
-        [Offer(name=name, version=version).build(directory) for name in NAMES for version in ("1.0", "2.0")]
+        [
+            AvailablePackage(name=name, version=version).build(directory)
+            for name in NAMES
+            for version in ("1.0", "2.0")
+        ]
     )
     return repository.definitions
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
-from support.coordinated import CoordinatedFleet
-from support.worlds import PlainWorld
+from support.coordinated_fleet import CoordinatedFleet
+from support.simulated_fleet import SimulatedFleet
 from zkdeployment import log
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -52,12 +52,12 @@ def _strategy(groups: int) -> Strategy:
 
 def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds: int) -> Iterator[Result]:
     """Decide half-way, where the last host of a group has just reported."""
-    fleet = PlainWorld(dict(hosts))
+    fleet = SimulatedFleet(dict(hosts))
     running = fleet.start(strategy)
     half = strategy.groups[len(strategy.groups) // 2].name
     while half not in running.rollout.order:
-        fleet.work(grants(running))
-        before, seen = running, fleet.seen()
+        fleet.execute_grants(grants(running))
+        before, seen = running, fleet.observe()
         running = advance(running, seen)
     ours, plain = [], []
     for _ in range(rounds):
@@ -141,7 +141,7 @@ def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: 
         there.close()
         for _ in range(4):
             here.recv()
-            fleet.work()
+            fleet.execute_grants()
             here.send(True)
         peak = here.recv()
         process.join()

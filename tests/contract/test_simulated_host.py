@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.agents import Fleet, HostPackages
-from support.offers import Offer
+from support.available_packages import AvailablePackage
 from support.simulated_host import REPOSITORY, SimulatedHost
 from support.waiting import wait_until
 from zkdeployment.adapters.filesystem import Filesystem
@@ -35,7 +35,7 @@ def fleet(tmp_path, zookeeper, client):
 def host(fleet):
     host = fleet.host("h1")
     host.packages = HostPackages(
-        host.root, [Offer(name=package.name, version=package.version) for package in REPOSITORY]
+        host.root, [AvailablePackage(name=package.name, version=package.version) for package in REPOSITORY]
     )
     return host
 

@@ -8,7 +8,7 @@ import promql_parser
 import pytest
 import yaml
 
-from support.rollouts import running
+from support.rollout_states import running
 from zkdeployment.daemons.coordinator import coordinator
 from zkdeployment.daemons.syncer import follower
 from zkdeployment.fleet.metrics import (

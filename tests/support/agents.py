@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoNodeError
 
+from support.available_packages import AvailablePackage
 from support.fake_packages import FakePackageManager
-from support.offers import Offer
 from support.waiting import wait_until
 from zkdeployment.config.load import load
 from zkdeployment.daemons.failpoints import VARIABLE
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Packages
     from zkdeployment.ports.host import Transaction
 
-#: Notes in the fleet's journal when it starts and ends; waits while its host is blocked, fails when told to.
+#: A deploy script that records its start and end in the fleet's journal, waits while its host is blocked, and
+#: fails for the arguments in the file ``fail``.
 SCRIPT = """\
 #!/bin/sh
 journal="$ZKDEPLOYMENT_ROOT/../../journal"
@@ -46,15 +47,15 @@ fi
 echo "$ZKDEPLOYMENT_HOST_ID end $*" >> "$journal"
 """
 
-#: The same for a role controller's scripts, whose arguments are the same.
+#: The same script for role controllers; the journal shows the script's name.
 CONTROLLER_SCRIPT = SCRIPT.replace("$*", "${0##*/} $*")
 
 
 class HostPackages(FakePackageManager):
-    """The fake package manager, with the files that its packages bring to ``root``."""
+    """The fake package manager, which also writes the scripts of packages below ``root``."""
 
-    def __init__(self, root: Path, offers: Sequence[Offer]) -> None:
-        super().__init__(offers)
+    def __init__(self, root: Path, available: Sequence[AvailablePackage]) -> None:
+        super().__init__(available)
         self._root = root
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
@@ -73,7 +74,7 @@ class HostPackages(FakePackageManager):
 
 
 def put_script(root: Path, package: str, text: str = SCRIPT, mode: int = 0o755) -> Path:
-    """Put a deploy script where a package has it."""
+    """Write the deploy script of a package."""
     script = root / "opt" / package / "bin" / "zookeeper-deploy"
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(text)
@@ -82,7 +83,7 @@ def put_script(root: Path, package: str, text: str = SCRIPT, mode: int = 0o755) 
 
 
 def put_controller(root: Path, package: str) -> None:
-    """Put a role controller's scripts where its package has them."""
+    """Write the scripts of a role controller's package."""
     for name in ("starting-deployments", "ending-deployments"):
         script = root / "opt" / package / "bin" / name
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -91,12 +92,12 @@ def put_controller(root: Path, package: str) -> None:
 
 
 def called(*calls: str, host: str = "h1") -> list[str]:
-    """Return what the scripts note of these calls when all of them succeed."""
+    """Return the journal's lines for these calls if all of them succeed."""
     return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
 
 
 class Fleet:
-    """A cluster's ZooKeeper, prepared and inspected behind the agents' back, and the journal of its scripts."""
+    """A cluster in a real ZooKeeper, which tests change and inspect directly, and the journal of its scripts."""
 
     def __init__(self, directory: Path, connection: str, client: KazooClient) -> None:
         self.directory = directory
@@ -105,11 +106,11 @@ class Fleet:
         self.journal = directory / "journal"
 
     def host(self, host_id: str, **options: str) -> AgentHost:
-        """Return a host of this fleet, not started."""
+        """Return a host of this fleet without a running agent."""
         return AgentHost(self, host_id, options)
 
     def service(self, path: str, kind: str, version: str | None, **targets: int) -> None:
-        """Make or change a service node, deployed to ``targets`` (name → n) and nowhere else."""
+        """Write a service node that is deployed to exactly ``targets`` (number of instances by name)."""
         self._put(path, {"type": kind} | ({} if version is None else {"version": version}))
         self.remove(f"{path}/deploy")
         self._put(f"{path}/deploy", {})
@@ -117,17 +118,17 @@ class Fleet:
             self._put(f"{path}/deploy/{target}", {"n": n})
 
     def controller(self, role: str, package: str, version: str) -> None:
-        """Give a role a controller, and its lock a place."""
+        """Write a role's controller and the parent node of its lock."""
         self._put(f"/roles/{role}", {"type": package, "version": version})
         self.client.ensure_path(f"/role-locks/{role}")
 
     def requests(self, role: str) -> list[dict[str, Any]]:
-        """Return the requests for a role's lock, in order."""
+        """Return the contenders for a role's lock, in order."""
         directory = f"/role-locks/{role}"
         return [self.get(f"{directory}/{name}") for name in sorted(self.client.get_children(directory))]
 
     def remove(self, path: str) -> None:
-        """Delete a node and all below it."""
+        """Delete a node and its descendants."""
         self.client.delete(path, recursive=True)
 
     def set_version(self, version: object, **more: object) -> None:
@@ -140,7 +141,7 @@ class Fleet:
         return self.get("/hosts")["version"]
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return a node's properties; none for a node that is not there."""
+        """Return a node's properties; an empty dictionary if there is no such node."""
         try:
             data = self.client.retry(self.client.get, path)[0]  # servers come and go in some tests
         except NoNodeError:
@@ -148,7 +149,7 @@ class Fleet:
         return json.loads(data) if data else {}
 
     def calls(self) -> list[str]:
-        """Return what the scripts noted, in order."""
+        """Return the lines of the journal."""
         return self.journal.read_text().splitlines() if self.journal.exists() else []
 
     def _put(self, path: str, properties: Mapping[str, object]) -> None:
@@ -180,7 +181,7 @@ class AgentHost:
         self.packages = HostPackages(
             self.root,
             [
-                Offer(name=name, version=version)
+                AvailablePackage(name=name, version=version)
                 for name in ("foo", "bar", "ctl", "ctl2")
                 for version in ("1.0", "2.0")
             ],
@@ -188,7 +189,7 @@ class AgentHost:
 
     @property
     def node(self) -> dict[str, Any]:
-        """What the host's node says."""
+        """The properties of the host's node."""
         return self.fleet.get(f"/hosts/{self.id}")
 
     @property
@@ -200,8 +201,8 @@ class AgentHost:
             return ""
 
     @property
-    def whole_at(self) -> object:
-        """The version on disk; ``None`` if the host has none."""
+    def version_on_disk(self) -> object:
+        """The content of ``RUN/host_version``; ``None`` if the host has no version."""
         file = self.run / "host_version"
         return json.loads(file.read_text()) if file.exists() else None
 
@@ -211,17 +212,17 @@ class AgentHost:
         return sorted(path.name for path in (self.root / "etc").glob("*/*.deployed"))
 
     def at(self, version: object) -> bool:
-        """Whether the host is done with a version, everywhere it says so."""
+        """Whether node and status file show that the host finished a version."""
         return self.node.get("version") == version and self.status == "done"
 
     def block(self) -> Path:
-        """Make the scripts of this host wait until the returned file is removed."""
+        """Block the scripts of this host until the test removes the returned file."""
         file = self.root / "block"
         file.touch()
         return file
 
     def fail(self, arguments: str) -> Path:
-        """Make the script that is called with exactly these arguments fail until the returned file is removed."""
+        """Fail the script with exactly these arguments until the test removes the returned file."""
         file = self.root / "fail"
         file.write_text(f"{arguments}\n")
         return file
@@ -237,9 +238,9 @@ class AgentHost:
 
     @contextmanager
     def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent as a process, with ``more`` environment; its software has to be in ``/opt`` already.
+        """Run the agent as a process, with ``more`` variables; its packages' scripts must exist below ``/opt``.
 
-        Most are killed, and what coverage noted of them is gone: so it does not even start.
+        Coverage is off: tests kill most of these processes, which loses the data.
         """
         environment = {**os.environ, "COVERAGE_PROCESS_CONFIG": "", VARIABLE: failpoints, **more}
         with self.log.open("ab") as log:
@@ -258,7 +259,7 @@ class AgentHost:
             child.wait()
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the agent to its end."""
+        """Run the agent as a process and wait for its end."""
         return subprocess.run(
             [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
             capture_output=True,
@@ -292,11 +293,11 @@ class RunningAgent:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the agent has ended."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Stop the agent and wait for its end."""
         wait_until(lambda: self._control is not None or self.ended, "the agent is built")
         if self._control is not None:
             self._control.stop()

@@ -1,4 +1,4 @@
-"""An authority for certificates, and a real ZooKeeper that encrypts with one of them."""
+"""A certificate authority, and a real ZooKeeper with encrypted connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """An authority whose certificate is ``ca`` (a file); what it issues goes to ``directory``."""
+    """A certificate authority with the certificate ``ca`` (a file); ``directory`` receives issued certificates."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -24,7 +24,7 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.ca)
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """Return the files of a certificate for the server ``name``, or whoever it may be, and of its key."""
+        """Return the files of a new certificate for ``name`` and of its key."""
         issued = self._authority.issue_cert(name, common_name=name)
         certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
         certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
@@ -38,13 +38,13 @@ class Authority:
         return certificate, key
 
     def access(self, name: str) -> Access:
-        """Return the access of somebody with a certificate."""
+        """Return the access settings of a client with a certificate."""
         certificate, key = self.issue(name)
         return Access(ca=self.ca, certificate=certificate, key=key)
 
 
 class EncryptingServer(ZooKeeperServer):
-    """A server that is ``localhost:SECURE_PORT`` for those who have a certificate, and plain at ``address``."""
+    """A server that accepts certificates at ``localhost:SECURE_PORT`` and plain connections at ``address``."""
 
     def __init__(self, directory: Path, authority: Authority) -> None:
         self.secure_port = free_port()

@@ -1,4 +1,4 @@
-"""Commands run in the tests' own process: what they do counts, not how a process starts."""
+"""Runs commands within the process of the tests, which is faster than a process for each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Done: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
 def invoke(*words: object, env: Mapping[str, str] | None = None) -> Done:
-    """Run ``zkdeployment`` with these words, with ``env`` added, and return what ``subprocess.run`` would.
+    """Run ``zkdeployment`` with these arguments and additional environment; return what ``subprocess.run`` would.
 
-    Not for verbs that handle signals or start what outlives them.
+    Unsuitable for verbs that handle signals or that start processes which outlive them.
     """
     argv = [str(word) for word in words]
     with _logs_kept(), CliRunner().isolation(env=env) as (out, err, _):
@@ -34,7 +34,7 @@ def invoke(*words: object, env: Mapping[str, str] | None = None) -> Done:
 
 @contextmanager
 def _logs_kept() -> Iterator[None]:
-    """Have logs afterwards go where they went before."""
+    """Restore the configuration of logging afterwards."""
     loggers = [logging.getLogger(name) for name in (None, "kazoo", "git")]
     before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
     try:

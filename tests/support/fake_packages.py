@@ -1,4 +1,4 @@
-"""A package manager of dictionaries, which fails on demand."""
+"""A package manager in memory, which fails on demand."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from zkdeployment.planning.packages import Item
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from support.offers import Offer
+    from support.available_packages import AvailablePackage
     from zkdeployment.model.inventory import Package, Packages
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.ports.host import Transaction
 
 
 class Crash(BaseException):
-    """The agent dies here; nothing in it catches this."""
+    """Stands for the death of the agent: no code under test catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FakeTransaction:
-    """What is to be done, as data."""
+    """The packages before and after a change, and the changes of each package."""
 
     before: Packages
     after: Packages
@@ -35,39 +35,40 @@ class FakeTransaction:
 
 
 class FakePackageManager:
-    """Implements ``ports.PackageManager`` on dictionaries.
+    """Implements ``ports.PackageManager`` in memory.
 
-    ``offers`` are what its repository has. Faults: ``unreachable`` (the repository), ``locked`` (another program
-    changes packages), ``crash`` (the agent dies in the middle of the next commit), ``stuck`` (going back fails).
-    ``lost`` are packages whose scripts are missing. ``commits`` lists what was done, or tried.
+    ``available`` holds the packages of its repository. Faults: ``unreachable`` (the repository), ``locked``
+    (another program changes packages), ``crash`` (the agent dies in the middle of the next commit), ``stuck`` (the
+    rollback fails). ``lost`` names packages whose scripts are missing. ``commits`` lists every attempted
+    transaction.
     """
 
-    def __init__(self, offers: Iterable[Offer] = (), installed: Iterable[Package] = ()) -> None:
-        self.offers: dict[Package, Offer] = {offer.package: offer for offer in offers}
+    def __init__(self, available: Iterable[AvailablePackage] = (), installed: Iterable[Package] = ()) -> None:
+        self.available: dict[Package, AvailablePackage] = {offer.package: offer for offer in available}
         self.commits: list[FakeTransaction] = []
         self.unreachable = False
         self.locked = False
         self.crash = False
         self.stuck = False
         self.lost: set[str] = set()
-        self._known = dict(self.offers)
+        self._known = dict(self.available)
         self._installed: Packages = by_name(installed)
         self._journal: Packages | None = None
 
     def put(self, *found: Package) -> None:
-        """Install packages by other means."""
+        """Install packages behind the package manager's back."""
         self._installed = packages.after(self._installed, found)
 
     def drop(self, name: str) -> None:
-        """Remove a package by other means."""
+        """Remove a package behind the package manager's back."""
         self._installed = {other: have for other, have in self._installed.items() if other != name}
 
     def installed(self) -> Packages:
-        """Return what is installed."""
+        """Return the installed packages."""
         return self._installed
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
-        """Return those of the packages whose scripts are missing."""
+        """Return the names of packages whose scripts are missing."""
         return frozenset(self.lost & packages.keys())
 
     def prepare(self, change: PackageChange) -> FakeTransaction:
@@ -92,7 +93,7 @@ class FakePackageManager:
         return FakeTransaction(before, after, items)
 
     def commit(self, transaction: Transaction) -> None:
-        """Do it, or go back and raise ``PackageError``."""
+        """Execute the transaction, or roll back and raise ``PackageError``."""
         assert isinstance(transaction, FakeTransaction)
         if not transaction.items:
             return
@@ -117,7 +118,7 @@ class FakePackageManager:
         self._journal = None
 
     def recover(self) -> None:
-        """Go back to before a transaction that ``crash`` interrupted."""
+        """Restore the packages from before a transaction that ``crash`` interrupted."""
         if self._journal is not None:
             self._installed, self._journal = self._journal, None
 
@@ -130,16 +131,16 @@ class FakePackageManager:
     def _resolve(self, wanted: Mapping[str, str | None]) -> tuple[Mapping[str, Package], list[Package]]:
         if wanted and self.unreachable:
             raise PackageError("a repository cannot be reached", retry_helps=True)
-        chosen, missing = packages.select(self.offers, wanted)
+        chosen, missing = packages.select(self.available, wanted)
         if missing:
             raise PackageError("; ".join(missing))
         extra: list[Package] = []
         for package in (coming := [*chosen.values()]):
-            for name, version in self.offers[package].requires.items():
+            for name, version in self.available[package].requires.items():
                 if not any(
                     _fits(one, version) for one in (*coming, *self._installed.get(name, ())) if one.name == name
                 ):
-                    found, missing = packages.select(self.offers, {name: version})
+                    found, missing = packages.select(self.available, {name: version})
                     if missing:
                         raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
                     coming.append(found[name])
@@ -147,7 +148,7 @@ class FakePackageManager:
         return chosen, extra
 
     def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
-        for offer in [self.offers[item.after] for item in items if item.after is not None]:
+        for offer in [self.available[item.after] for item in items if item.after is not None]:
             if offer.signature != "good":
                 raise PackageError(f"a package lacks the signature that its repository requires: {offer.package}")
             if displaced := (self._installed.keys() & {*offer.obsoletes}) - managed:
@@ -165,7 +166,7 @@ class FakePackageManager:
 
 
 def _half_way(transaction: FakeTransaction) -> Packages:
-    """Return what a transaction that breaks off leaves: everything new there, nothing old gone."""
+    """Return what an interrupted transaction leaves: all new packages installed, no old package removed."""
     return by_name({package for half in (transaction.before, transaction.after) for have in half.values()
                     for package in have})  # fmt: skip
 

@@ -40,7 +40,7 @@ class Command:
     status: int = 0
 
     def prints(self, printed: str) -> bool:
-        """Whether this is what the page shows; a page that shows nothing does not care."""
+        """Whether this is the output that the page shows; a page without output accepts any."""
         shown = re.sub(r"\s*\.\.\.\s*", "...", self.output)
         return not shown or doctest.OutputChecker().check_output(shown, printed, _LOOSELY)
 
@@ -88,7 +88,7 @@ def _with_status(shown: list[Command]) -> Iterator[Command]:
 
 
 class Shell:
-    """A bash that is typed into; a shell that a command starts is typed into from then on."""
+    """An interactive bash; after a command that starts a shell, input goes to that shell."""
 
     _MARK = "--- that was all, with status "
 
@@ -105,7 +105,7 @@ class Shell:
         )
 
     def run(self, text: str) -> tuple[str, int]:
-        """Type a command; return what was printed and the exit status, which ``$?`` still has afterwards."""
+        """Run a command; return its output and its exit status, which ``$?`` keeps."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{text}\n_was=$?; printf '\\n{self._MARK}%s\\n' $_was; (exit $_was)\n")
@@ -118,7 +118,7 @@ class Shell:
         raise EOFError(f"the shell ended in {text!r}: {''.join(printed)}")
 
     def show(self, command: Command) -> None:
-        """Type a command of the manual; fail the test if it does not do what the page says."""
+        """Run a command of the manual; fail the test if output or exit status differ from the page."""
         printed, status = self.run(command.text)
         assert (status, command.prints(printed)) == (command.status, True), (
             f"{command.place}: {command.text}\nexit status {status}, expected {command.status}; expected:\n"
@@ -126,6 +126,6 @@ class Shell:
         )
 
     def close(self) -> None:
-        """End it, with the shells inside."""
+        """End the shell and all shells within."""
         with contextlib.suppress(BrokenPipeError):  # it has ended by itself
             self._process.communicate()

@@ -1,4 +1,4 @@
-"""Metrics as a collector would read them."""
+"""Metrics, as a Prometheus collector reads them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def probe_of(session: Session, file: Path | None = None) -> Probe:
-    """Return what tells of a daemon with this session."""
+    """Return the probe of a daemon with this session."""
     return Probe(MetricsFile(file), SystemClock(), lambda: session.link, "1.2.3")
 
 
 def read_metrics(text: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """Return the samples by the names and the values of the labels, without what all names begin with."""
+    """Return the samples by name, without the prefix ``zkdeployment_``, and by label values."""
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation

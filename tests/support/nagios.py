@@ -1,4 +1,4 @@
-"""A real Nagios with all of its files in one directory; only the way to another host is a short one."""
+"""A real Nagios with all of its files in one directory; ``check_nrpe`` runs on the same host."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Nagios:
         check_nrpe.chmod(0o755)
 
     def verify(self) -> str:
-        """Return what Nagios says of its configuration; fail the test if it does not accept it."""
+        """Return Nagios' report on its configuration; fail the test if Nagios rejects it."""
         argv = [_program(), "-v", str(self._configuration)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout
@@ -133,7 +133,7 @@ class Nagios:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run it."""
+        """Run Nagios while the context is open."""
         with (self._place / "output").open("wb") as output:
             process = subprocess.Popen([_program(), self._configuration], stdout=output, stderr=output)
         try:
@@ -143,7 +143,7 @@ class Nagios:
             process.wait(30)
 
     def wait_for(self, service: str, state: int) -> str:
-        """Return the output of a service's check, once it was made and has this state."""
+        """Wait until a service's check has this state; return its output."""
         found: dict[str, str] = {}
 
         def has_state() -> bool:
@@ -154,7 +154,7 @@ class Nagios:
         return found["plugin_output"]
 
     def _services(self) -> dict[str, dict[str, str]]:
-        """Return what the status file says of each service."""
+        """Return each service's entry in the status file."""
         try:
             text = (self._place / "status.dat").read_text()
         except FileNotFoundError:

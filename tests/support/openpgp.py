@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KeyRing:
-    """Whoever has secret keys, without passphrases, and signs with them; ``time`` is another one than now."""
+    """A key ring with secret keys without passphrases; ``time`` replaces the current time."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -22,25 +22,25 @@ class KeyRing:
 
     @property
     def gpg(self) -> list[str]:
-        """The program, without what it is to do."""
+        """The command line of gpg up to its action."""
         faked = ["--faked-system-time", self.time] if self.time else []
         return ["gpg", "--homedir", str(self.home), "--batch", *faked]
 
     def make_key(self, person: str, *, expires: str = "never") -> str:
-        """Make a key to sign with; return its fingerprint."""
+        """Create a signing key; return its fingerprint."""
         self._gpg("--quick-generate-key", person, "ed25519", "sign", expires)
         listed = self._gpg("--with-colons", "--list-keys", person).splitlines()
         return next(line.split(":")[9] for line in listed if line.startswith("fpr:"))
 
     def revoke(self, fingerprint: str) -> None:
-        """Revoke a key with the certificate that was made for it."""
+        """Revoke a key with its revocation certificate."""
         prepared = self.home / "openpgp-revocs.d" / f"{fingerprint}.rev"
         certificate = self.home / "revocation.asc"
         certificate.write_text(prepared.read_text().replace("\n:-----BEGIN", "\n-----BEGIN"))
         self._gpg("--import", str(certificate))
 
     def export(self, *fingerprints: str, armour: bool = True) -> bytes:
-        """Return public keys as a file of allowed signers holds them."""
+        """Return public keys in the format of ``allowed-signers``."""
         form = ["--armor"] if armour else []
         return self._run(*form, "--export", *fingerprints)
 
@@ -55,7 +55,7 @@ class KeyRing:
 
 @contextmanager
 def key_ring() -> Iterator[KeyRing]:
-    """Give an empty key ring; its path is short enough for the socket of gpg's agent."""
+    """Yield an empty key ring, whose path is short enough for the socket of gpg's agent."""
     with tempfile.TemporaryDirectory(prefix="gpg-") as home:
         try:
             yield KeyRing(Path(home))

@@ -1,4 +1,4 @@
-"""A TCP proxy between clients and a server, to take the network away from them."""
+"""A TCP proxy between clients and a server, which simulates faults of the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Self
 
 
 class Proxy:
-    """Forwards ``address`` to a server until told otherwise.
+    """Forwards ``address`` to a server, with the faults that the test sets.
 
     ``cut()``: connections are closed and new ones refused at once. ``freeze()``: they stay open and silent (a
     partition, a stopped server). ``lose()``: what goes one way, or both, is swallowed. ``delay()``: all arrives
@@ -43,37 +43,37 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """``HOST:PORT`` to connect to."""
+        """The address of the proxy, ``HOST:PORT``."""
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Close all connections and every new one."""
+        """Close all present and future connections."""
         with self._lock:
             self._down = True
             self._drop_all()
 
     def drop(self) -> None:
-        """Close all connections once; new ones work."""
+        """Close all present connections; future connections work."""
         with self._lock:
             self._drop_all()
 
     def freeze(self) -> None:
-        """Let nothing through, but close nothing."""
+        """Forward nothing, but keep connections open."""
         with self._lock:
             self._frozen = True
 
     def lose(self, *, requests: bool = True, answers: bool = True) -> None:
-        """Swallow what clients say, or what the server says, or both; connections are taken all the same."""
+        """Discard the data of clients, of the server, or of both; connections are still accepted."""
         with self._lock:
             self._lost = frozenset(way for way, lost in ((True, requests), (False, answers)) if lost)
 
     def delay(self, seconds: float) -> None:
-        """Let everything arrive so much later, each way."""
+        """Delay all data by this many seconds, in each direction."""
         with self._lock:
             self._delay = seconds
 
     def heal(self) -> None:
-        """Forward again, also what was held back; connections that miss something end."""
+        """Forward again, including delayed data; connections with discarded data are closed."""
         with self._lock:
             self._down = self._frozen = False
             self._delay, self._lost = 0.0, frozenset()
@@ -83,7 +83,7 @@ class Proxy:
             self._spoilt.clear()
 
     def close(self) -> None:
-        """Stop for good."""
+        """Stop the proxy."""
         self._stopped.set()
         self._thread.join()
         self._drop_all()

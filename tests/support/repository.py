@@ -17,7 +17,7 @@ _PERSON = {
 
 
 class Repository:
-    """A repository with a work tree in ``directory``, on branch ``main``; it can be fetched from by its path."""
+    """A repository with a work tree in ``directory``, on branch ``main``; its path is its URL."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -26,7 +26,7 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch=main")
 
     def git(self, *words: str, date: int | None = None) -> str:
-        """Run git in it; ``date`` is the committer's, in seconds since the epoch."""
+        """Run git in the repository; ``date`` is the committer date, in seconds since the epoch."""
         dates = {} if date is None else {"GIT_COMMITTER_DATE": f"{date} +0000", "GIT_AUTHOR_DATE": f"{date} +0000"}
         done = subprocess.run(
             ["git", *words],
@@ -40,7 +40,7 @@ class Repository:
         return done.stdout.strip()
 
     def write(self, files: dict[str, str | bytes | None]) -> None:
-        """Write files, or remove those that are ``None``."""
+        """Write files; remove files whose content is ``None``."""
         for name, content in files.items():
             file = self.directory / name
             if content is None:
@@ -57,7 +57,7 @@ class Repository:
         config: tuple[str, ...] = (),
         date: int | None = None,
     ) -> str:
-        """Commit files (``None``: removed) and return the revision."""
+        """Commit files (``None`` removes a file) and return the revision."""
         self.write(files)
         self.git("add", "--all")
         flags = [flag for setting in config for flag in ("-c", setting)]
@@ -70,7 +70,7 @@ class Repository:
 
 
 def break_objects(git_directory: Path) -> None:
-    """Overwrite every object and pack of a repository with rubbish."""
+    """Overwrite every object and pack of a repository with invalid data."""
     objects = git_directory / "objects"
     for file in (path for path in objects.rglob("*") if path.is_file()):
         file.chmod(0o600)
@@ -78,7 +78,7 @@ def break_objects(git_directory: Path) -> None:
 
 
 def make_key(directory: Path, name: str) -> Path:
-    """Make an SSH key without a passphrase; return the private key's file, the public one is beside it."""
+    """Create an SSH key without a passphrase; return the private key's file. The public key is beside it."""
     key = directory / name
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)], check=True)
     return key

@@ -1,6 +1,6 @@
-"""Hosts whose packages can be changed: one of dictionaries, one with a real RPM database in a scratch root.
+"""Hosts with packages: one in memory, one with a real RPM database in a scratch root.
 
-Both can be tampered with in the same ways, so that one suite proves both package managers.
+Tests manipulate both in the same ways, so one suite covers both package managers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.available_packages import CATALOGUE
 from support.fake_packages import Crash, FakePackageManager
-from support.offers import CATALOGUE
 from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.dnf import Dnf
@@ -48,7 +48,7 @@ def change(
     again: tuple[str, ...] = (),
     preserve: tuple[str, ...] = (),
 ) -> PackageChange:
-    """Return a change of what is wanted, removed, installed ``again``, and ``also`` managed."""
+    """Return a package change; ``again`` names packages to reinstall, ``also`` further managed packages."""
     wanted = want or {}
     managed = frozenset((*wanted, *remove, *also, *again))
     return PackageChange(
@@ -61,7 +61,7 @@ def change(
 
 
 class FakeHost:
-    """A host of dictionaries."""
+    """A host in memory."""
 
     def __init__(self) -> None:
         self.manager: PackageManager = (fake := FakePackageManager(CATALOGUE))
@@ -69,39 +69,39 @@ class FakeHost:
 
     @property
     def installed(self) -> set[str]:
-        """The packages there are, exactly."""
+        """The full names of the installed packages."""
         return {package.nevra for have in self._fake.installed().values() for package in have}
 
     def put(self, name: str, version: str) -> None:
-        """Install a package by other means."""
-        self._fake.put(next(one for one in self._fake.offers if (one.name, one.version) == (name, version)))
+        """Install a package behind the package manager's back."""
+        self._fake.put(next(one for one in self._fake.available if (one.name, one.version) == (name, version)))
 
     def drop(self, name: str) -> None:
-        """Remove a package by other means."""
+        """Remove a package behind the package manager's back."""
         self._fake.drop(name)
 
     def lose_files(self, name: str) -> None:
-        """Delete what a package brought to the host."""
+        """Delete a package's files behind the package manager's back."""
         self._fake.lost.add(name)
 
     def withdraw(self, name: str, version: str) -> None:
-        """Take a package out of the repository."""
-        for package in [one for one in self._fake.offers if (one.name, one.version) == (name, version)]:
-            del self._fake.offers[package]
+        """Remove a package from the repository."""
+        for package in [one for one in self._fake.available if (one.name, one.version) == (name, version)]:
+            del self._fake.available[package]
 
     def lose_repository(self) -> None:
-        """Have the repository's server go down."""
+        """Make the repository unreachable."""
         self._fake.unreachable = True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Have another program change packages meanwhile."""
+        """Hold the package database's lock, as another program would."""
         self._fake.locked = True
         yield
         self._fake.locked = False
 
     def crash(self, want: Mapping[str, str | None]) -> None:
-        """Have an agent die in the middle of this change, and another one start."""
+        """Kill an agent in the middle of this change."""
         self._fake.crash = True
         with pytest.raises(Crash):
             self.manager.commit(self.manager.prepare(change(want)))
@@ -121,39 +121,39 @@ class RpmHost:
         self.manager: PackageManager = self.new_manager()
 
     def new_manager(self) -> Dnf:
-        """Return a package manager as a new agent has it; it does not wait for locks and servers for long."""
+        """Return a new package manager with short timeouts for locks and servers."""
         return Dnf(self.root, self.repositories, patience=0.5, gap=0)
 
     @property
     def installed(self) -> set[str]:
-        """The packages there are, exactly, by rpm's own account."""
+        """The full names of the installed packages, as rpm lists them."""
         nevra = "%{NAME}-%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}.%{ARCH}\n"
         return {line for line in self.rpm("-qa", "--qf", nevra).splitlines() if not line.startswith("gpg-pubkey")}
 
     def rpm(self, *words: str) -> str:
-        """Call rpm for the root."""
+        """Run rpm on this host's root and return the output."""
         argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *words]
         return process.run(argv, timeout=60).check().stdout
 
     def put(self, name: str, version: str) -> None:
-        """Install a package by other means."""
+        """Install a package behind the package manager's back."""
         (file, *_) = sorted(self.repository.directory.glob(f"{name}-{version}-*.rpm"))
         self.rpm("-U", "--oldpackage", "--nodeps", str(file))
 
     def drop(self, name: str) -> None:
-        """Remove a package by other means."""
+        """Remove a package behind the package manager's back."""
         self.rpm("-e", "--nodeps", name)
 
     def lose_files(self, name: str) -> None:
-        """Delete what a package brought to the host."""
+        """Delete a package's files behind the package manager's back."""
         shutil.rmtree(self.root / "opt" / name)
 
     def withdraw(self, name: str, version: str) -> None:
-        """Take a package out of the repository."""
+        """Remove a package from the repository."""
         self.repository.remove(f"{name}-{version}-*")
 
     def lose_repository(self) -> None:
-        """Have the repository's server go down."""
+        """Make the repository unreachable."""
         self.repository.directory.rename(self.repository.directory.with_name("gone"))
         self.repository.definitions.mkdir(parents=True)
         shutil.copytree(
@@ -163,24 +163,24 @@ class RpmHost:
         )
 
     def find_repository(self) -> None:
-        """Have the repository's server come up again."""
+        """Make the repository reachable again."""
         shutil.rmtree(self.repository.directory)
         self.repository.directory.with_name("gone").rename(self.repository.directory)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Have another program change packages meanwhile."""
+        """Hold the package database's lock, as another program would."""
         with (self.root / "var/lib/rpm/.rpm.lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             yield
 
     def crash(self, want: Mapping[str, str | None]) -> None:
-        """Have an agent die in the middle of this change, and another one start."""
+        """Kill an agent in the middle of this change."""
         self.start_agent(want)
         os.kill(self.agent, signal.SIGKILL)
 
     def start_agent(self, want: Mapping[str, str | None]) -> None:
-        """Start an agent that makes this change, which is slow; return when a scriptlet of it runs."""
+        """Start an agent that makes this slow change; return when the scriptlet runs."""
         words = [str(self.root), *self.repositories, json.dumps(dict(want))]
         self.agent = process.start([sys.executable, "-c", _AGENT, *words], log=self.root.parent / "agent.log")
         wait_until((self.root / "scriptlet-runs").exists, "the slow package's scriptlet runs")

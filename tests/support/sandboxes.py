@@ -1,4 +1,4 @@
-"""Sandboxes, driven by the commands as a user would."""
+"""Runs sandboxes through their commands, as a user would."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from zkdeployment.sandbox.fleet import Sandbox
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Where our programs are.
+#: The directory of the installed programs.
 PROGRAMS = Path(sys.executable).parent
 
 
-class Box:
+class SandboxCommands:
     """A sandbox in ``directory`` and its commands; each returns what ``subprocess.run`` does."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def sandbox(self, verb: str, *words: object, timeout: float = 90) -> Done:
-        """Run ``zkdeployment sandbox VERB -d DIR …`` as anybody would."""
+        """Run ``zkdeployment sandbox VERB -d DIR …`` as a process."""
         return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *words, timeout=timeout)
 
     def shell(self, *words: object, timeout: float = 90) -> Done:
@@ -36,32 +36,32 @@ class Box:
         return self.sandbox("shell", "--", *words, timeout=timeout)
 
     def run(self, *words: object, timeout: float = 90) -> Done:
-        """Run one of our programs as in the sandbox's shell."""
+        """Run an installed program with the environment of the sandbox's shell."""
         program, *arguments = words
         return _run(PROGRAMS / str(program), *arguments, env=self.environment, timeout=timeout)
 
     def zkdeployment(self, *words: object) -> Done:
-        """Do as ``zkdeployment`` does in the sandbox's shell, without a process."""
+        """Run ``zkdeployment`` as in the sandbox's shell, but within this process."""
         return invoke(*words, env=self.environment)
 
     def up(self, *words: object) -> Done:
-        """Start it, or fail the test."""
+        """Start the sandbox; fail the test if this fails."""
         done = self.sandbox("up", *words)
         assert done.returncode == 0, done.stderr
         return done
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the sandbox's shell has in its environment."""
+        """The environment variables of the sandbox's shell."""
         return Sandbox(self.directory).environment()
 
     @property
     def status(self) -> dict[str, Any]:
-        """What ``sandbox status`` says."""
+        """The output of ``sandbox status``, as an object."""
         return Sandbox(self.directory).status()
 
     def push(self, text: str, message: str = "a push", more: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Make ``text`` the tree, with ``more`` files beside it, and return the revision."""
+        """Push ``text`` as the tree, with ``more`` files, and return the revision."""
         with tempfile.TemporaryDirectory() as tree:
             for name, content in {"tree.zk": text, **more}.items():
                 (Path(tree) / name).write_text(content, encoding="utf-8")
@@ -72,18 +72,18 @@ class Box:
         return self.zkdeployment("status", "--wait", revision, "--timeout", timeout)
 
     def sync(self) -> Done:
-        """Run ``sync``, when the sandbox's own syncer does not happen to be at work."""
+        """Run ``sync``; retry while the sandbox's own syncer holds the lock."""
         done: list[Done] = []
 
         def had_its_turn() -> bool:
             done.append(self.zkdeployment("sync", self.status["config"]))
             return "/hosts-lock is held" not in done[-1].stderr
 
-        wait_until(had_its_turn, "the sandbox's syncer is not at work", timeout=60)
+        wait_until(had_its_turn, "the sandbox's syncer releases its lock", timeout=60)
         return done[-1]
 
     def root(self, host: str) -> Path:
-        """A host's root directory."""
+        """Return a host's root directory."""
         return Path(self.status["hosts"][host]["root"])
 
 
@@ -127,7 +127,7 @@ def build_rpm(
     places: Sequence[str] = ("bin/zookeeper-deploy",),
     mode: str = "755",
 ) -> Path:
-    """Build a package with one script, its deploy script unless ``places`` say otherwise."""
+    """Build a package with one script at each of ``places`` (default: the deploy script)."""
     source = directory / f"{name}-{version}"
     source.mkdir(parents=True)
     (source / "script").write_text(script, encoding="utf-8")

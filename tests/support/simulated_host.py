@@ -1,6 +1,6 @@
-"""A host made of dictionaries: it takes a plan's steps one effect at a time, so that it can stop after any.
+"""A host in memory that executes a plan one effect at a time, so that tests can interrupt it after any effect.
 
-It keeps count of what must not be repeated and raises AssertionError when a step would do harm.
+The host raises AssertionError when a step would do harm.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.plan import PackageChange, Plan, Step
 
-#: What the repository has. Names with a number in them hold their version; patches have no script.
+#: The packages of the repository. A number in a name is part of the name; patches have no script.
 REPOSITORY = tuple(
     Package(name, 0, version, "1", "noarch")
     for name, versions in {
@@ -56,7 +56,7 @@ def script_of(package: str) -> str:
 
 @dataclass
 class SimulatedHost:
-    """The state of a host, and what happened to it."""
+    """The state of a host."""
 
     packages: dict[str, set[Package]] = field(default_factory=dict)
     scripts: set[str] = field(default_factory=set)
@@ -73,7 +73,7 @@ class SimulatedHost:
         return copy.deepcopy(self)
 
     def inventory(self) -> Inventory:
-        """Read it as an agent does."""
+        """Return the inventory that an agent would read."""
         known = {*self.managed.values(), *self.checkouts, *(application for application, _ in self.markers)}
         return Inventory(
             packages={name: tuple(sorted(found)) for name, found in self.packages.items()},
@@ -89,7 +89,7 @@ class SimulatedHost:
         )
 
     def install(self, package: Package) -> None:
-        """Put a package there, beside others of its name."""
+        """Install a package beside other versions of its name."""
         found = self.packages.setdefault(package.name, set())
         assert package not in found, f"{package} installed twice"
         found.add(package)
@@ -99,31 +99,31 @@ class SimulatedHost:
             self.directories.add(package.name)
 
     def check_out(self, name: str, version: str) -> None:
-        """Make a directory a checkout, whatever was in it; everything in one, as directories are renamed."""
+        """Replace a directory by a checkout, in one effect, as a rename would."""
         self.checkouts[name] = version
         self.scripts.add(name)
         self.directories.add(name)
 
     def remove_checkout(self, name: str) -> None:
-        """Take a directory away, if it is there."""
+        """Remove a checkout's directory if there is one."""
         self.checkouts.pop(name, None)
         self.scripts.discard(name)
         self.directories.discard(name)
 
     def erase(self, package: Package) -> None:
-        """Take one package away; with the last of its name its script goes, its directory does not."""
+        """Remove a package; the script goes with the last version of its name, the directory stays."""
         self.packages[package.name].remove(package)
         if not self.packages[package.name]:
             del self.packages[package.name]
             self.scripts.discard(package.name)
 
     def lose(self, name: str) -> None:
-        """Delete a package's directory behind the back of the package database."""
+        """Delete a package's directory behind the package database's back."""
         self.scripts.discard(name)
         self.directories.discard(name)
 
     def take(self, plan: Plan) -> Iterator[Step]:
-        """Take all steps; yields after each single effect."""
+        """Execute all steps; yield the step after each single effect."""
         for step in plan.steps:
             for _ in self._effects(step):
                 yield step

@@ -1,4 +1,4 @@
-"""An SMTP server that takes one message, for tests."""
+"""An SMTP server that accepts one message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class MailServer:
-    """Listens on ``address``; ``message`` is what it was sent, once ``join`` returned."""
+    """Listens on ``address``; ``message`` is the received message after ``join`` returned."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -24,7 +24,7 @@ class MailServer:
         self._listener.close()
 
     def join(self) -> None:
-        """Wait until a client has come and gone."""
+        """Wait until a client has disconnected."""
         self._thread.join(20)
 
     def _serve(self) -> None:

@@ -12,7 +12,7 @@ from zkdeployment.rollout.documents import read_strategies
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The example of the document that strategies come from, to the letter.
+#: A literal copy of the example in the specification of strategies.
 EXAMPLE_FILE = Path(__file__).with_name("strategy.yaml")
 
 EXAMPLE_HOSTS = {
@@ -28,14 +28,14 @@ EXAMPLE_HOSTS = {
 
 
 def example() -> Strategy:
-    """Return the strategy of the example."""
+    """Return the example strategy."""
     found = read_strategies([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
     assert found.problems == ()
     return found.strategies["deployment-strategy"]
 
 
 def group(name: str, *parents: str, hosts: str = "", critical: bool = False, **criteria: int) -> Group:
-    """Return a group of the hosts whose names are the letters of ``hosts``; all hosts without any."""
+    """Return a group of the hosts whose names are the letters of ``hosts`` (default: all hosts)."""
     selectors = (Selector(names=frozenset(hosts)),) if hosts else ()
     return Group(name, critical, depends_on=parents, selectors=selectors, criteria=Criteria(**criteria))
 
@@ -46,5 +46,5 @@ def strategy(*groups: Group) -> Strategy:
 
 
 def plain_hosts(names: Iterable[str]) -> dict[str, Facts]:
-    """Return a host for each name, or letter."""
+    """Return facts of a host for each name, or for each letter of a string."""
     return dict.fromkeys(names, Facts())

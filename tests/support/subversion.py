@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Subversion:
-    """A repository at ``directory`` with a working copy beside it; it is reached as ``file://``."""
+    """A repository at ``directory`` with a ``file://`` URL, and a working copy beside it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -27,7 +27,7 @@ class Subversion:
         message: str = "a change",
         executable: tuple[str, ...] = (),
     ) -> int:
-        """Commit files (``None``: removed) and return the revision; ``executable`` files get the mode for it."""
+        """Commit files (``None`` removes a file), those in ``executable`` as executable; return the revision."""
         for name, content in files.items():
             file = self.copy / name
             if content is None:
@@ -43,7 +43,7 @@ class Subversion:
         return int(self.svn("info", "--show-item", "revision", str(self.copy)))
 
     def svn(self, *words: str) -> str:
-        """Run svn and return what it says."""
+        """Run svn and return its output."""
         done = subprocess.run(
             ["svn", *words, "--non-interactive"],
             check=True,

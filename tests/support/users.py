@@ -1,4 +1,4 @@
-"""Being somebody else for a moment."""
+"""Runs code as another user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOBODY = 65534
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Have this process, which is root's, be of a user that may do nothing."""
+    """Run this root process as an unprivileged user while the context is open."""
     os.setresuid(_NOBODY, _NOBODY, 0)
     try:
         yield

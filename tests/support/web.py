@@ -1,4 +1,4 @@
-"""Servers for tests: one that answers what it is told to, one that never says a word."""
+"""HTTP servers for tests: one with fixed responses, one that never responds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Answer from the table."""
+        """Respond from the table."""
         status, body = self.server.answers.get(self.path, (404, b"nothing here"))
         self.send_response(status)
         if 300 <= status < 400:
@@ -30,12 +30,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Stay silent."""
+        """Log nothing."""
 
 
 @contextmanager
 def web_server(answers: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
-    """Answer each path with its status and body (the target of a redirection), others with 404; yield the URL."""
+    """Respond to each path with its status and body (or target of a redirection), else with 404; yield the URL."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.answers = answers
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -50,6 +50,6 @@ def web_server(answers: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    """Take connections, and leave it at that; yield the port."""
+    """Accept connections without a response; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]

@@ -52,7 +52,7 @@ def zookeeper(zookeeper_server: ZooKeeperServer, _root_client: KazooClient) -> s
 
 @pytest.fixture
 def client(zookeeper: str) -> Iterator[KazooClient]:
-    """A bare kazoo client in this test's chroot, to prepare and inspect nodes behind the back of our code."""
+    """A bare kazoo client in this test's chroot, to change and inspect nodes without the code under test."""
     with connected(zookeeper) as bare:
         yield bare
 
@@ -80,7 +80,7 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
 
 
 def sent_requests(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list of the requests that a session's client sends from now on."""
+    """Return a list that collects the requests of a session's client from now on."""
     sent, send = [], session._client._call
 
     def call(request: Any, result: Any) -> Any:
@@ -92,19 +92,19 @@ def sent_requests(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[Any
 
 
 def through(proxy: Proxy, connection: str) -> str:
-    """Return ``connection`` led through ``proxy``, its chroot kept."""
+    """Return ``connection`` with the proxy's address and the same chroot."""
     _, slash, chroot = connection.partition("/")
     return f"{proxy.address}{slash}{chroot}"
 
 
 def renew_session(session: Session) -> None:
-    """Make the server expire a session, and wait for the one that comes in its place."""
+    """Make the server expire a session; wait for the new session."""
     before = session.id
     expire_session(session.connection, session._client.client_id)
     wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
 
 
 def expire_session(connection: str, session: tuple[int, bytes]) -> None:
-    """Make the server expire a session for real: take it over (id, password) and close it."""
+    """Make the server expire a session by taking it over (id and password) and closing it."""
     with connected(connection, client_id=session):
         pass

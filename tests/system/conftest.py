@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import Box
+from support.sandboxes import SandboxCommands
 from zkdeployment.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
@@ -27,7 +27,7 @@ def make_box(place):
     made = []
 
     def make(name):
-        box = Box(place / name)
+        box = SandboxCommands(place / name)
         made.append(box)
         return box
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.manual import HERE, PAGES, Shell, commands
-from support.sandboxes import Box
+from support.sandboxes import SandboxCommands
 from zkdeployment.sandbox.process_cleanup import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
@@ -42,7 +42,7 @@ def shell(place):
         yield shell
     finally:
         shell.close()
-        Box(home / SANDBOX).sandbox("down")
+        SandboxCommands(home / SANDBOX).sandbox("down")
 
 
 def test_the_tutorial_ends_with_the_fleet_as_it_says(shell):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import PROGRAMS, Box, build_rpm
+from support.sandboxes import PROGRAMS, SandboxCommands, build_rpm
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths
@@ -76,7 +76,7 @@ def paced() -> str:
 class Fleet:
     """The sandbox, what its scripts noted, and its rollouts as they are in ZooKeeper."""
 
-    def __init__(self, box: Box, session: Session) -> None:
+    def __init__(self, box: SandboxCommands, session: Session) -> None:
         self.box = box
         self.session = session
         self.shared = box.directory / "shared"
@@ -197,7 +197,7 @@ def sandbox(make_box, place):
 
 
 @contextlib.contextmanager
-def second_coordinator(box: Box):
+def second_coordinator(box: SandboxCommands):
     words = [str(PROGRAMS / "zkdeployment"), "coordinate", box.status["config"]]
     environment = {**os.environ, VARIABLE: str(box.directory)}  # ended with the sandbox whatever happens here
     with (

@@ -11,7 +11,7 @@ import yaml
 from benchmarks.keeping import MANUAL as SPEED
 from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
-from support.messages import SOURCE, is_telling, messages, parsed, refusals
+from support.source_messages import SOURCE, is_phrase, messages, parsed_modules, refusals
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.cli.main import program
 from zkdeployment.config.load import KEYS
@@ -106,13 +106,13 @@ ALARMS = ("fleet/health.py", "fleet/fleet_health.py")
 
 def cut(line):
     """A quoted line, cut where values stand."""
-    return [piece.strip() for piece in line.split("...") if is_telling(piece)]
+    return [piece.strip() for piece in line.split("...") if is_phrase(piece)]
 
 
 def test_each_refusal_and_each_alarm_has_a_page():
     quoted = [piece for lines in QUOTED.values() for line in lines for piece in cut(line)]
     said = [*refusals()]
-    said += [(name, pieces) for name in ALARMS for pieces in messages(parsed()[SOURCE / name])]
+    said += [(name, pieces) for name in ALARMS for pieces in messages(parsed_modules()[SOURCE / name])]
     assert len(said) > len(QUOTED)
     without = [
         f"{place}: {pieces}"
@@ -130,7 +130,7 @@ def test_each_alert_has_a_page_and_no_page_is_of_another():
 
 
 def test_what_pages_quote_is_what_the_program_says():
-    said = [piece for module in parsed().values() for pieces in messages(module) for piece in pieces]
+    said = [piece for module in parsed_modules().values() for pieces in messages(module) for piece in pieces]
     for page, lines in QUOTED.items():
         assert lines, page
         for line in lines:

@@ -11,8 +11,8 @@ import pytest
 from pictures.catalogue import DIRECTORY, pictures
 from pictures.machines import AGENT, CLUSTER, GROUP, MACHINES
 from pictures.timelines import example, slots
+from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
-from support.worlds import PlainWorld, observation
 from zkdeployment.daemons.agent.agent import Outcome
 from zkdeployment.fleet.rollout_states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
@@ -67,7 +67,7 @@ STRATEGY = Strategy(
 )
 
 
-def played(fleet: PlainWorld, events: dict[int, Callable[[], None]] | None = None) -> set[tuple[Enum, Enum]]:
+def played(fleet: SimulatedFleet, events: dict[int, Callable[[], None]] | None = None) -> set[tuple[Enum, Enum]]:
     """Return the changes of all groups' states in a rollout; ``events`` happen so many seconds after its start."""
     running = fleet.start(STRATEGY)
     seen = [[group_state(running, name)] for name in "abc"]
@@ -83,17 +83,17 @@ def played(fleet: PlainWorld, events: dict[int, Callable[[], None]] | None = Non
 
 def test_the_states_of_groups_change_as_drawn():
     erring, leaving, joined = (
-        observation("abc"),
-        observation("abcx"),
-        observation("abc", failing={(Phase.DEPLOY, "y")}),
+        fleet_of("abc"),
+        fleet_of("abcx"),
+        fleet_of("abc", failing={(Phase.DEPLOY, "y")}),
     )
     plays = [
-        played(observation("abc")),
-        played(observation("abc", failing={(Phase.PREPARE, "a")})),
-        played(observation("abc", failing={(Phase.DEPLOY, "b")})),
+        played(fleet_of("abc")),
+        played(fleet_of("abc", failing={(Phase.PREPARE, "a")})),
+        played(fleet_of("abc", failing={(Phase.DEPLOY, "b")})),
         played(erring, {60: lambda: erring.erring.add("a")}),
-        played(leaving, {10: lambda: leaving.leave("x"), 400: lambda: leaving.come("x", Facts())}),
-        played(joined, {600: lambda: joined.come("y", Facts())}),
+        played(leaving, {10: lambda: leaving.deregister("x"), 400: lambda: leaving.register("x", Facts())}),
+        played(joined, {600: lambda: joined.register("y", Facts())}),
     ]
     drawn = {(transition.source, transition.target) for transition in GROUP.transitions}
     assert set[tuple[Enum, Enum]]().union(*plays) == drawn

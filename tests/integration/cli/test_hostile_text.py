@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.rollouts import running
+from support.rollout_states import running
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session

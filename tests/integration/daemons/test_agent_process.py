@@ -194,7 +194,7 @@ def test_back_at_its_former_version_an_agent_killed_after_changes_deploys_that_a
     fleet.set_version("r2")
     with host.process(failpoints=f"{point}=kill") as agent:
         assert agent.wait(60) == -signal.SIGKILL
-    assert host.whole_at == ("r1" if whole else None)
+    assert host.version_on_disk == ("r1" if whole else None)
     fleet.set_version("r1")
     fleet.journal.unlink()
     with host.process():
@@ -234,7 +234,7 @@ def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host
     (host.root / "etc" / "old" / "who,was.0.script").write_text("/opt/old/bin/zookeeper-deploy\n")
     with host.process(failpoints=f"{point}=kill") as agent:
         assert agent.wait(60) == -signal.SIGKILL
-        assert host.whole_at is None or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
+        assert host.version_on_disk is None or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     with host.process():
         wait_until(lambda: host.at("r1"), "r1")
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
@@ -511,7 +511,7 @@ def test_the_asserted_address_is_checked_before_anything_is_contacted(host):
 
 def test_an_agent_whose_zookeeper_has_the_asserted_address_runs(host):
     assert host.command("-1", "-z", "192.0.2.7", "-z", "127.0.0.1").returncode == 0
-    assert host.at("r1") or host.whole_at == "r1"
+    assert host.at("r1") or host.version_on_disk == "r1"
 
 
 def test_a_new_configuration_that_leads_to_another_zookeeper_is_not_taken(host):

@@ -10,7 +10,7 @@ from subprocess import Popen
 import pytest
 
 from support.agents import AgentHost, Fleet, put_script
-from support.played_rollouts import PlayedRollout
+from support.scripted_rollout import ScriptedRollout
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
@@ -32,9 +32,9 @@ def host(fleet: Fleet) -> AgentHost:
 
 
 @pytest.fixture
-def rollout(fleet: Fleet) -> PlayedRollout:
+def rollout(fleet: Fleet) -> ScriptedRollout:
     """A rollout of r1 that has begun."""
-    played = PlayedRollout(fleet, "r1")
+    played = ScriptedRollout(fleet, "r1")
     played.begin()
     return played
 
@@ -49,11 +49,11 @@ def wait_for(host: AgentHost, words: str) -> None:
     assert Host.from_properties(host.id, host.node).is_waiting
 
 
-def wait_for_report(rollout: PlayedRollout, name: str) -> None:
+def wait_for_report(rollout: ScriptedRollout, name: str) -> None:
     wait_until(lambda: name in rollout.reports(), f"the report {name}", timeout=60)
 
 
-def let_through(rollout: PlayedRollout, host: AgentHost, version: str = "r1") -> None:
+def let_through(rollout: ScriptedRollout, host: AgentHost, version: str = "r1") -> None:
     """Let a host into both phases, and wait until it has reported the second."""
     rollout.grant("prepare", host.id)
     wait_for_report(rollout, f"prepare:{host.id}")
@@ -63,7 +63,7 @@ def let_through(rollout: PlayedRollout, host: AgentHost, version: str = "r1") ->
 
 
 def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     with host.agent():
         wait_for(host, "waits to prepare: no rollout of this publication is under way")
         assert host.node["deploying"] == "r1"
@@ -141,7 +141,7 @@ def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(
     with MailServer() as server:
         host = fleet.host("h1", mailto="ops@example.com", smtp=server.address)
         fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
-        rollout = PlayedRollout(fleet, "r1")
+        rollout = ScriptedRollout(fleet, "r1")
         rollout.begin()
         other = fleet.host("h2")
         failing = host.fail("/who/myfoo 0")
@@ -193,7 +193,7 @@ def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_a
         return low
 
     monkeypatch.setattr("zkdeployment.daemons.agent.rollout_gate.random.uniform", uniform)
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     transaction = fleet.client.transaction()
     for number in range(1049):
         transaction.create(f"/hosts/other{number}", b"{}")
@@ -223,7 +223,7 @@ def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
             fleet.set_version("r1")
             wait_for(host, f"waits to {phase}")
         assert fleet.calls() == []
-        later = PlayedRollout(fleet, "r1", sequence=2)  # the same revision is published again
+        later = ScriptedRollout(fleet, "r1", sequence=2)  # the same revision is published again
         later.begin()
         wait_for(host, "waits to prepare: it is not its turn yet in rollout 2-1")
         let_through(later, host)
@@ -261,7 +261,7 @@ def test_packages_that_changed_between_the_phases_are_prepared_again(host, rollo
     with host.agent():
         rollout.grant("prepare")
         wait_for(host, "waits to deploy")
-        (other,) = [one for one in host.packages.offers if (one.name, one.version) == ("bar", "1.0")]
+        (other,) = [one for one in host.packages.available if (one.name, one.version) == ("bar", "1.0")]
         host.packages.put(other)
         rollout.grant("deploy")
         wait_for_report(rollout, "deploy:h1")
@@ -273,7 +273,7 @@ def test_a_changed_role_controller_comes_in_the_second_phase_and_what_does_not_f
     host = fleet.host("h1", role="web")
     fleet.controller("web", "ctl", "1.0")
     fleet.service("/who/myfoo", "foo", "9.9", web=1)
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     with host.agent():
         rollout.grant("prepare")
@@ -333,7 +333,7 @@ def test_a_publication_between_two_reads_is_never_taken_for_one_without_its_stra
         def read_and_publish():
             found = read()
             if not rollouts:
-                rollouts.append(PlayedRollout(fleet, "r1"))
+                rollouts.append(ScriptedRollout(fleet, "r1"))
             return found
 
         return read_and_publish
@@ -459,7 +459,7 @@ def marks(fleet: Fleet) -> list[str]:
     return fleet.client.get_children("/zkdeployment/out-of-service")
 
 
-def fail_with_the_roles_lock(fleet: Fleet, rollout: PlayedRollout, host: AgentHost) -> None:
+def fail_with_the_roles_lock(fleet: Fleet, rollout: ScriptedRollout, host: AgentHost) -> None:
     """Let a host into both phases, and fail there."""
     rollout.grant("deploy", host.id)
     wait_for_report(rollout, f"deploy:{host.id}")
@@ -467,7 +467,7 @@ def fail_with_the_roles_lock(fleet: Fleet, rollout: PlayedRollout, host: AgentHo
 
 
 def test_a_failed_host_keeps_the_lock_of_its_role_until_the_rollout_goes_on_without_it(fleet, role):
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, second = role
     failing = first.fail("/who/myfoo 0")
@@ -493,7 +493,7 @@ def test_a_failed_host_keeps_the_lock_of_its_role_until_the_rollout_goes_on_with
 
 
 def test_a_failed_host_hands_the_lock_of_its_role_on_also_after_a_restart(fleet, role):
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, _ = role
     first.fail("/who/myfoo 0")
@@ -506,13 +506,13 @@ def test_a_failed_host_hands_the_lock_of_its_role_on_also_after_a_restart(fleet,
 
 
 def test_a_host_that_waits_for_its_turn_keeps_no_lock_of_a_former_revision_from_others(fleet, role):
-    rollout = PlayedRollout(fleet, "r1")
+    rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, second = role
     first.fail("/who/myfoo 0")
     with first.agent():
         fail_with_the_roles_lock(fleet, rollout, first)
-        newer = PlayedRollout(fleet, "r2", sequence=2)
+        newer = ScriptedRollout(fleet, "r2", sequence=2)
         newer.begin()
         with second.agent():
             let_through(newer, second, "r2")

@@ -4,8 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet, put_script
+from support.available_packages import CATALOGUE
 from support.fake_packages import FakePackageManager
-from support.offers import CATALOGUE
 from support.rpm_hosts import RpmHost
 from support.waiting import wait_until
 

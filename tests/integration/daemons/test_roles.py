@@ -108,7 +108,7 @@ def test_after_a_failed_end_script_the_version_is_not_recorded(fleet, host):
     with host.agent():
         wait_until(lambda: host.node.get("error"), "the error")
         assert host.node["version"] is None
-    assert host.whole_at is None
+    assert host.version_on_disk is None
     assert fleet.requests("web") == [REQUEST]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from support.offers import Offer
+from support.available_packages import AvailablePackage
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
 from zkdeployment.errors import ConfigurationError, ProgramError
@@ -29,7 +29,7 @@ def listed(repository):
 
 def test_what_is_added_is_signed_with_the_repositorys_key_and_listed(tmp_path, repository):
     assert listed(repository) == []
-    file = Offer(name="foo", version="1.0").build(tmp_path)
+    file = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     before = file.read_bytes()
     (published,) = repository.add([file])
     assert published == repository.directory / "foo-1.0-1.noarch.rpm"
@@ -44,13 +44,13 @@ def test_what_is_added_is_signed_with_the_repositorys_key_and_listed(tmp_path, r
 
 
 def test_what_is_removed_is_not_listed_any_more(tmp_path, repository):
-    repository.add([Offer(name="foo", version=version).build(tmp_path) for version in ("1.0", "1.1")])
+    repository.add([AvailablePackage(name="foo", version=version).build(tmp_path) for version in ("1.0", "1.1")])
     repository.remove("foo-1.0-*")
     assert listed(repository) == ["foo-1.1"]
 
 
 def test_to_create_it_again_changes_neither_key_nor_packages(tmp_path, repository):
-    repository.add([Offer(name="foo", version="1.0").build(tmp_path)])
+    repository.add([AvailablePackage(name="foo", version="1.0").build(tmp_path)])
     key = repository.key.read_bytes()
     RpmRepository(repository.directory).create()
     assert repository.key.read_bytes() == key
@@ -58,7 +58,7 @@ def test_to_create_it_again_changes_neither_key_nor_packages(tmp_path, repositor
 
 
 def test_what_is_no_rpm_is_refused_and_nothing_is_published(tmp_path, repository):
-    good = Offer(name="foo", version="1.0").build(tmp_path)
+    good = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     bad = tmp_path / "bad.rpm"
     with pytest.raises(ConfigurationError, match="is not a file"):
         repository.add([good, bad])
@@ -69,7 +69,7 @@ def test_what_is_no_rpm_is_refused_and_nothing_is_published(tmp_path, repository
 
 
 def test_a_list_of_packages_is_no_package(tmp_path, repository):
-    good = Offer(name="foo", version="1.0").build(tmp_path)
+    good = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     text = tmp_path / "list.rpm"
     text.write_text(f"{good}\n")
     with pytest.raises(ConfigurationError, match=r"list\.rpm is not an RPM package$"):
@@ -78,7 +78,7 @@ def test_a_list_of_packages_is_no_package(tmp_path, repository):
 
 
 def test_several_may_add_at_once_while_others_read(tmp_path, repository):
-    files = [Offer(name=f"foo{number}", version="1.0").build(tmp_path) for number in range(4)]
+    files = [AvailablePackage(name=f"foo{number}", version="1.0").build(tmp_path) for number in range(4)]
     index = repository.directory / "repodata/repomd.xml"
     with ThreadPoolExecutor(4) as pool:
         adding = [pool.submit(repository.add, [file]) for file in files]
@@ -92,7 +92,7 @@ def test_outdated_metadata_goes_in_time(tmp_path, repository):
     old = [file for file in (repository.directory / "repodata").iterdir() if file.name != "repomd.xml"]
     for file in old:
         os.utime(file, (0, 0))
-    repository.add([Offer(name="foo", version="1.0").build(tmp_path)])
+    repository.add([AvailablePackage(name="foo", version="1.0").build(tmp_path)])
     assert not any(file.exists() for file in old)
 
 

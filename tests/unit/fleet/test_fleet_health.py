@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from nagiosplugin import Range
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollouts import BEGUN, at_work, over, running, through
+from support.rollout_states import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollouts import BEGUN, at_work, over, running, through
+from support.rollout_states import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.snapshot import FleetSnapshot

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from support.simulated_fleet import NOON, SimulatedFleet, fleet_of
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from support.worlds import NOON, PlainWorld, observation
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector, Window
@@ -45,12 +45,12 @@ def is_baking(state):
 
 
 def look(state, seen):
-    return seconds_until_change(state, seen.seen())
+    return seconds_until_change(state, seen.observe())
 
 
 def _failing_while_another_works(one):
     """Return a rollout of a group whose host a has failed to deploy, and b has not reported."""
-    fleet = observation("ab", failing={(DEPLOY, "a")})
+    fleet = fleet_of("ab", failing={(DEPLOY, "a")})
     state = fleet.step(fleet.start(strategy(one)))
     fleet.silent = {"b"}
     state = fleet.run(
@@ -62,7 +62,7 @@ def _failing_while_another_works(one):
 
 class TestGroups:
     def test_the_example_goes_group_by_group_and_phase_by_phase(self):
-        fleet = PlainWorld(dict(EXAMPLE_HOSTS))
+        fleet = SimulatedFleet(dict(EXAMPLE_HOSTS))
         over = fleet.run(fleet.start(example()))
         assert over.rollout.result is RolloutResult.SUCCESS
         assert fleet.groups == [
@@ -76,19 +76,19 @@ class TestGroups:
         assert [phase for phase, _ in control] == [PREPARE] * 3 + [DEPLOY] * 3
 
     def test_all_of_a_group_are_let_in_at_once_and_nobody_else(self):
-        fleet = observation("abc")
+        fleet = fleet_of("abc")
         state = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
         assert grants(state) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
 
     def test_a_host_that_failed_to_prepare_is_not_deployed(self):
-        fleet = observation("ab", failing={(PREPARE, "a")})
+        fleet = fleet_of("ab", failing={(PREPARE, "a")})
         over = fleet.run(fleet.start(strategy(group("x"))))
         assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.SUCCESS}
         assert over.errors == {"a": "boom"}
         assert over.rollout.result is RolloutResult.PARTIAL
 
     def test_a_host_that_failed_loses_its_grant_with_the_reason(self):
-        fleet = observation("ab", failing={(PREPARE, "a")})
+        fleet = fleet_of("ab", failing={(PREPARE, "a")})
         state = fleet.start(strategy(group("x"), group("y")))
         state = fleet.run(state, until=lambda one: "y" in one.rollout.order)
         assert grants(state)["a"] == Grant("x", None, "boom")
@@ -103,7 +103,7 @@ class TestGroups:
         assert grants(state) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
 
     def test_a_critical_group_that_fails_ends_it_as_failed_after_all_that_could_go(self):
-        fleet = observation("abc", failing={(PREPARE, "a")})
+        fleet = fleet_of("abc", failing={(PREPARE, "a")})
         groups = strategy(
             group("x", hosts="a", critical=True, percent_successful=100),
             group("y", "x", hosts="b"),
@@ -115,12 +115,12 @@ class TestGroups:
         assert over.rollout.hosts["b"] is HostProgress.NOT_STARTED
 
     def test_a_group_without_hosts_is_judged_at_once(self):
-        fleet = observation("a")
+        fleet = fleet_of("a")
         groups = strategy(group("x", hosts="z", percent_successful=100), group("y", "x", hosts="a"))
         assert verdicts(fleet.run(fleet.start(groups))) == {"x": SUCCESS, "y": SUCCESS}
 
     def test_a_long_error_is_cut_short(self):
-        fleet = observation("a")
+        fleet = fleet_of("a")
         state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.reports[PREPARE, "a"] = PhaseReport(NOON, "e" * 5000)
         assert len(fleet.run(state).errors["a"]) == 200
@@ -140,19 +140,19 @@ class TestPace:
         ],
     )
     def test_at_most_so_many_at_a_time(self, share, width):
-        fleet = observation("abcde", silent=set("abcde"))
+        fleet = fleet_of("abcde", silent=set("abcde"))
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
         assert len(let_in(state)) == width
 
     def test_the_next_is_let_in_when_one_has_reported(self):
-        fleet = observation("abc", silent=set("bc"))
+        fleet = fleet_of("abc", silent=set("bc"))
         state = fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1))))
         state = fleet.step(fleet.step(state))
         assert let_in(state) == ["a", "b"]
 
     @pytest.mark.parametrize("phase", Phase)
     def test_once_the_criteria_are_missed_for_certain_no_further_host_enters_and_the_group_fails(self, phase):
-        fleet = observation("abcdef", failing={(phase, "a"), (phase, "c")})
+        fleet = fleet_of("abcdef", failing={(phase, "a"), (phase, "c")})
         over = fleet.run(
             fleet.start(strategy(paced("x", max_parallel=ParallelLimit(2), criteria={"maximum_failed": 1})))
         )
@@ -163,7 +163,7 @@ class TestPace:
         }
 
     def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
-        fleet = observation("abc")
+        fleet = fleet_of("abc")
         limited = paced("x", max_parallel=ParallelLimit(2), bake_time=600.0, criteria={"percent_successful": 100})
         state = fleet.start(strategy(limited))
         state = fleet.run(
@@ -185,24 +185,24 @@ class TestPace:
         }
 
     def test_a_limited_group_that_has_missed_its_criteria_before_it_begins_is_not_begun(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         limited = paced("x", max_parallel=ParallelLimit(1), criteria={"minimum_successful": 3})
         over = fleet.run(fleet.start(strategy(limited)))
         assert (fleet.entered, verdicts(over)) == ([], {"x": FAILED})
 
     def test_a_host_that_joins_a_group_may_make_its_criteria_reachable_again(self):
-        fleet = observation("abc", silent={"b"}, failing={(PREPARE, "a")})
+        fleet = fleet_of("abc", silent={"b"}, failing={(PREPARE, "a")})
         limited = paced("x", max_parallel=ParallelLimit(2), criteria={"percent_successful": 70})
         state = fleet.step(fleet.step(fleet.start(strategy(limited))))
         assert state.active_phase is not None
         assert state.active_phase.task.hosts == ("a", "b")
-        fleet.come("d", Facts())
+        fleet.register("d", Facts())
         state = fleet.step(state)
         assert let_in(state) == ["b", "c"]
 
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_a_phase_that_takes_too_long_fails_its_group_and_withdraws_the_grants(self, phase, key):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.step(fleet.start(strategy(paced("x", **{key: 60.0}), group("y"))))
         fleet.reports.pop((PREPARE, "b"))
         if phase is DEPLOY:
@@ -210,12 +210,12 @@ class TestPace:
             state = fleet.step(state)
             fleet.reports.pop((DEPLOY, "b"))
         fleet.silent = {"b"}
-        state = advance(state, fleet.seen())
+        state = advance(state, fleet.observe())
         assert look(state, fleet) == 60
         fleet.now += 59
-        assert verdicts(advance(state, fleet.seen()))["x"] is None
+        assert verdicts(advance(state, fleet.observe()))["x"] is None
         fleet.now += 1
-        state = advance(state, fleet.seen())
+        state = advance(state, fleet.observe())
         assert verdicts(state)["x"] is FAILED
         assert state.rollout.progress["x"].reason == f"{phase.value}: 1 of 2 hosts did not end within 60 s"
         assert grants(state)["b"] == Grant("x", None, f"{phase.value}: 1 of 2 hosts did not end within 60 s")
@@ -223,15 +223,15 @@ class TestPace:
         assert fleet.run(state).rollout.hosts["b"] is HostProgress.FAILURE
 
     def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
-        fleet = observation("ab", silent={"a"})
+        fleet = fleet_of("ab", silent={"a"})
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=60.0))))
         fleet.now += 60
-        over = advance(state, fleet.seen())
+        over = advance(state, fleet.observe())
         assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     @pytest.mark.parametrize("limit", ["prepare_timeout", "progress_deadline"])
     def test_a_host_that_is_away_and_was_not_let_in_makes_no_phase_too_long(self, limit):
-        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON})
+        fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON})
         state = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
         fleet.now += 29
         assert verdicts(fleet.step(state)) == {"x": None}
@@ -241,25 +241,25 @@ class TestPace:
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.start(
             strategy(paced("x", max_parallel=ParallelLimit(1), deploy_timeout=60.0, bake_time=100.0))
         )
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
         )
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.wait(state, 60)
         assert state.active_phase is not None
         assert state.active_phase.baking_since == fleet.now
-        fleet.come("b", Facts())
-        assert advance(state, fleet.seen()).active_phase == state.active_phase
+        fleet.register("b", Facts())
+        assert advance(state, fleet.observe()).active_phase == state.active_phase
         state = fleet.wait(state, 100)
         assert (state.ending, verdicts(state)) == (Ending.COMPLETED, {"x": SUCCESS})
         assert fleet.run(state, until=lambda one: not one.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
 
     def test_without_progress_for_too_long_the_group_fails(self):
-        fleet = observation("abc", silent=set("bc"))
+        fleet = fleet_of("abc", silent=set("bc"))
         state = fleet.step(fleet.start(strategy(paced("x", progress_deadline=60.0))))
         fleet.now += 50
         state = fleet.step(state)  # a has reported
@@ -272,10 +272,10 @@ class TestPace:
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
-        fleet = observation("abc", silent=set("bc"))
+        fleet = fleet_of("abc", silent=set("bc"))
         state = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         state = fleet.step(state)
-        fleet.leave("c")
+        fleet.deregister("c")
         state = fleet.wait(state, 30)
         fleet.now += hours * 3600
         state = fleet.step(state)
@@ -285,11 +285,11 @@ class TestPace:
         state = fleet.run(fleet.step(state))
         assert state.active_phase is not None
         assert state.active_phase.reports.keys() == {"a", "b"}
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_proves_itself_before_it_is_judged(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
@@ -302,7 +302,7 @@ class TestPace:
 
     @pytest.mark.parametrize("trouble", ["error", "absent"])
     def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
@@ -310,7 +310,7 @@ class TestPace:
         if trouble == "error":
             fleet.erring = {"b"}
         else:
-            fleet.leave("b")
+            fleet.deregister("b")
             state = fleet.step(state)
         over = fleet.wait(state, 600)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
@@ -318,29 +318,29 @@ class TestPace:
         assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
 
     def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
         state = fleet.run(
             state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
         )
         fleet.now += 6
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.step(state)
         assert look(state, fleet) == ABSENT_AFTER
         fleet.now += 20
         state = fleet.step(state)
         assert state.active_phase is not None
-        fleet.come("b", Facts())
+        fleet.register("b", Facts())
         assert fleet.step(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
-        fleet = observation("a", failing={(PREPARE, "a")})
+        fleet = fleet_of("a", failing={(PREPARE, "a")})
         over = fleet.run(fleet.start(strategy(paced("x", bake_time=600.0))))
         assert fleet.now < NOON + 600
         assert verdicts(over) == {"x": SUCCESS}
 
     def test_a_phase_in_which_nothing_happens_for_two_hours_fails_where_the_strategy_sets_no_limit(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.step(fleet.start(strategy(group("x")))))
         state = fleet.wait(state, PROGRESS_DEADLINE - 1)
         assert verdicts(state) == {"x": None}
@@ -352,7 +352,7 @@ class TestPace:
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_the_timeouts_of_a_strategy_hold_for_groups_without_their_own(self, phase, key):
         groups = replace(strategy(paced("x", hosts="a", **{key: 9000.0}), group("y", hosts="b")), **{key: 60.0})
-        fleet = observation("ab", silent={"a", "b"})
+        fleet = fleet_of("ab", silent={"a", "b"})
         if phase is DEPLOY:
             fleet.reports = {(PREPARE, host): PhaseReport(NOON) for host in "ab"}
         state = fleet.wait(fleet.step(fleet.start(groups)), 8999)
@@ -364,7 +364,7 @@ class TestPace:
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         state = fleet.wait(fleet.run(state, until=is_baking), 60)
         fleet.now += hours * 3600
@@ -374,11 +374,11 @@ class TestPace:
 
     def test_a_new_attempt_bakes_hosts_that_have_the_revision_and_whose_bake_was_not_completed(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b"))
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 60)
         fleet.act(Directive.ABORT)
         aborted = fleet.step(state)
-        fleet.again(current={"a"})
+        fleet.restart(current={"a"})
         state = fleet.run(fleet.start(groups, before=aborted), until=is_baking)
         assert (state.rollout.order, fleet.entered) == (("x",), [])
         assert look(state, fleet) == 600
@@ -390,7 +390,7 @@ class TestPace:
         groups = strategy(
             paced("x", hosts="a", bake_time=600.0, criteria={"maximum_failed": 0}), group("y", "x", hosts="b")
         )
-        fleet = observation("ab", current={"a"}, erring={"a"})
+        fleet = fleet_of("ab", current={"a"}, erring={"a"})
         over = fleet.wait(fleet.step(fleet.start(groups)), 600)
         assert verdicts(over) == {"x": FAILED, "y": FAILED}
         assert over.rollout.hosts["a"] is HostProgress.FAILURE
@@ -398,21 +398,21 @@ class TestPace:
 
     def test_a_completed_bake_of_the_revision_is_not_repeated_by_a_new_attempt(self):
         groups = strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b", critical=True))
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 600)
         assert state.proven == {"a"}
         fleet.act(Directive.ABORT)
         aborted = fleet.step(state)
-        fleet.again(current={"a"})
+        fleet.restart(current={"a"})
         assert fleet.step(fleet.start(groups, before=aborted)).rollout.order == ("x",)
-        fleet.again(current={"a"})
+        fleet.restart(current={"a"})
         other = fleet.start(groups, before=replace(aborted, revision="r1"))
         assert is_baking(fleet.step(other))
 
 
 class TestStarting:
     def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
         assert state.ended is None
         assert state.waiting == "x waits for 'zkdeployment rollout promote x'"
@@ -423,7 +423,7 @@ class TestStarting:
 
     def test_a_group_starts_only_in_its_windows(self):
         night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")  # the tests begin at 8 in the morning
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.run(fleet.start(strategy(paced("x", hosts="a", windows=(night,)), group("y", hosts="b"))))
         assert state.waiting == "x waits for its time window"
         left = look(state, fleet)
@@ -434,7 +434,7 @@ class TestStarting:
         assert fleet.run(state).rollout.order == ("y", "x")
 
     def test_what_began_in_its_window_goes_on_after_it(self):
-        fleet = observation("a", silent={"a"})
+        fleet = fleet_of("a", silent={"a"})
         window = Window(frozenset(range(7)), 8 * 60, 8 * 60 + 1, "UTC")
         state = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
         fleet.now += 3600
@@ -444,7 +444,7 @@ class TestStarting:
 
 class TestActs:
     def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
-        fleet = observation("abc")
+        fleet = fleet_of("abc")
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
         fleet.act(Directive.PAUSE)
         state = fleet.run(state)
@@ -455,7 +455,7 @@ class TestActs:
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_no_group_begins_during_a_pause(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.step(fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b"))))
         fleet.act(Directive.PAUSE)
         state = fleet.run(state)
@@ -464,7 +464,7 @@ class TestActs:
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_the_time_of_a_pause_counts_for_no_limit(self, how):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         fleet.now += 10
         if how == "pause":
@@ -481,7 +481,7 @@ class TestActs:
         assert look(state, fleet) == 50
 
     def test_an_abort_is_the_end_and_a_failure(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.act(Directive.ABORT)
         over = fleet.step(state)
@@ -490,7 +490,7 @@ class TestActs:
         assert grants(over) == {}
 
     def test_each_act_is_taken_once(self):
-        fleet = observation("a", silent={"a"})
+        fleet = fleet_of("a", silent={"a"})
         state = fleet.start(strategy(group("x")))
         fleet.act(Directive.PAUSE)
         fleet.act(Directive.RESUME)
@@ -499,7 +499,7 @@ class TestActs:
         assert (state.last_act_number, state.paused) == (1, None)
 
     def test_a_stopped_fleet_waits_and_says_so(self):
-        fleet = observation("a", active=False)
+        fleet = fleet_of("a", active=False)
         state = fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.entered == []
         assert state.waiting == "the fleet is stopped or held, or its version is not r2"
@@ -507,13 +507,13 @@ class TestActs:
 
 class TestHosts:
     def test_hosts_that_have_the_revision_already_are_successful_and_left_alone(self):
-        fleet = observation("ab", current={"a"})
+        fleet = fleet_of("ab", current={"a"})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=100))))
         assert over.rollout.result is RolloutResult.SUCCESS
         assert {host for _, _, host in fleet.entered} == {"b"}
 
     def test_absent_hosts_count_and_are_no_success(self):
-        fleet = observation("ab", absent={"c": Facts(), "d": Facts()})
+        fleet = fleet_of("ab", absent={"c": Facts(), "d": Facts()})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=51))))
         assert over.rollout.progress["x"].reason == (
             "prepare: 2 of 4 hosts successful (50 %), expected at least 51 %"
@@ -521,47 +521,47 @@ class TestHosts:
         assert over.rollout.hosts["c"] is HostProgress.NOT_STARTED
 
     def test_nobody_waits_for_hosts_that_were_never_there(self):
-        fleet = observation("a", absent={"b": Facts()})
+        fleet = fleet_of("a", absent={"b": Facts()})
         fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.now < NOON + ABSENT_AFTER
 
     def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
-        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON - 10})
         state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         assert look(state, fleet) == RESTART - 10
         fleet.now += RESTART - 11
         state = fleet.step(state)
         assert state.active_phase is not None
-        fleet.come("b", Facts())
+        fleet.register("b", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_one_that_is_away_for_longer_is_left_out(self):
-        fleet = observation("a", absent={"b": Facts()}, left={"b": NOON - 10})
+        fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON - 10})
         state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         fleet.now += RESTART - 10
         assert fleet.step(state).rollout.progress["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
     def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(state)
         assert state.rollout.members == {"x": {"a"}, "y": {"b", "c"}}
         assert grants(state)["c"] == Grant("y", PREPARE)
 
     def test_a_host_that_registers_takes_the_place_of_its_name(self):
-        fleet = observation("a", absent={"b.example": Facts()}, silent={"a"})
+        fleet = fleet_of("a", absent={"b.example": Facts()}, silent={"a"})
         state = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.come("i-1", Facts(name="b.example"))
+        fleet.register("i-1", Facts(name="b.example"))
         assert state.rollout.members["x"] == {"a", "b.example"}
         assert fleet.step(state).rollout.members["x"] == {"a", "i-1"}
 
     def test_a_host_that_was_let_in_is_not_taken_for_a_name_when_another_one_is_called_like_it(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.leave("b")
-        fleet.come("i-1", Facts(name="b"))
+        fleet.deregister("b")
+        fleet.register("i-1", Facts(name="b"))
         state = fleet.step(state)
         assert state.rollout.members["x"] == {"a", "b", "i-1"}
         state = fleet.wait(state, ABSENT_AFTER)
@@ -569,18 +569,18 @@ class TestHosts:
         assert fleet.run(state).errors == {"b": "its agent is gone for 300 s"}
 
     def test_a_restart_of_an_agent_is_waited_for(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x", percent_successful=100))))
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.wait(fleet.step(state), ABSENT_AFTER - 1)
-        fleet.come("b", Facts())
+        fleet.register("b", Facts())
         fleet.silent = set()
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_an_agent_that_stays_away_from_what_it_was_granted_failed(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.step(state)
         assert look(state, fleet) == ABSENT_AFTER
         over = fleet.run(fleet.wait(state, ABSENT_AFTER))
@@ -588,27 +588,27 @@ class TestHosts:
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
     def test_an_agent_that_left_before_its_turn_is_left_out(self):
-        fleet = observation("ab", silent={"a"})
+        fleet = fleet_of("ab", silent={"a"})
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.wait(fleet.step(state), ABSENT_AFTER)
         fleet.silent = set()
         over = fleet.run(state)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
     def test_a_report_counts_even_if_its_agent_is_gone_since(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.leave("a")
+        fleet.deregister("a")
         state = fleet.wait(state, ABSENT_AFTER)
         assert state.active_phase is not None
         assert state.active_phase.reports["a"].error is None
 
     @pytest.mark.parametrize("how", ["pause", "stop"])
     def test_no_absence_counts_while_the_fleet_is_halted(self, how):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.wait(state, 60)
         if how == "pause":
             fleet.act(Directive.PAUSE)
@@ -619,62 +619,62 @@ class TestHosts:
         state = fleet.wait(state, ABSENT_AFTER - 61)
         assert verdicts(state) == {"x": None}
         fleet.silent = set()
-        fleet.come("b", Facts())
+        fleet.register("b", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_strategy_says_after_how_long_a_host_is_absent(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
-        fleet.leave("b")
+        fleet.deregister("b")
         state = fleet.wait(fleet.step(state), 899)
         assert verdicts(state) == {"x": None}
         assert fleet.run(fleet.wait(state, 15)).errors == {"b": "its agent is gone for 900 s"}
 
     def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
-        fleet = observation("bd", absent={"a": Facts(), "c": Facts()})
+        fleet = fleet_of("bd", absent={"a": Facts(), "c": Facts()})
         groups = strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b"), group("z", hosts="d"))
         state = fleet.wait(fleet.run(fleet.start(groups)), 9000)
         assert verdicts(state) == {"x": None, "y": None, "z": SUCCESS}
         assert state.waiting == "x requires 1 registered host, found 0"
-        fleet.come("a", Facts())
+        fleet.register("a", Facts())
         over = fleet.run(state)
         assert (verdicts(over), fleet.groups) == (dict.fromkeys("xyz", SUCCESS), ["z", "x", "y"])
 
     def test_a_critical_group_whose_hosts_all_leave_before_they_are_prepared_waits_for_them(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         fleet.act(Directive.PAUSE)
         groups = strategy(group("x", hosts="a", critical=True), group("y", "x", hosts="b"))
         state = fleet.step(fleet.start(groups))
-        fleet.leave("a")
+        fleet.deregister("a")
         fleet.act(Directive.RESUME)
         state = fleet.wait(state, 2 * ABSENT_AFTER)
         assert (state.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
 
     def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_of_them(self):
-        fleet = observation("ab", absent={"c": Facts()})
+        fleet = fleet_of("ab", absent={"c": Facts()})
         state = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
         state = fleet.step(state)
         fleet.act(Directive.PAUSE)
         state = fleet.step(state)
-        fleet.leave("a")
-        fleet.come("c", Facts())
+        fleet.deregister("a")
+        fleet.register("c", Facts())
         fleet.act(Directive.RESUME)
         state = fleet.wait(state, 2 * ABSENT_AFTER)
         assert state.waiting == "x requires 1 prepared and registered host, found 0"
-        fleet.come("a", Facts())
+        fleet.register("a", Facts())
         assert verdicts(fleet.run(state)) == {"x": SUCCESS, "y": SUCCESS}
 
     def test_a_group_waits_until_the_hosts_that_it_requires_are_there(self):
-        fleet = observation("a", absent={"b": Facts()})
+        fleet = fleet_of("a", absent={"b": Facts()})
         state = fleet.step(fleet.start(strategy(replace(group("x"), require_hosts=3))))
         assert state.waiting == "x requires 3 registered hosts, found 1"
-        fleet.come("b", Facts())
+        fleet.register("b", Facts())
         assert fleet.step(state).waiting == "x requires 3 registered hosts, found 2"
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
     def test_a_promotion_lets_a_group_begin_without_the_hosts_that_it_requires(self):
-        fleet = observation("ab")
+        fleet = fleet_of("ab")
         required = replace(paced("x", hosts="a", manual=True), require_hosts=2)
         state = fleet.step(fleet.start(strategy(required)))
         fleet.act(Directive.PROMOTE, "x")
@@ -686,12 +686,12 @@ class TestHosts:
 
 class TestLateHosts:
     def over(self, *groups, **fields):
-        fleet = observation("ab", absent={"c": Facts()}, **fields)
+        fleet = fleet_of("ab", absent={"c": Facts()}, **fields)
         return fleet, fleet.run(fleet.start(strategy(*groups)))
 
     def test_they_are_let_through_both_phases(self):
         fleet, state = self.over(group("x"))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(state)
         assert grants(state) == {"c": Grant("x", PREPARE)}
         state = fleet.step(state)
@@ -705,14 +705,14 @@ class TestLateHosts:
 
     def test_one_that_nobody_knew_is_let_in_too(self):
         fleet, state = self.over(group("x"))
-        fleet.come("d", Facts())
+        fleet.register("d", Facts())
         assert grants(fleet.step(state)) == {"d": Grant("x", PREPARE)}
 
     def test_one_that_came_when_its_group_was_being_deployed_goes_when_that_has_succeeded(self):
-        fleet = observation("ab", silent={"b"})
+        fleet = fleet_of("ab", silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(state)
         assert grants(state)["c"] == Grant("x", PREPARE)
         state = fleet.run(state, until=lambda one: one.rollout.hosts["c"] is HostProgress.SUCCESS)
@@ -721,7 +721,7 @@ class TestLateHosts:
 
     def test_a_failure_that_the_criteria_allow_is_recorded_and_stops_nothing(self):
         fleet, state = self.over(group("x", critical=True, maximum_failed=1), failing={(PREPARE, "c")})
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.run(state, until=lambda one: bool(one.errors))
         assert not has_failed(state)
         assert state.rollout.result is RolloutResult.PARTIAL
@@ -732,7 +732,7 @@ class TestLateHosts:
         fleet, state = self.over(group("x", critical=True, maximum_failed=0), failing={(phase, "c")})
         assert not has_failed(state)
         for host in "cd":
-            fleet.come(host, Facts())
+            fleet.register(host, Facts())
         fleet.silent = {"d"}
         state = fleet.run(state, until=has_failed)
         assert has_failed(state)
@@ -740,10 +740,10 @@ class TestLateHosts:
         assert state.late_joiners == {}
 
     def test_they_keep_max_parallel(self):
-        fleet = observation("a", absent=plain_hosts("bcde"))
+        fleet = fleet_of("a", absent=plain_hosts("bcde"))
         state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(2)))))
         for host in "bcde":
-            fleet.come(host, Facts())
+            fleet.register(host, Facts())
         entered = []
         while fleet.now < NOON + 200:
             state = fleet.step(state)
@@ -754,26 +754,26 @@ class TestLateHosts:
         assert set(state.rollout.hosts.values()) == {HostProgress.SUCCESS}
 
     def test_they_go_while_other_groups_are_at_work(self):
-        fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
+        fleet = fleet_of("ab", absent={"c": Facts()}, silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(fleet.step(fleet.step(state)))
         assert state.rollout.hosts["c"] is HostProgress.SUCCESS
         assert verdicts(state) == {"x": SUCCESS, "y": None}
 
     def test_one_that_has_a_group_which_is_not_judged_goes_with_that(self):
-        fleet = observation("ab", absent={"c": Facts()}, silent={"b"})
+        fleet = fleet_of("ab", absent={"c": Facts()}, silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert "c" not in grants(fleet.step(state))
         fleet.silent = set()
         fleet.run(state)
         assert [name for name, _, host in fleet.entered if host == "c"] == ["z", "z"]
 
     def test_canaries_that_fail_late_keep_those_that_wait_for_them_from_going_on(self):
-        fleet = observation("abcd", silent={"b"}, failing={(PREPARE, "e")})
+        fleet = fleet_of("abcd", silent={"b"}, failing={(PREPARE, "e")})
         fleet.absent = {"e": Facts()}
         groups = strategy(
             group("canary", hosts="ae", maximum_failed=0),
@@ -781,7 +781,7 @@ class TestLateHosts:
             group("last", "rest", hosts="d"),
         )
         state = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
-        fleet.come("e", Facts())
+        fleet.register("e", Facts())
         state = fleet.step(fleet.step(state))
         assert verdicts(state) == {"canary": FAILED, "rest": None, "last": FAILED}
         fleet.silent = set()
@@ -791,12 +791,12 @@ class TestLateHosts:
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_pause_lets_none_in(self, when):
-        fleet = observation("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
+        fleet = fleet_of("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
         state = fleet.run(state) if when == "over" else state
         fleet.act(Directive.PAUSE)
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(state)
         assert state.late_joiners == {}
         fleet.act(Directive.RESUME)
@@ -804,7 +804,7 @@ class TestLateHosts:
 
     def test_an_abort_is_the_end_for_them_too(self):
         fleet, state = self.over(group("x"), silent={"c"})
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         state = fleet.step(state)
         fleet.act(Directive.ABORT)
         state = fleet.step(state)
@@ -812,15 +812,15 @@ class TestLateHosts:
 
     @pytest.mark.parametrize("away", [True, False])
     def test_one_that_does_not_end_frees_its_place(self, away):
-        fleet = observation("a", absent=plain_hosts("bc"))
+        fleet = fleet_of("a", absent=plain_hosts("bc"))
         state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=600.0))))
         fleet.silent = {"b"}
         for host in "bc":
-            fleet.come(host, Facts())
+            fleet.register(host, Facts())
         state = fleet.step(state)
         assert look(state, fleet) == 600
         if away:
-            fleet.leave("b")
+            fleet.deregister("b")
             state = fleet.step(state)
             assert look(state, fleet) == ABSENT_AFTER
         state = fleet.run(fleet.wait(state, 600), until=lambda one: not one.late_joiners)
@@ -831,7 +831,7 @@ class TestLateHosts:
 
     @pytest.mark.parametrize("when", ["under way", "over"])
     def test_a_host_that_lost_the_revision_after_it_had_succeeded_goes_again(self, when):
-        fleet = observation("ab", silent=set() if when == "over" else {"b"})
+        fleet = fleet_of("ab", silent=set() if when == "over" else {"b"})
         state = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
         state = fleet.run(state) if when == "over" else state
@@ -850,21 +850,21 @@ class TestLateHosts:
 
     def test_none_of_a_group_that_failed_is_let_in(self):
         fleet, state = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert grants(fleet.step(state)) == {}
 
     def test_none_of_no_group_is_let_in(self):
         fleet, state = self.over(group("x", hosts="ab"))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert grants(fleet.step(state)) == {}
 
     def test_none_is_let_in_after_a_failure_or_when_the_fleet_is_stopped(self):
         fleet, state = self.over(group("x", critical=True, percent_successful=100))
         assert has_failed(state)
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         assert fleet.step(state) == state
         fleet, state = self.over(group("x"))
-        fleet.come("c", Facts())
+        fleet.register("c", Facts())
         fleet.active = False
         assert grants(fleet.step(state)) == {}
 
@@ -885,19 +885,19 @@ class TestAttempts:
         assert next_attempt(self.snapshot(version=False)) is None
 
     def test_one_that_goes_on_or_succeeded_is_the_only_one(self):
-        fleet = observation("a")
+        fleet = fleet_of("a")
         state = fleet.start(ALL_HOSTS)
         assert next_attempt(self.snapshot(state)) is None
         assert next_attempt(self.snapshot(fleet.run(state))) is None
 
     def test_after_a_failure_another_begins_when_somebody_resumed(self):
-        fleet = observation("a", failing={(DEPLOY, "a")})
+        fleet = fleet_of("a", failing={(DEPLOY, "a")})
         failed = fleet.run(fleet.start(ALL_HOSTS))
         assert next_attempt(self.snapshot(failed, version=None)) is None
         assert next_attempt(self.snapshot(failed)) == 2
 
     def test_a_newer_publication_takes_its_place(self):
-        state = observation("a").start(ALL_HOSTS)
+        state = fleet_of("a").start(ALL_HOSTS)
         assert not is_superseded(self.snapshot(state))
         newer = self.snapshot(state, sequence=8)
         assert is_superseded(newer)
@@ -907,8 +907,8 @@ class TestAttempts:
 
 
 def test_a_selector_selects_hosts_that_come_by_their_facts():
-    fleet = observation("a", silent={"a"})
+    fleet = fleet_of("a", silent={"a"})
     web = replace(group("web"), selectors=(Selector(tags=frozenset({"web"})),))
     state = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
-    fleet.come("b", Facts(tags=frozenset({"web"})))
+    fleet.register("b", Facts(tags=frozenset({"web"})))
     assert fleet.step(state).rollout.members["web"] == {"b"}

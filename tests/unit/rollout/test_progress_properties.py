@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, paces, strategies, widths
+from support.simulated_fleet import SimulatedFleet
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
-from support.worlds import PlainWorld
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.groups import misses
 from zkdeployment.rollout.progress import advance, grants, restarted_hosts, seconds_until_change
@@ -40,9 +40,9 @@ def happen(fleet, state, event):
             if grant is not None and grant.phase is not None:
                 fleet.reports.setdefault((grant.phase, host), PhaseReport(fleet.now, None if good else "boom"))
         case "leave", host if host in fleet.present:
-            fleet.leave(host)
+            fleet.deregister(host)
         case "come", host:
-            fleet.come(host, Facts())
+            fleet.register(host, Facts())
         case "act", (directive, group):
             fleet.act(directive, group)
         case "stop", active:
@@ -65,7 +65,7 @@ def check(state, fleet, granted):
             assert grant.phase is None
         if grant.phase is not None:
             assert granted.setdefault((grant.phase, host), grant.group) == grant.group
-    left = seconds_until_change(state, fleet.seen())
+    left = seconds_until_change(state, fleet.observe())
     assert left is None or left > 0  # what time alone brings now was done just now
 
 
@@ -149,11 +149,11 @@ def certainly_missed(state, group):
 )
 def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current, happening):
     absent = dict.fromkeys(set(NAMES[:4]) - there, Facts())
-    fleet = PlainWorld(dict.fromkeys(sorted(there), Facts()), absent=absent, current=current)
+    fleet = SimulatedFleet(dict.fromkeys(sorted(there), Facts()), absent=absent, current=current)
     state, granted = fleet.start(any_strategy), {}
     for event in happening:
         before, state = state, fleet.advance(state)
-        assert advance(state, fleet.seen()) == state
+        assert advance(state, fleet.observe()) == state
         granted = {key: name for key, name in granted.items() if key[1] not in restarted_hosts(before, state)}
         check_entries(before, state)
         check_verdicts(before, state, fleet)
@@ -166,7 +166,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current,
 
 @given(strategies(pace=widths), st.sets(host_names), st.sets(host_names))
 def test_it_goes_as_the_simulator_says(any_strategy, bad_prepare, bad_deploy):
-    fleet = PlainWorld(
+    fleet = SimulatedFleet(
         plain_hosts(NAMES),
         failing={(Phase.PREPARE, host) for host in bad_prepare} | {(Phase.DEPLOY, host) for host in bad_deploy},
     )
@@ -188,7 +188,7 @@ class Kept:
         self.writes = 0
 
     def turn(self, fleet):
-        after = advance(self.running, fleet.seen())
+        after = advance(self.running, fleet.observe())
         if after != self.running:
             self.write(lambda: setattr(self, "running", after))
         for host, grant in grants(after).items():
@@ -206,14 +206,14 @@ class Kept:
 
 def through(kill):
     failing = {(Phase.PREPARE, "ctl1"), (Phase.DEPLOY, "one1")}
-    fleet = PlainWorld(dict(EXAMPLE_HOSTS), failing=failing)
+    fleet = SimulatedFleet(dict(EXAMPLE_HOSTS), failing=failing)
     kept = Kept(fleet.start(example()), kill)
     for _ in range(60):
         try:
             kept.turn(fleet)
         except KilledError:
             continue  # the next turn is its successor's
-        fleet.work(kept.granted)
+        fleet.execute_grants(kept.granted)
     return kept, fleet
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from support.rollouts import at_work, over, running, through
+from support.rollout_states import at_work, over, running, through
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.rollout.records import decode_state, encode_state

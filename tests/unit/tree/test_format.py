@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from support.trees import trees
+from support.generated_trees import trees
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.format import format_property, format_tree, format_value

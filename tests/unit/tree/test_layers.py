@@ -1,6 +1,6 @@
 from hypothesis import given, settings
 
-from support.trees import trees
+from support.generated_trees import trees
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.diff import diff

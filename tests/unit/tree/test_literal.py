@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.trees import values
+from support.generated_trees import values
 from zkdeployment.tree.diff import stored_alike
 from zkdeployment.tree.format import format_value
 from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.offers import Offer
+from support.available_packages import AvailablePackage
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.adapters import process
@@ -174,7 +174,7 @@ def test_a_failed_rollback_is_reported_and_the_next_agent_tries_again(host):
 
 def test_the_cache_holds_several_epochs_of_a_package(host, tmp_path):
     (tmp_path / "more").mkdir()
-    offers = [Offer(name="aged", version="1.0", epoch=epoch) for epoch in (0, 1, 2)]
+    offers = [AvailablePackage(name="aged", version="1.0", epoch=epoch) for epoch in (0, 1, 2)]
     database = host.manager._database
     cache = PackageCache(tmp_path / "cache", database)
     for offer in offers:

@@ -180,7 +180,7 @@ def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host
     with host.agent():
         wait_until(lambda: host.at(7), "7")
         assert fleet.client.exists("/hosts/h1").ephemeralOwner
-    assert host.whole_at == 7
+    assert host.version_on_disk == 7
 
 
 def test_a_persistent_node_does_not_make_a_half_deployed_host_whole(fleet, host):
@@ -248,7 +248,7 @@ def test_a_failing_script_stops_the_fleet_before_its_lock_is_free(fleet, host):
     assert "boom" not in stop["reason"]
     assert host.status == "error"
     assert host.markers == []
-    assert host.whole_at is None
+    assert host.version_on_disk is None
 
 
 def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host):
@@ -289,7 +289,7 @@ def test_back_at_the_version_before_a_failed_deployment_a_host_deploys_that_vers
         fleet.set_version("r2")
         wait_until(lambda: fleet.version is None and host.status == "error", "the failure")
         assert (host.node["version"], host.node["former"]) == (None, "r1")
-        assert host.whole_at is None
+        assert host.version_on_disk is None
         failing.unlink()
         fleet.remove("/who/mybar")
         fleet.set_version("r1")
@@ -308,7 +308,7 @@ def test_back_at_the_version_before_an_abandoned_deployment_a_host_deploys_that_
         before = len(fleet.calls())
         fleet.set_version("r2")
         wait_until(lambda: len(fleet.calls()) > before, "the first script")
-        assert (host.node["version"], host.whole_at) == (None, None)
+        assert (host.node["version"], host.version_on_disk) == (None, None)
         fleet.set_version(None)
         block.unlink()
         wait_until(lambda: "deploying" not in host.node, "nothing under way")
@@ -317,7 +317,7 @@ def test_back_at_the_version_before_an_abandoned_deployment_a_host_deploys_that_
         assert host.node["version"] is None
         fleet.set_version("r1")
         wait_until(lambda: host.at("r1"), "r1 again")
-    assert host.whole_at == "r1"
+    assert host.version_on_disk == "r1"
     assert len(fleet.calls()) == before + 2 + 4
 
 
@@ -336,7 +336,7 @@ def test_a_host_that_waits_for_a_lock_keeps_its_version_and_does_nothing_back_at
         other.release()
         fleet.set_version("r1")
         wait_until(lambda: host.at("r1"), "r1 still")
-    assert host.whole_at == "r1"
+    assert host.version_on_disk == "r1"
     assert fleet.calls() == calls
 
 
@@ -350,7 +350,7 @@ def test_a_hook_alone_takes_the_version_until_it_has_succeeded(fleet):
         fleet.set_version("r2")
         wait_until(lambda: host.node.get("error"), "the error")
         assert (host.node["version"], host.node["former"]) == (None, "r1")
-        assert host.whole_at is None
+        assert host.version_on_disk is None
 
 
 def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):

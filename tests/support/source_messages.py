@@ -1,4 +1,4 @@
-"""What the program can say, read from its source: each message as the pieces between the values that it holds."""
+"""The messages in the source of the program, each as the pieces of text between its values."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 SOURCE = HERE / "src" / "zkdeployment"
 
-#: What is shorter says nothing.
+#: The length of the shortest piece that counts, in characters.
 _LEAST = 9
 
 Pieces = tuple[str, ...]
 
 
 @functools.cache
-def parsed() -> dict[Path, ast.Module]:
-    """Return all modules."""
+def parsed_modules() -> dict[Path, ast.Module]:
+    """Return the syntax tree of every module, by file."""
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(SOURCE.rglob("*.py"))}
 
 
-def errors_below(name: str) -> set[str]:
-    """Return the names of a class of errors and of all classes below it."""
-    classes = [node for module in parsed().values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+def error_classes_below(name: str) -> set[str]:
+    """Return the names of an error class and of all its subclasses."""
+    classes = [
+        node for module in parsed_modules().values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)
+    ]
     found: set[str] = set()
     more = {name}
     while more - found:
@@ -40,31 +42,31 @@ def errors_below(name: str) -> set[str]:
 
 
 def messages(node: ast.AST) -> Iterator[Pieces]:
-    """Yield the texts of more than one word in a piece of source."""
+    """Yield each message in a piece of source, without docstrings."""
     match node:
         case ast.Expr(value=ast.Constant()):  # a docstring
             return
         case ast.JoinedStr(values=values):
             pieces = [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            if said := tuple(piece.strip() for piece in pieces if is_telling(piece)):
+            if said := tuple(piece.strip() for piece in pieces if is_phrase(piece)):
                 yield said
         case ast.Constant(value=str(text)):
-            if is_telling(text):
+            if is_phrase(text):
                 yield (text.strip(),)
         case _:
             for below in ast.iter_child_nodes(node):
                 yield from messages(below)
 
 
-def is_telling(piece: str) -> bool:
-    """Whether a text is more than a word between two values."""
+def is_phrase(piece: str) -> bool:
+    """Whether a piece of text has several words."""
     return len(piece.strip()) >= _LEAST and " " in piece.strip()
 
 
 def refusals() -> Iterator[tuple[str, Pieces]]:
-    """Yield what is said where something is refused, each with its place."""
-    errors = errors_below("RefusedError")
-    for file, module in parsed().items():
+    """Yield the module and the pieces of each message of a refusal."""
+    errors = error_classes_below("RefusedError")
+    for file, module in parsed_modules().items():
         for node in ast.walk(module):
             name = getattr(getattr(node, "func", None), "id", None)
             if name in errors or (isinstance(node, ast.FunctionDef) and node.name.endswith("refusal")):

@@ -1,6 +1,6 @@
-"""A stand-in for a machine that systemd has booted: ``systemd-run`` and ``systemctl`` as far as scopes need them.
+"""Replacements for ``systemd-run`` and ``systemctl``, as far as scopes need them.
 
-What the real ones (systemd 239 to 257) do, and these do as well:
+They behave as those of systemd 239 to 257 in this:
 
 ``systemd-run --scope --quiet --collect --unit=NAME.scope --slice=NAME.slice -- PROGRAM ARGUMENT…``
     registers its own process with systemd, which moves it to a new control group, then executes the program in
@@ -12,7 +12,7 @@ What the real ones (systemd 239 to 257) do, and these do as well:
     sends the signal to every process in the unit's control group, whatever session or group it is in; it exits
     with a status other than 0 if there is no such unit.
 
-Instead of a control group these know a unit's processes by a variable in the environment that they inherit.
+Instead of a control group, an inherited environment variable marks the processes of a unit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ for one in found:
 
 
 class BootedMachine:
-    """Programs in ``directory`` that note their calls."""
+    """The replacements in ``directory``, which record their calls."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -84,12 +84,12 @@ class BootedMachine:
 
     @property
     def calls(self) -> list[list[str]]:
-        """The commands that were called, in order."""
+        """The command lines of all calls, in order."""
         return [json.loads(line) for line in self._calls.read_text().splitlines()] if self._calls.exists() else []
 
 
 def boot(directory: Path, monkeypatch: pytest.MonkeyPatch) -> BootedMachine:
-    """Make this process believe that systemd has booted the machine; its stand-ins are put into ``directory``."""
+    """Make this process detect systemd; write the replacements into ``directory`` and put it on the path."""
     machine = BootedMachine(directory / "systemd")
     monkeypatch.setattr(scopes, "BOOTED", directory)
     monkeypatch.setenv("PATH", str(directory / "systemd"), prepend=":")

@@ -1,4 +1,4 @@
-"""A fleet for coordinators: a real ZooKeeper, simulated agents, and time that passes when a test says so."""
+"""A fleet for coordinators: a real ZooKeeper, simulated agents, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class CoordinatedFleet:
-    """What coordinators and agents share. Agents do at once what they are granted.
+    """The ZooKeeper session and the clock that coordinators and simulated agents share.
 
-    The ``failing`` (phase and host) report an error, the ``silent`` nothing. ``done`` is what was granted to whom,
-    in order.
+    ``failing`` pairs of phase and host report an error, ``silent`` hosts report nothing. ``done`` lists group,
+    phase and host of every executed grant, in order.
     """
 
     connection: str
@@ -51,7 +51,7 @@ class CoordinatedFleet:
     done: list[tuple[str, str, str]] = field(default_factory=list)
 
     def register(self, hosts: Mapping[str, Facts], version: str | None = None) -> None:
-        """Let agents register."""
+        """Register hosts, as their agents would."""
         for name, facts in hosts.items():
             identity = Identity(name, facts.name or name)
             host = Host(identity, version, tags=tuple(facts.tags), labels=facts.labels, rack=facts.rack)
@@ -59,7 +59,7 @@ class CoordinatedFleet:
             self.session.commit(Create(f"{paths.HOSTS}/{name}", encode(host.properties()), ephemeral=True))
 
     def leave(self, host: str) -> None:
-        """Let an agent end."""
+        """Remove a host's registration, as the end of its session would."""
         self.session.commit(Delete(f"{paths.HOSTS}/{host}"))
 
     def change(self, path: str, **properties: Any) -> None:
@@ -84,13 +84,13 @@ class CoordinatedFleet:
         )
 
     def act(self, directive: Directive, group: str | None = None, reason: str = "because") -> None:
-        """Do what an operator's command does."""
+        """Record an operator's act, as the commands of ``zkdeployment rollout`` do."""
         direct(
             self.session, directive, Act("ann@ops", f"rollout {directive.value}", reason, self.clock.time), group
         )
 
     def work(self) -> None:
-        """Let every agent do what it was granted and has not done yet."""
+        """Let every host that is not silent execute the grant that it has not reported yet."""
         for host, grant in self.grants().items():
             if grant.phase is None or host in self.silent:
                 continue
@@ -106,7 +106,7 @@ class CoordinatedFleet:
 
     @property
     def current(self) -> str:
-        """The newest rollout."""
+        """The id of the newest rollout."""
         found = read_current(self.session)
         assert found is not None
         return found
@@ -125,7 +125,7 @@ class CoordinatedFleet:
         return node and node.properties["version"]
 
     def grants(self) -> dict[str, Grant]:
-        """Return what stands in the grants' nodes."""
+        """Return every host's grant, from the nodes of the newest rollout."""
         above = paths.grants_path(self.current)
         found = {name: self.session.get(f"{above}/{name}") for name in self.session.children(above) or ()}
         return {unquote(name): decode_grant(node) for name, node in found.items() if node is not None}
@@ -139,8 +139,8 @@ class CoordinatedFleet:
         live: bool = False,
         connect: Callable[[], None] | None = None,
         metrics: Path | None = None,
-    ) -> Iterator[CoordinatorAtHand]:
-        """Give a coordinator with a session of its own; its time stands still unless it is ``live``."""
+    ) -> Iterator[CoordinatorHandle]:
+        """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock."""
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
@@ -153,17 +153,17 @@ class CoordinatedFleet:
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
             )
-            yield CoordinatorAtHand(coordinator, store, control)
+            yield CoordinatorHandle(coordinator, store, control)
 
     def wait(self, coordinator: Coordinator, seconds: float) -> None:
-        """Let time pass, with a coordinator that looks now and then; agents do nothing meanwhile."""
+        """Advance the clock, with a coordinator cycle every 15 seconds; hosts execute nothing meanwhile."""
         end = self.clock.time + seconds
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 15)
             coordinator.run_cycle()
 
     def run(self, coordinator: Coordinator, turns: int = 60) -> RolloutState:
-        """Let coordinator and agents take turns until the rollout is over; return it."""
+        """Alternate coordinator cycles and hosts until the rollout has ended; return its state."""
         for _ in range(turns):
             coordinator.run_cycle()
             if read_current(self.session) is not None:
@@ -175,8 +175,8 @@ class CoordinatedFleet:
 
 
 @dataclass
-class CoordinatorAtHand:
-    """A coordinator and what it uses."""
+class CoordinatorHandle:
+    """A coordinator with its store and its control."""
 
     coordinator: Coordinator
     store: ZooKeeperRollouts

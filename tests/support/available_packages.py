@@ -1,4 +1,4 @@
-"""Packages on offer to tests: the same ones as data for the fake and as real RPM files."""
+"""Packages that repositories of tests provide, as values for the fake package manager and as real RPM files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ echo deploy {version} > %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 chmod 755 %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 """
 
-#: Says that it runs, then takes its time.
+#: A scriptlet that creates a file when it starts, then sleeps.
 _SLOW = """\
 %pre -p <lua>
 io.open("/scriptlet-runs", "w"):close()
@@ -48,11 +48,12 @@ posix.sleep(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A package that a repository has.
+class AvailablePackage:
+    """A package in a repository.
 
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
-    ``directory`` is its place under ``/opt``, if it is not called like the package. ``script``: it has one.
+    ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
+    has a deploy script.
     """
 
     name: str
@@ -72,11 +73,11 @@ class Offer:
 
     @property
     def package(self) -> Package:
-        """What it is once it is installed."""
+        """The installed package."""
         return Package(self.name, self.epoch, self.version, self.release, "noarch")
 
     def build(self, directory: Path) -> Path:
-        """Build it for real and return the RPM file, not signed."""
+        """Build the package and return the unsigned RPM file."""
         tags = [f"Epoch: {self.epoch}"] if self.epoch else []
         tags += [f"Requires: {name} = {version}" if version else f"Requires: {name}"
                  for name, version in self.requires.items()]  # fmt: skip
@@ -103,32 +104,32 @@ class Offer:
         return file
 
 
-#: What the repository of the package managers' tests has.
+#: The packages in the repository of the package managers' tests.
 CATALOGUE = (
-    Offer(name="foo", version="1.0"),
-    Offer(name="foo", version="1.1"),
-    Offer(name="foo", version="1.4"),
-    Offer(name="foo", version="1.4", release="2"),
-    Offer(name="foo-1.1", version="5.0"),
-    Offer(name="foo-patch", version="3"),
-    Offer(name="bar", version="1.0"),
-    Offer(name="bar", version="2.0"),
-    Offer(name="epochal", version="1.0", epoch=1, script=True),
-    Offer(name="service", version="1.0", script=True),
-    Offer(name="service", version="2.0", script=True),
-    Offer(name="library", version="1.0"),
-    Offer(name="library", version="2.0"),
-    Offer(name="reader", version="1.0", requires={"library": "1.0"}),
-    Offer(name="reader", version="2.0", requires={"library": "2.0"}),
-    Offer(name="lonely", version="1.0", requires={"nobody-has-this": None}),
-    Offer(name="pretender", version="1.0", provides=("foo = 7.7", "nickname")),
-    Offer(name="successor", version="1.0", obsoletes=("bar",)),
-    Offer(name="rival", version="1.0", conflicts=("foo",)),
-    Offer(name="first-aid", version="1.0", pre_fails=True),
-    Offer(name="last-aid", version="1.0"),
-    Offer(name="last-aid", version="2.0", post_fails=True),
-    Offer(name="slow", version="1.0", slow=True),
-    Offer(name="squatter", version="2.0", directory="foo"),
-    Offer(name="unsigned", version="1.0", signature="none"),
-    Offer(name="foreign", version="1.0", signature="foreign"),
+    AvailablePackage(name="foo", version="1.0"),
+    AvailablePackage(name="foo", version="1.1"),
+    AvailablePackage(name="foo", version="1.4"),
+    AvailablePackage(name="foo", version="1.4", release="2"),
+    AvailablePackage(name="foo-1.1", version="5.0"),
+    AvailablePackage(name="foo-patch", version="3"),
+    AvailablePackage(name="bar", version="1.0"),
+    AvailablePackage(name="bar", version="2.0"),
+    AvailablePackage(name="epochal", version="1.0", epoch=1, script=True),
+    AvailablePackage(name="service", version="1.0", script=True),
+    AvailablePackage(name="service", version="2.0", script=True),
+    AvailablePackage(name="library", version="1.0"),
+    AvailablePackage(name="library", version="2.0"),
+    AvailablePackage(name="reader", version="1.0", requires={"library": "1.0"}),
+    AvailablePackage(name="reader", version="2.0", requires={"library": "2.0"}),
+    AvailablePackage(name="lonely", version="1.0", requires={"nobody-has-this": None}),
+    AvailablePackage(name="pretender", version="1.0", provides=("foo = 7.7", "nickname")),
+    AvailablePackage(name="successor", version="1.0", obsoletes=("bar",)),
+    AvailablePackage(name="rival", version="1.0", conflicts=("foo",)),
+    AvailablePackage(name="first-aid", version="1.0", pre_fails=True),
+    AvailablePackage(name="last-aid", version="1.0"),
+    AvailablePackage(name="last-aid", version="2.0", post_fails=True),
+    AvailablePackage(name="slow", version="1.0", slow=True),
+    AvailablePackage(name="squatter", version="2.0", directory="foo"),
+    AvailablePackage(name="unsigned", version="1.0", signature="none"),
+    AvailablePackage(name="foreign", version="1.0", signature="foreign"),
 )

@@ -1,4 +1,4 @@
-"""Rollouts under way, for tests."""
+"""Rollout states at chosen points of a rollout."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.strategy import Facts, Strategy
 
-#: When it began.
+#: The time at which these rollouts began.
 BEGUN = 1_000.0
 
 
 def running(
     strategy: Strategy | None = None, hosts: Mapping[str, Facts] | None = None, **fields: Any
 ) -> RolloutState:
-    """Return a rollout (default: of the example) of which nothing was done yet."""
+    """Return a rollout (default: of the example strategy) in which no task was done."""
     rollout = begin(strategy or example(), EXAMPLE_HOSTS if hosts is None else hosts)
     return replace(RolloutState(7, 1, "r2", rollout, fields.pop("begun", BEGUN)), **fields)
 
 
 def through(found: RolloutState, *failing: str, until: str | None = None) -> RolloutState:
-    """Return it with all tasks done up to a group (which is not begun), those of ``failing`` hosts in vain."""
+    """Return the rollout with all tasks done before the group ``until``; tasks of ``failing`` hosts failed."""
     while (task := next_task(found.rollout)) is not None and task.group != until:
         good = [host for host in task.hosts if host not in failing]
         found = replace(found, rollout=record(found.rollout, task, good))
@@ -43,7 +43,7 @@ def at_work(
     failed: Iterable[str] = (),
     baking: float | None = None,
 ) -> RolloutState:
-    """Return it with its next task under way."""
+    """Return the rollout with its next task as the active phase."""
     task = next_task(found.rollout)
     assert task is not None
     reports = {host: PhaseReport(BEGUN + 30) for host in done} | {

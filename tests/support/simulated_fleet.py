@@ -1,4 +1,4 @@
-"""A fleet without machines: hosts that do what they are granted, as far as a rollout can see."""
+"""A fleet of values: hosts that execute their grants, as a coordinator would observe them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import Grant
     from zkdeployment.rollout.state_machine import Phase
 
-#: When every test begins.
+#: The time at which every test starts, in seconds since the epoch.
 NOON = 1_800_000_000.0
 
 
 @dataclass
-class PlainWorld:
-    """What is out there; the ``failing`` (phase and host) report an error, the ``silent`` nothing.
+class SimulatedFleet:
+    """The observable state of a fleet.
 
-    ``entered`` is who did which phase of which group, in order.
+    ``failing`` pairs of phase and host report an error, ``silent`` hosts report nothing. ``entered`` lists group,
+    phase and host of every executed grant, in order.
     """
 
     present: dict[str, Facts]
@@ -42,8 +43,8 @@ class PlainWorld:
     active: bool = True
     now: float = NOON
 
-    def seen(self) -> RolloutObservation:
-        """Return what a coordinator sees."""
+    def observe(self) -> RolloutObservation:
+        """Return what a coordinator observes now."""
         return RolloutObservation(
             now=self.now,
             active=self.active,
@@ -58,32 +59,32 @@ class PlainWorld:
         )
 
     def start(self, strategy: Strategy, before: RolloutState | None = None) -> RolloutState:
-        """Return a rollout that begins now."""
-        return start(strategy, self.seen(), sequence=7, attempt=1, revision="r2", before=before)
+        """Return a rollout that starts now."""
+        return start(strategy, self.observe(), sequence=7, attempt=1, revision="r2", before=before)
 
-    def again(self, current: set[str]) -> None:
-        """Forget what was done, as for a new attempt: these hosts have the revision."""
+    def restart(self, current: set[str]) -> None:
+        """Prepare a new attempt: drop all reports and acts; the ``current`` hosts have the revision already."""
         self.current, self.reports, self.acts, self.entered = current, {}, [], []
 
     def advance(self, state: RolloutState) -> RolloutState:
         """Let the coordinator look once; reports of hosts that begin again are removed."""
-        after = advance(state, self.seen())
+        after = advance(state, self.observe())
         again = restarted_hosts(state, after)
         self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
         self.outdated -= again
         return after
 
     def act(self, directive: Directive, group: str | None = None) -> None:
-        """Do what an operator's command does."""
+        """Record an operator's act."""
         act = Act("ann@ops", f"rollout {directive.value}", "because", self.now)
         self.acts.append(RolloutAct(directive, act, group, len(self.acts)))
 
-    def leave(self, host: str) -> None:
-        """Let an agent end."""
+    def deregister(self, host: str) -> None:
+        """Make a registered host absent."""
         self.absent[host] = self.present.pop(host)
 
-    def come(self, host: str, facts: Facts) -> None:
-        """Let an agent register."""
+    def register(self, host: str, facts: Facts) -> None:
+        """Make a host present."""
         self.absent.pop(host, None)
         self.present[host] = facts
 
@@ -95,8 +96,8 @@ class PlainWorld:
             state = self.advance(state)
         return state
 
-    def work(self, granted: Mapping[str, Grant]) -> None:
-        """Let the hosts that are there do what they were granted and have not done."""
+    def execute_grants(self, granted: Mapping[str, Grant]) -> None:
+        """Let every present host execute the grant that it has not reported yet."""
         for host, grant in granted.items():
             if grant.phase is None or host not in self.present or host in self.silent:
                 continue
@@ -108,28 +109,28 @@ class PlainWorld:
     def step(self, state: RolloutState) -> RolloutState:
         """Let the coordinator look once, then the hosts work."""
         state = self.advance(state)
-        self.work(grants(state))
+        self.execute_grants(grants(state))
         return state
 
     def run(
         self, state: RolloutState, until: Callable[[RolloutState], bool] = lambda one: one.ended is not None
     ) -> RolloutState:
-        """Go on until it is as wanted, or until nothing more happens; ten seconds a step."""
+        """Step every ten seconds until the condition holds (default: the rollout ended) or nothing changes."""
         for _ in range(500):
             before, state = state, self.step(state)
             if until(state):
                 return state
             self.now += 10
-            if state == before and advance(state, self.seen()) == state:
+            if state == before and advance(state, self.observe()) == state:
                 return state
         raise AssertionError(f"it goes on for ever: {state}")
 
     @property
     def groups(self) -> list[str]:
-        """The groups in the order in which they were entered."""
+        """The groups in the order in which hosts entered them."""
         return list(dict.fromkeys(group for group, _, _ in self.entered))
 
 
-def observation(names: str, **fields: object) -> PlainWorld:
-    """Return a world with a host for each letter."""
-    return PlainWorld(plain_hosts(names), **fields)  # type: ignore[arg-type]
+def fleet_of(names: str, **fields: object) -> SimulatedFleet:
+    """Return a fleet with one host for each letter of ``names``."""
+    return SimulatedFleet(plain_hosts(names), **fields)  # type: ignore[arg-type]
