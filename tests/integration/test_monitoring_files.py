@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.rollout_states import running
-from zkdeployment.daemons.coordinator import coordinator
+from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS
 from zkdeployment.daemons.syncer import follower
 from zkdeployment.fleet.metrics import (
     AgentFacts,
@@ -30,7 +30,7 @@ DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
 PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
 LOOKS = {event: 0 for _, _, event in follower.EVENTS}
-TURNS = {event: 0 for _, _, event, _ in coordinator.EVENTS}
+TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
 EXPORTED = {
     metric.name: metric
     for metric in (
