@@ -1,1 +1,1 @@
-"""From a configuration file to validated, frozen settings."""
+"""The configuration: from an INI file to validated, frozen settings."""

@@ -1,4 +1,4 @@
-"""How ZooKeeper lets us in: the keys ``zookeeper-…`` of a configuration."""
+"""Encryption, credentials and access rights: the keys ``zookeeper-…`` of a configuration."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _FILES = ("zookeeper-ca", "zookeeper-certificate", "zookeeper-key", "zookeeper-c
 _PLAIN_TEXT = "zookeeper-plain-text"
 KEYS = (*_FILES, _PLAIN_TEXT, "zookeeper-acl")
 
-#: Whoever makes a node, if the servers know who that is.
+#: All rights for the authenticated creator of a node.
 _CREATOR = AclEntry("auth", "", "cdrwa")
 
-_GRANT = re.compile(r"(?:(creator)|(world):(anyone)|(digest|x509|sasl|ip):(\S.*)):([cdrwa]+)")
+_ACL_ENTRY = re.compile(r"(?:(creator)|(world):(anyone)|(digest|x509|sasl|ip):(\S.*)):([cdrwa]+)")
 _CREDENTIALS = re.compile(r"[^\s:]+:\S+")
-_LONGEST = 1024
+_MAX_BYTES = 1024
 
 
 def read_access(section: Section) -> Access:
-    """Read them; what is wrong is noted."""
+    """Return the access that a section configures; problems are reported to the section."""
     ca, certificate, key, credentials = (section.file(name) for name in _FILES)
-    plain_text = section.checked(_PLAIN_TEXT, _answer_problem) == "yes"
+    plain_text = section.checked(_PLAIN_TEXT, _yes_no_problem) == "yes"
     if (certificate is None) != (key is None):
-        section.note("zookeeper-certificate", "expected it together with zookeeper-key, found one of them")
+        section.report("zookeeper-certificate", "expected both this key and zookeeper-key, found only one of them")
     if certificate is not None and ca is None:
-        section.note("zookeeper-certificate", "expected it together with zookeeper-ca, found none")
+        section.report("zookeeper-certificate", "expected zookeeper-ca together with this key, found none")
     if credentials is not None and ca is None and not plain_text:
-        section.note(
+        section.report(
             "zookeeper-credentials",
-            "the password would go over the network for all to read; expected zookeeper-ca, which encrypts, or"
-            f" {_PLAIN_TEXT} = yes where nobody else listens",
+            "the password would cross the network unencrypted; expected zookeeper-ca, which enables encryption, or"
+            f" {_PLAIN_TEXT} = yes in a network that is safe",
         )
     for name, file in (("zookeeper-key", key), ("zookeeper-credentials", credentials)):
         _check_closed(section, name, file)
-    known = credentials is not None or certificate is not None
+    authenticated = credentials is not None or certificate is not None
     return Access(
         ca=ca,
         certificate=certificate,
@@ -49,49 +49,49 @@ def read_access(section: Section) -> Access:
         credentials=credentials,
         secret=None if credentials is None else _secret(section, credentials),
         plain_text=plain_text,
-        acl=_acl(section, known=known),
+        acl=_acl(section, authenticated=authenticated),
     )
 
 
 def _check_closed(section: Section, name: str, file: Path | None) -> None:
-    """Note a secret that is for everyone to read."""
+    """Report a secret file that everyone can access."""
     if file is not None and (mode := stat.S_IMODE(file.stat().st_mode)) & stat.S_IRWXO:
-        section.note(name, f"{file} is open to everyone (mode {mode:03o}); chmod o-rwx {file}")
+        section.report(name, f"everyone has access to {file} (mode {mode:03o}); run chmod o-rwx {file}")
 
 
-def _answer_problem(value: str) -> str | None:
+def _yes_no_problem(value: str) -> str | None:
     return None if value in {"yes", "no"} else f"expected yes or no, found {value!r}"
 
 
 def _secret(section: Section, file: Path) -> str | None:
-    """Read the one line of a file."""
+    """Return the only line of a credentials file."""
     with file.open("rb") as opened:
-        found = opened.read(_LONGEST).decode("utf-8", errors="replace").strip()
-    if _CREDENTIALS.fullmatch(found) is None:
-        section.note("zookeeper-credentials", f"expected one line USER:PASSWORD in {file}, found something else")
+        secret = opened.read(_MAX_BYTES).decode("utf-8", errors="replace").strip()
+    if _CREDENTIALS.fullmatch(secret) is None:
+        section.report("zookeeper-credentials", f"expected one line USER:PASSWORD in {file}, found other content")
         return None
-    return found
+    return secret
 
 
-def _acl(section: Section, *, known: bool) -> tuple[AclEntry, ...]:
-    """Read who may do what, one a line; by default whoever makes a node may do everything, and nobody else."""
+def _acl(section: Section, *, authenticated: bool) -> tuple[AclEntry, ...]:
+    """Return the access control list, one entry for each line; the default is all rights for the creator only."""
     lines = [line.strip() for line in (section.text("zookeeper-acl") or "").splitlines()]
-    grants = [grant for line in lines if line and (grant := _grant(section, line)) is not None]
-    if _CREATOR[:2] in (grant[:2] for grant in grants) and not known:
-        section.note("zookeeper-acl", "creator needs zookeeper-credentials or zookeeper-certificate")
-    return tuple(grants) or ((_CREATOR,) if known else ())
+    entries = [entry for line in lines if line and (entry := _acl_entry(section, line)) is not None]
+    if _CREATOR[:2] in (entry[:2] for entry in entries) and not authenticated:
+        section.report("zookeeper-acl", "creator requires zookeeper-credentials or zookeeper-certificate")
+    return tuple(entries) or ((_CREATOR,) if authenticated else ())
 
 
-def _grant(section: Section, line: str) -> AclEntry | None:
-    match = _GRANT.fullmatch(line)
+def _acl_entry(section: Section, line: str) -> AclEntry | None:
+    match = _ACL_ENTRY.fullmatch(line)
     if match is None:
-        section.note(
+        section.report(
             "zookeeper-acl",
             "expected lines like creator:cdrwa, world:anyone:r, digest:USER:HASH:r or x509:CN=viewer:r,"
             f" found {line!r}",
         )
         return None
-    creator, observation, anyone, scheme, identity, rights = match.groups()
+    creator, world, anyone, scheme, identity, rights = match.groups()
     if creator:
         return AclEntry(_CREATOR.scheme, _CREATOR.identity, rights)
-    return AclEntry(observation or scheme, anyone or identity, rights)
+    return AclEntry(world or scheme, anyone or identity, rights)

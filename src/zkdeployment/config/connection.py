@@ -1,4 +1,4 @@
-"""ZooKeeper connection strings: servers, and perhaps a chroot."""
+"""ZooKeeper connection strings: servers, with an optional chroot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _CHROOT = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+:@~=-]+)+")
 
 
 def connection_problem(connection: str) -> str | None:
-    """Say what is wrong with a connection string, or ``None`` if nothing is."""
+    """Return the reason why a connection string is invalid; ``None`` for a valid one."""
     servers, slash, chroot = connection.partition("/")
     for server in servers.split(","):
         match = _SERVER.fullmatch(server)
         if match is None or (match["port"] is not None and not 0 < int(match["port"]) < 65536):
             return f"expected HOST:PORT[,HOST:PORT…][/CHROOT], found {connection!r}"
     if slash and chroot and _CHROOT.fullmatch(f"/{chroot}") is None:
-        return f"expected a path like /chroot behind the servers, found {'/' + chroot!r}"
+        return f"expected a path like /chroot after the servers, found {'/' + chroot!r}"
     return None

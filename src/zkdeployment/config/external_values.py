@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: in a file (``file:///path``) or behind an ``http(s)://`` address."""
+"""Values outside the configuration: in a file (``file:///path``) or at an ``http(s)://`` address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zkdeployment.errors import ConfigurationError, without_passwords
 if TYPE_CHECKING:
     import urllib3
 
-#: Names are short; whatever is longer is not what was meant.
+#: Names are short; a longer value is a mistake.
 _MOST_BYTES = 1024
 
 _CONNECT_SECONDS = 2.0
@@ -22,14 +22,14 @@ _RETRIES = 2
 
 
 def is_external(value: str) -> bool:
-    """Whether a value says where to find it; ``word:rest`` (a MAC address, say) does not."""
+    """Whether a value is the place of the real value; ``word:rest`` (for example a MAC address) is not."""
     return value.startswith(("file:///", "http://", "https://"))
 
 
 def read_value(value: str) -> str | None:
-    """Return a value, read from where it says it is to be found, stripped; ``None`` if there is nothing.
+    """Return a value, read from its external place if it names one, stripped; ``None`` if it does not exist.
 
-    Raises ``ConfigurationError`` when whether there is something cannot be told.
+    Raises ``ConfigurationError`` if the value cannot be read, which leaves open whether it exists.
     """
     if not is_external(value):
         return value
@@ -56,7 +56,7 @@ def _read_file(value: str) -> bytes | None:
 
 
 def _read_address(value: str) -> bytes | None:
-    """Ask again when there is no answer; follow no redirects and use no proxies, whatever the environment."""
+    """Return the content at an address, with retries, without redirects and the environment's proxies."""
     import urllib3  # noqa: PLC0415  few files name an address, and every command reads the configuration
 
     shown = without_passwords(value)
@@ -89,10 +89,10 @@ def _content(response: urllib3.BaseHTTPResponse, shown: str) -> bytes | None:
     while len(content) <= _MOST_BYTES and (more := response.read1(_MOST_BYTES)):
         content += more
         if time.monotonic() > deadline:
-            raise ConfigurationError(f"cannot read {shown}: it did not send its answer within {_READ_SECONDS:g} s")
+            raise ConfigurationError(f"cannot read {shown}: the response took longer than {_READ_SECONDS:g} s")
     return content
 
 
 def _cause(error: Exception) -> str:
-    """Say what went wrong, without the names of the objects it went wrong in."""
+    """Return the cause of an error without the names of the library's objects."""
     return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(getattr(error, "reason", None) or error))

@@ -1,6 +1,7 @@
-"""The form of a configuration file: sections of ``key = value``, without interpolation.
+"""The syntax of a configuration file: sections of ``key = value``, without interpolation.
 
-A line that begins with ``#`` or ``;``, and what stands behind a ``#`` that follows a blank, is a comment.
+A line that begins with ``#`` or ``;`` is a comment, and so is text after a ``#`` that follows a blank. The meaning
+of keys belongs to ``load``.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-#: Section → key → value, without the empty ones.
+#: Section → key → value, without empty values.
 Values: TypeAlias = "dict[str, dict[str, str]]"
 
-#: A configuration is a page of text; a larger file is something else.
+#: A configuration is a page of text; a larger file is a mistake.
 _MOST_BYTES = 1 << 20
 
 
@@ -32,7 +33,9 @@ def read(path: Path) -> str:
     except OSError as error:
         raise ConfigurationError(f"cannot read the configuration {path}: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
-        raise ConfigurationError(f"{path} is not a configuration: it is larger than {_MOST_BYTES} bytes")
+        raise ConfigurationError(
+            f"{path} is not a configuration: expected at most {_MOST_BYTES} bytes, found more"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,7 +44,7 @@ def read(path: Path) -> str:
 
 
 def parse(text: str, known: Mapping[str, Collection[str]]) -> tuple[Values, list[str]]:
-    """Return the values of the ``known`` sections and keys, and everything that is wrong with the form."""
+    """Return the values of the ``known`` sections and keys, and all problems of the syntax."""
     problems = list(_duplicates(text))
     parser = _parser(strict=False)
     try:
@@ -49,38 +52,38 @@ def parse(text: str, known: Mapping[str, Collection[str]]) -> tuple[Values, list
     except configparser.MissingSectionHeaderError as error:
         return {}, [f"line {error.lineno}: expected a section like [{next(iter(known))}], found {error.line!r}"]
     except configparser.ParsingError as error:
-        problems += [f"line {line}: expected key = value, found {found}" for line, found in error.errors]
+        problems += [f"line {line}: expected key = value, found {text}" for line, text in error.errors]
     values: Values = {}
     for section in parser.sections():
         if section not in known:
             problems.append(f"unknown section [{section}]{_suggestion(section, known)}")
             continue
-        found = dict(parser[section])
+        pairs = dict(parser[section])
         problems += [
             f"unknown key {key} in [{section}]{_elsewhere(key, known) or _suggestion(key, known[section])}"
-            for key in found
+            for key in pairs
             if key not in known[section]
         ]
-        values[section] = {key: value for key, value in found.items() if value and key in known[section]}
+        values[section] = {key: value for key, value in pairs.items() if value and key in known[section]}
     return values, problems
 
 
 def _parser(*, strict: bool) -> configparser.RawConfigParser:
-    # Without a default section: [DEFAULT] would lend its keys to all others.
+    # Without a default section: the keys of [DEFAULT] would appear in all sections.
     return configparser.RawConfigParser(strict=strict, inline_comment_prefixes=("#",), default_section="")
 
 
 def _duplicates(text: str) -> Iterator[str]:
-    """Say which keys or sections stand there twice; each is taken out to find the next."""
+    """Yield a problem for each duplicate key or section; each is blanked out to find the next."""
     lines = text.splitlines()
     while True:
         try:
             _parser(strict=True).read_string("\n".join(lines))
         except configparser.DuplicateOptionError as error:
-            yield f"line {error.lineno}: {error.option} stands twice in [{error.section}]"
+            yield f"line {error.lineno}: duplicate key {error.option} in [{error.section}]"
             lines[(error.lineno or 1) - 1] = ""
         except configparser.DuplicateSectionError as error:
-            yield f"line {error.lineno}: section [{error.section}] stands twice"
+            yield f"line {error.lineno}: duplicate section [{error.section}]"
             return
         except configparser.Error:
             return
@@ -89,7 +92,7 @@ def _duplicates(text: str) -> Iterator[str]:
 
 
 def _elsewhere(key: str, known: Mapping[str, Collection[str]]) -> str:
-    """Name the section that has a key, if there is one."""
+    """Return a hint at the section that a key belongs to; empty if no section knows the key."""
     return next((f"; it belongs in [{section}]" for section, keys in known.items() if key in keys), "")
 
 

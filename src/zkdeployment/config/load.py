@@ -1,4 +1,7 @@
-"""From a configuration file to settings, with everything that is wrong with it in one error."""
+"""Loading a configuration file: from text to validated settings, with all problems in one error.
+
+The syntax belongs to ``ini``, the forms of single values to ``section``.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +51,15 @@ KEYS = {
 _PACKAGES = ("dnf", "none")
 _MAIL_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(:[0-9]{1,5})?")
 _MAIL_ADDRESS = re.compile(r"[^\s,@]+(@[^\s,@]+)?(\s*,\s*[^\s,@]+(@[^\s,@]+)?)*")
-# What git refuses in the name of a branch; ``git check-ref-format`` has the last word.
+# Common names that git refuses for a branch. ``git check-ref-format`` decides in the end.
 _NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$")
 
 
 def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None) -> Settings:
-    """Read a configuration file; raises ``ConfigurationError`` with all problems.
+    """Return the settings of a configuration file; raises ``ConfigurationError`` with all problems.
 
-    Where only the fleet matters, ``host=False`` leaves ``identity`` out: files and addresses that tell the
-    host's id and role are not read. ``sync`` are values of ``[sync]`` that win over the file's.
+    ``host=False`` omits ``identity``, for commands that concern only the fleet: the files and addresses that
+    contain the host's id and role are not read. ``sync`` are values of ``[sync]`` that override the file.
     """
     values, problems = ini.parse(ini.read(path), KEYS)
     main = Section("zkdeployment", values.get("zkdeployment", {}), problems)
@@ -95,7 +98,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
 
 
 def machine_name() -> str:
-    """Return the machine's own name: with the domain, as long as DNS or ``/etc/hosts`` answers."""
+    """Return the machine's own name, with the domain if DNS or ``/etc/hosts`` knows it."""
     return socket.getfqdn()
 
 
@@ -109,41 +112,41 @@ def _identity(section: Section) -> Identity | None:
         name = machine_name()
         problem = name_problem(NameKind.HOST_NAME, name)
         if problem is not None:
-            section.note("host-name", f"not given, and the machine's own name is of no use: {problem}")
+            section.report("host-name", f"not specified, and the machine's own name is not usable: {problem}")
     return Identity(id=host_id, name=name or host_id, role=role)
 
 
 def _checkout_sources(section: Section) -> tuple[str, ...] | None:
-    """Return the beginnings of repositories that may be checked out; ``None`` for ``any``."""
+    """Return the prefixes of repositories that may be checked out; ``None`` for ``any``."""
     match (section.text("checkout-sources") or "any").split():
         case ["any"]:
             return None
         case ["none"]:
             return ()
-        case words:
-            for word in words:
-                if "/" not in word and ":" not in word:
-                    section.note(
+        case prefixes:
+            for prefix in prefixes:
+                if "/" not in prefix and ":" not in prefix:
+                    section.report(
                         "checkout-sources",
-                        f"expected any, none or the beginnings of URLs and paths, found {word!r}",
+                        f"expected any, none or prefixes of URLs and paths, found {prefix!r}",
                     )
-            return tuple(words)
+            return tuple(prefixes)
 
 
 def _metrics(section: Section) -> Path | None:
     path = section.path("metrics")
     if path is not None and path.suffix != ".prom":
-        section.note(
-            "metrics", f"expected a path that ends in .prom (others are not collected), found {str(path)!r}"
+        section.report(
+            "metrics", f"expected a path that ends in .prom (other files are not collected), found {str(path)!r}"
         )
     return path
 
 
 def _shared_metrics(settings: Settings) -> Iterator[str]:
-    """Name each file that several daemons would write."""
+    """Yield a problem for each metrics file that several daemons would write."""
     files = [settings.metrics, settings.sync and settings.sync.metrics, settings.coordinate.metrics]
     for file in {file for file in files if file is not None and files.count(file) > 1}:
-        yield f"metrics: expected a file each for the agent, the syncer and the coordinator, found {file} twice"
+        yield f"metrics: expected separate files for the agent, the syncer and the coordinator, found {file} twice"
 
 
 def _sync(section: Section) -> SyncSettings | None:
@@ -168,7 +171,7 @@ def _sync(section: Section) -> SyncSettings | None:
 
 
 def _branch_problem(value: str) -> str | None:
-    return f"{value!r} cannot be the name of a branch" if _NOT_A_BRANCH.search(value) else None
+    return f"expected the name of a branch, found {value!r}" if _NOT_A_BRANCH.search(value) else None
 
 
 def _count_problem(value: str) -> str | None:

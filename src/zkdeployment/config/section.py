@@ -1,4 +1,4 @@
-"""One section of a configuration file, value by value."""
+"""The values of one section of a configuration file, in their forms: paths, numbers, commands, lists, names."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Reads values in the form a key has, and notes what is wrong with them."""
+    """Parses the values of a section, and collects their problems in ``problems``."""
 
     name: str
     values: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
 
     def text(self, key: str) -> str | None:
-        """Return a value as it stands; ``None`` if it is not given."""
+        """Return a value unchanged; ``None`` if it is not specified."""
         return self.values.get(key)
 
-    def note(self, key: str, problem: str) -> None:
-        """Note what is wrong with a value."""
+    def report(self, key: str, problem: str) -> None:
+        """Add a problem of a key."""
         self.problems.append(f"{key}: {problem}")
 
     def checked(self, key: str, problem_of: Callable[[str], str | None]) -> str | None:
-        """Return a value, unless ``problem_of`` says what is wrong with it."""
+        """Return a value; ``None`` if it is not specified, or has a problem, which is reported."""
         value = self.text(key)
         problem = problem_of(value) if value is not None else None
         if problem is None:
             return value
-        self.note(key, problem)
+        self.report(key, problem)
         return None
 
     def path(self, key: str) -> Path | None:
@@ -48,18 +48,18 @@ class Section:
         return None if value is None else Path(value)
 
     def file(self, key: str) -> Path | None:
-        """Return the absolute path of a file that can be read."""
+        """Return the absolute path of a readable file."""
         path = self.path(key)
         try:
             if path is not None:
                 path.open("rb").close()
         except OSError as error:
-            self.note(key, f"cannot read {path}: {error.strerror}")
+            self.report(key, f"cannot read {path}: {error.strerror}")
             return None
         return path
 
     def number(self, key: str, *, positive: bool = False) -> float | None:
-        """Return a finite number that is not negative (nor zero, if ``positive``)."""
+        """Return a finite number that is not negative (and not zero, if ``positive``)."""
         value = self.text(key)
         if value is None:
             return None
@@ -68,7 +68,7 @@ class Section:
         except ValueError:
             number = math.nan
         if not math.isfinite(number) or number < 0 or (positive and number == 0):
-            self.note(key, f"expected a {'positive ' if positive else ''}number of seconds, found {value!r}")
+            self.report(key, f"expected a {'positive ' if positive else ''}number of seconds, found {value!r}")
             return None
         return number
 
@@ -78,42 +78,42 @@ class Section:
         return default if number is None else number
 
     def command(self, key: str) -> tuple[str, ...]:
-        """Return a command, split like a shell line."""
+        """Return a command, split into words like a shell does."""
         try:
             return tuple(shlex.split(self.text(key) or ""))
         except ValueError as error:
-            hint = "; a # behind a blank begins a comment" if "quotation" in str(error) else ""
-            self.note(key, f"expected words as a shell splits them: {error}{hint}")
+            hint = "; a # after a blank begins a comment" if "quotation" in str(error) else ""
+            self.report(key, f"expected a command in shell syntax: {error}{hint}")
             return ()
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Return what commas or ends of lines separate, each once."""
+        """Return the distinct items that commas or line ends separate."""
         parts = (part.strip() for part in re.split(r"[,\n]", self.text(key) or ""))
         return tuple(dict.fromkeys(part for part in parts if part))
 
     def pairs(self, key: str) -> dict[str, str]:
-        """Return names and values, as in ``site=ams, tier=web``."""
-        found: dict[str, str] = {}
+        """Return a mapping of names to values, as in ``site=ams, tier=web``."""
+        pairs: dict[str, str] = {}
         for item in self.items(key):
             name, equals, value = (part.strip() for part in item.partition("="))
             if not name or not equals:
-                self.note(key, f"expected NAME=VALUE, separated by commas, found {item!r}")
-            elif found.setdefault(name, value) != value:
-                self.note(key, f"{name} has two values, {found[name]!r} and {value!r}")
-        return found
+                self.report(key, f"expected NAME=VALUE, separated by commas, found {item!r}")
+            elif pairs.setdefault(name, value) != value:
+                self.report(key, f"expected one value of {name}, found {pairs[name]!r} and {value!r}")
+        return pairs
 
     def external_name(self, key: str, kind: NameKind) -> str | None:
-        """Return a name that is given or stands where the value says."""
+        """Return a name that the section contains, or that is read from the place that the section names."""
         try:
             value = read_value(self.text(key) or "")
         except ConfigurationError as error:
-            self.note(key, str(error))
+            self.report(key, str(error))
             return None
         if not value:
             return None
         problem = name_problem(kind, value)
         if problem is not None:
-            self.note(key, problem)
+            self.report(key, problem)
             return None
         return value
 
@@ -121,4 +121,4 @@ class Section:
 def _path_problem(value: str) -> str | None:
     if value.startswith("/") and "\0" not in value and "\n" not in value:
         return None
-    return f"expected a path from the root (/…), found {value!r}"
+    return f"expected an absolute path (/…), found {value!r}"

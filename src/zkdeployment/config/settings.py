@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncSettings:
-    """Where the tree comes from; ``branch`` ``None`` is the remote's default branch, ``interval`` in seconds.
+    """The settings of the syncer; ``branch`` ``None`` is the remote's default branch, ``interval`` is in seconds.
 
-    ``history`` is how many publications are kept in the history, ``metrics`` the file for those of the syncer.
+    ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
+    metrics.
     """
 
     url: str
@@ -33,19 +34,19 @@ class SyncSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateSettings:
-    """What a coordinator alone needs: ``metrics`` is the file for its own."""
+    """The settings of the coordinator; ``metrics`` is the file for its metrics."""
 
     metrics: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One file's settings; what only some verbs need may be missing until they ask for it.
+    """The settings of a configuration file; the ``require`` methods check values that only some verbs need.
 
-    ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds, 0 for none. ``root`` is the directory
-    that stands for ``/``. ``checkout_sources`` are the beginnings of the repositories that may be checked out;
-    ``None``: any. ``metrics`` is the file for those of the agent. ``named``: the host's name is from the file, not
-    the machine's own.
+    ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds; 0 means none. ``root`` is the directory
+    that stands for ``/``. ``checkout_sources`` are the prefixes of repositories that may be checked out; ``None``
+    means any. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is from the
+    file and not the machine's own.
     """
 
     source: Path
@@ -73,23 +74,23 @@ class Settings:
 
     @property
     def servers(self) -> Servers:
-        """ZooKeeper's servers."""
+        """The ZooKeeper servers, with the access to them."""
         return Servers(self.zookeeper, self.access)
 
     def require_identity(self) -> Identity:
-        """Return who this host is; raises ``ConfigurationError`` if the file does not say."""
+        """Return the identity of this host; raises ``ConfigurationError`` if the file does not specify it."""
         if self.identity is None:
             raise ConfigurationError(f"{self.source}: host-id not specified")
         return self.identity
 
     def require_run_directory(self) -> Path:
-        """Return the run directory; raises ``ConfigurationError`` if the file does not say."""
+        """Return the run directory; raises ``ConfigurationError`` if the file does not specify it."""
         if self.run_directory is None:
             raise ConfigurationError(f"{self.source}: run-directory not specified")
         return self.run_directory
 
     def require_sync(self) -> SyncSettings:
-        """Return where the tree comes from; raises ``ConfigurationError`` if the file does not say."""
+        """Return the settings of the syncer; raises ``ConfigurationError`` if the file does not specify them."""
         if self.sync is None:
             raise ConfigurationError(f"{self.source}: url and tree-directory not specified in [sync]")
         return self.sync

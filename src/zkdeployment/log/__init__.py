@@ -1,9 +1,10 @@
-"""Logging: structlog over stdlib logging, so that libraries' records take the same path.
+"""Logging: structlog over the standard library's logging, so that records of libraries take the same path.
 
-On a terminal lines are for people; otherwise each is one JSON object. Event names are constants. What is common to
-a part of the work (its host, revision, step) is bound, so that all its lines say it; no line shows a secret.
+Lines on a terminal are readable text; otherwise each line is one JSON object. Event names are constants. Fields
+that are common to a part of the work (host, revision, step) are bound, so that all its lines contain them. No line
+contains a secret.
 
-structlog is imported with the first line: a command that answers at once writes none, and starts in half the time.
+structlog is imported with the first line. Short commands write no line, and start in half the time without it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 
     import structlog
 
-#: Libraries whose records of what is not unusual nobody wants to read.
+#: Libraries that log ordinary events as warnings.
 _CHATTY = ("kazoo", "git")
 
-_QUIET = 60.0  # seconds between two records of a library that say the same
+_REPEAT_INTERVAL = 60.0  # seconds between two records of a library with the same message
 
-#: Whether structlog is yet to be told what was configured.
+#: Whether structlog still has to be configured.
 _due = False
 
 
 def configure(*, verbose: bool = False, quiet: bool = False, stream: TextIO | None = None) -> None:
-    """Send everything to ``stream`` (default: standard error).
+    """Configure logging to ``stream`` (default: standard error).
 
-    With ``quiet``, as for commands that answer at once, only what was not expected: the rest they say themselves.
+    ``quiet`` is for short commands, which print their results and failures themselves: only errors are logged.
     """
     global _due  # noqa: PLW0603  there is one log in a process
     _due = True
@@ -45,7 +46,7 @@ def configure(*, verbose: bool = False, quiet: bool = False, stream: TextIO | No
     for library in _CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR if quiet else logging.WARNING)
     if not quiet:
-        _lines()  # before there are other threads
+        _lines()  # before other threads start
 
 
 def get_logger() -> structlog.stdlib.BoundLogger:
@@ -55,12 +56,12 @@ def get_logger() -> structlog.stdlib.BoundLogger:
 
 
 def bind_process(**values: object) -> None:
-    """Let every line of this process say these, whichever thread or library writes it."""
+    """Add fields to all lines of this process, from any thread or library."""
     _lines().process.update(values)
 
 
 def bound(**values: object) -> AbstractContextManager[object]:
-    """Let every line that this thread writes inside say these."""
+    """Return a context manager that adds fields to all lines that this thread writes in it."""
     context: AbstractContextManager[object] = _lines().bound(**values)
     return context
 
@@ -75,7 +76,7 @@ def _lines() -> Any:
 
 
 class _Formatter(logging.Formatter):
-    """Writes records as structlog does."""
+    """Formats records like structlog."""
 
     def __init__(self, *, on_terminal: bool) -> None:
         super().__init__()
@@ -91,20 +92,20 @@ class _Formatter(logging.Formatter):
 
 
 class _Repetitions(logging.Filter):
-    """Drops what a chatty library says again and again, as while ZooKeeper is away; it says it once a minute."""
+    """Drops repeated messages of chatty libraries, for example while ZooKeeper is away, to one in a minute."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[tuple[str, object], float] = {}
+        self._last_times: dict[tuple[str, object], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether a record is to be logged."""
+        """Return whether a record is logged."""
         if record.name.partition(".")[0] not in _CHATTY or record.levelno >= logging.ERROR:
             return True
         key = record.name, record.msg
-        if record.created - self._said.get(key, -_QUIET) < _QUIET:
+        if record.created - self._last_times.get(key, -_REPEAT_INTERVAL) < _REPEAT_INTERVAL:
             return False
-        if len(self._said) >= 100:  # messages are few, unless a library puts values into them
-            self._said.clear()
-        self._said[key] = record.created
+        if len(self._last_times) >= 100:  # messages are few, unless a library puts values into them
+            self._last_times.clear()
+        self._last_times[key] = record.created
         return True

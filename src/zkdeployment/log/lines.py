@@ -1,4 +1,4 @@
-"""How a line of the log is made: by structlog, through stdlib logging."""
+"""The format of log lines: structlog's processors, connected to the standard library's logging."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import is_secret, without_secrets
 from zkdeployment.printable import printable_lines
 
-# structlog takes rich in if it can, for tracebacks that we never let it write: four megabytes of each agent, and a
-# third of the time in which a verb starts.
+# structlog imports rich if it is installed, for tracebacks that are never written here. That would cost four
+# megabytes of each agent, and a third of the start time of a verb.
 _HIDE_RICH = "rich" not in sys.modules
 if _HIDE_RICH:
-    sys.modules["rich"] = None  # type: ignore[assignment]  # Python's way to say that there is none
+    sys.modules["rich"] = None  # type: ignore[assignment]  # makes the import fail
 import structlog  # noqa: E402
 
 if _HIDE_RICH:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from contextlib import AbstractContextManager
 
-#: What every line of this process says.
+#: The fields of all lines of this process.
 process: dict[str, object] = {}
 
 
 def configure() -> None:
-    """Let what structlog gives out go through stdlib logging."""
+    """Connect structlog to the standard library's logging."""
     structlog.configure(
         processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -39,8 +39,8 @@ def configure() -> None:
 
 
 def make_formatter(*, on_terminal: bool) -> logging.Formatter:
-    """Return what makes a line of a record, structlog's or a library's."""
-    # Other tracebacks would show the values of variables, which may be secrets.
+    """Return the formatter for records of structlog and of libraries."""
+    # The other traceback formats show the values of variables, which may be secrets.
     render: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(
             colors=not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
@@ -68,7 +68,7 @@ def get_logger() -> structlog.stdlib.BoundLogger:
 
 
 def bound(**values: object) -> AbstractContextManager[object]:
-    """Let every line that this thread writes inside say these."""
+    """Return a context manager that adds fields to all lines that this thread writes in it."""
     return structlog.contextvars.bound_contextvars(**values)
 
 
@@ -96,7 +96,7 @@ def _hide_secrets(
 def _make_printable(
     _logger: object, _method: str, event: MutableMapping[str, object]
 ) -> MutableMapping[str, object]:
-    """Spell out what a terminal would act on; JSON has its own way to do that."""
+    """Escape characters that a terminal acts on; JSON escapes them anyway."""
     return {name: printable_lines(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
@@ -105,7 +105,7 @@ def _hidden(value: object) -> object:
         case str():
             return without_secrets(value)
         case list() | tuple():
-            return [_hidden(one) for one in value]
+            return [_hidden(item) for item in value]
         case dict():
-            return {name: "***" if is_secret(str(name)) else _hidden(one) for name, one in value.items()}
+            return {name: "***" if is_secret(str(name)) else _hidden(item) for name, item in value.items()}
     return value

@@ -178,7 +178,7 @@ def test_a_repository_that_is_not_there_is_refused(sync, tmp_path: Path):
         (("--interval",), "interval not specified in [sync]"),
         (("--interval", "1", "--force"), "--force, --prune and --allow-… without it"),
         (("--interval", "1", "--prune"), "--force, --prune and --allow-… without it"),
-        (("-b", "a b"), "branch: 'a b' cannot be the name of a branch"),
+        (("-b", "a b"), "branch: expected the name of a branch, found 'a b'"),
     ],
 )
 def test_options_that_cannot_be_used_are_errors(sync, argv: tuple[str, ...], problem: str):

@@ -33,40 +33,42 @@ def access(place: Path, *lines: str) -> Access:
     return load(file, host=False).access
 
 
-def test_without_any_of_it_the_servers_know_nobody(place: Path):
+def test_the_default_is_no_authentication(place: Path):
     assert access(place) == Access()
 
 
-def test_credentials_come_from_a_file_and_what_we_make_is_ours(place: Path):
-    found = access(place, "zookeeper-credentials = PLACE/credentials", "zookeeper-plain-text = yes")
-    assert found == Access(
+def test_credentials_are_read_from_a_file_and_give_the_creator_all_rights(place: Path):
+    result = access(place, "zookeeper-credentials = PLACE/credentials", "zookeeper-plain-text = yes")
+    assert result == Access(
         credentials=place / "credentials", secret="agents:a:secret", plain_text=True, acl=(CREATOR,)
     )
-    assert "secret" not in repr(found).replace("secrets", "").replace(str(place), "")
+    assert "secret" not in repr(result).replace("secrets", "").replace(str(place), "")
 
 
 @pytest.mark.parametrize("allowed", [(), ("zookeeper-plain-text = no",)])
 def test_a_password_is_not_sent_in_plain_text_unless_that_is_allowed(place: Path, allowed: tuple[str, ...]):
     credentials = "zookeeper-credentials = PLACE/credentials"
-    with pytest.raises(ConfigurationError, match="expected zookeeper-ca, which encrypts, or zookeeper-plain-text"):
+    with pytest.raises(
+        ConfigurationError, match="expected zookeeper-ca, which enables encryption, or zookeeper-plain-text"
+    ):
         access(place, credentials, *allowed)
     assert access(place, credentials, "zookeeper-ca = PLACE/ca.pem", *allowed).secret == "agents:a:secret"
 
 
-def test_a_certificate_says_who_we_are(place: Path):
+def test_a_certificate_authenticates_the_creator(place: Path):
     files = (
         "zookeeper-ca = PLACE/ca.pem",
         "zookeeper-certificate = PLACE/cert.pem",
         "zookeeper-key = PLACE/key.pem",
     )
-    found = access(place, *files)
-    assert (found.ca, found.certificate, found.key) == (place / "ca.pem", place / "cert.pem", place / "key.pem")
-    assert found.acl == (CREATOR,)
+    result = access(place, *files)
+    assert (result.ca, result.certificate, result.key) == (place / "ca.pem", place / "cert.pem", place / "key.pem")
+    assert result.acl == (CREATOR,)
     assert access(place, files[0]).acl == ()
 
 
-def test_who_may_do_what_is_one_a_line(place: Path):
-    found = access(
+def test_each_line_is_an_acl_entry(place: Path):
+    result = access(
         place,
         "zookeeper-ca = PLACE/ca.pem",
         "zookeeper-credentials = PLACE/credentials",
@@ -75,7 +77,7 @@ def test_who_may_do_what_is_one_a_line(place: Path):
         "  digest:viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=:r",
         "  world:anyone:r",
     )
-    assert found.acl == (
+    assert result.acl == (
         CREATOR,
         AclEntry("x509", "CN=the syncer,O=Example", "cdrw"),
         AclEntry("digest", "viewer:kmRkV9jTKBSGTYdmPgxvFu3yJ3E=", "r"),
@@ -86,30 +88,33 @@ def test_who_may_do_what_is_one_a_line(place: Path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("zookeeper-ca = ca.pem", "zookeeper-ca: expected a path from the root"),
+        ("zookeeper-ca = ca.pem", "zookeeper-ca: expected an absolute path"),
         ("zookeeper-ca = PLACE/missing", "zookeeper-ca: cannot read PLACE/missing: No such file or directory"),
-        ("zookeeper-key = PLACE/key.pem", "zookeeper-certificate: expected it together with zookeeper-key"),
+        ("zookeeper-key = PLACE/key.pem", "zookeeper-certificate: expected both this key and zookeeper-key"),
         (
             "zookeeper-certificate = PLACE/cert.pem\nzookeeper-key = PLACE/key.pem",
-            "zookeeper-certificate: expected it together with zookeeper-ca",
+            "zookeeper-certificate: expected zookeeper-ca together with this key",
         ),
         (
             "zookeeper-credentials = PLACE/ca.pem",
             "zookeeper-credentials: expected one line USER:PASSWORD in PLACE/ca.pem",
         ),
-        ("zookeeper-credentials = PLACE/ca.pem", "PLACE/ca.pem is open to everyone (mode 644); chmod o-rwx"),
+        (
+            "zookeeper-credentials = PLACE/ca.pem",
+            "everyone has access to PLACE/ca.pem (mode 644); run chmod o-rwx",
+        ),
         (
             "zookeeper-key = PLACE/ca.pem",
-            "zookeeper-key: PLACE/ca.pem is open to everyone (mode 644); chmod o-rwx",
+            "zookeeper-key: everyone has access to PLACE/ca.pem (mode 644); run chmod o-rwx",
         ),
         ("zookeeper-plain-text = maybe", "zookeeper-plain-text: expected yes or no, found 'maybe'"),
         ("zookeeper-acl = everyone", "zookeeper-acl: expected lines like creator:cdrwa"),
         ("zookeeper-acl = world:everyone:r", "found 'world:everyone:r'"),
         ("zookeeper-acl = creator:cdrwx", "found 'creator:cdrwx'"),
-        ("zookeeper-acl = creator:r", "creator needs zookeeper-credentials or zookeeper-certificate"),
+        ("zookeeper-acl = creator:r", "creator requires zookeeper-credentials or zookeeper-certificate"),
     ],
 )
-def test_what_cannot_be_is_told(place: Path, line: str, problem: str):
+def test_an_invalid_value_is_an_error(place: Path, line: str, problem: str):
     (place / "ca.pem").chmod(0o644)
     with pytest.raises(ConfigurationError) as error:
         access(place, line)

@@ -58,7 +58,7 @@ def test_the_sample_with_everything_uncommented_loads(file: Path):
     assert settings.after == ("/usr/bin/logger", "a deployment is done")
 
 
-def test_the_sample_tells_of_every_key():
+def test_the_sample_contains_every_key():
     told = {section: set() for section in KEYS}
     section = ""
     for line in SAMPLE.read_text().splitlines():
@@ -69,31 +69,33 @@ def test_the_sample_tells_of_every_key():
     assert told == {section: set(keys) for section, keys in KEYS.items()}
 
 
-def test_a_metrics_file_has_to_be_one_that_is_collected(file: Path):
+def test_a_metrics_file_has_the_suffix_of_collected_files(file: Path):
     for section in KEYS:
-        said = refused(file, "metrics = /var/lib/metrics.txt", section)
-        assert said == (
-            "metrics: expected a path that ends in .prom (others are not collected), found '/var/lib/metrics.txt'"
+        message = refused(file, "metrics = /var/lib/metrics.txt", section)
+        assert message == (
+            "metrics: expected a path that ends in .prom (other files are not collected),"
+            " found '/var/lib/metrics.txt'"
         )
 
 
 @pytest.mark.parametrize(("syncer", "coordinator"), [("a", "c"), ("s", "a"), ("s", "s")])
-def test_each_daemon_has_a_metrics_file_of_its_own(file: Path, syncer: str, coordinator: str):
+def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator: str):
     text = (
         "metrics = /m/a.prom\n[sync]\nurl = x\ntree-directory = /t\nmetrics = /m/{}.prom\n"
         "[coordinate]\nmetrics = /m/{}.prom"
     )
-    said = refused(file, text.format(syncer, coordinator))
+    message = refused(file, text.format(syncer, coordinator))
     twice = "s" if syncer == coordinator else "a"
-    assert said == (
-        f"metrics: expected a file each for the agent, the syncer and the coordinator, found /m/{twice}.prom twice"
+    assert message == (
+        "metrics: expected separate files for the agent, the syncer and the coordinator,"
+        f" found /m/{twice}.prom twice"
     )
     settings = loaded(file, text.format("s", "c"))
     assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
     assert settings.coordinate.metrics == Path("/m/c.prom")
 
 
-def test_everything_is_read(file: Path):
+def test_all_keys_are_read(file: Path):
     file.write_text(
         "[zkdeployment]\n"
         "host-id = 0015C5F4D4F0            # comment\n"
@@ -158,20 +160,20 @@ def test_everything_is_read(file: Path):
         ("https://git.example.com/team/ git@git.example.com: /srv/git", None),
     ],
 )
-def test_the_places_that_may_be_checked_out(file: Path, text, sources):
+def test_checkout_sources_are_prefixes(file: Path, text, sources):
     file.write_text(f"[zkdeployment]\ncheckout-sources = {text}\n")
     expected = tuple(text.split()) if " " in text else sources
     assert load(file).checkout_sources == expected
 
 
 @pytest.mark.parametrize("text", ["git", "none /srv/git"])
-def test_a_place_to_check_out_that_is_none_is_told(file: Path, text):
+def test_a_checkout_source_that_is_not_a_prefix_is_an_error(file: Path, text):
     file.write_text(f"[zkdeployment]\ncheckout-sources = {text}\n")
-    with pytest.raises(ConfigurationError, match="checkout-sources: expected any, none or the beginnings of URLs"):
+    with pytest.raises(ConfigurationError, match="checkout-sources: expected any, none or prefixes of URLs"):
         load(file)
 
 
-def test_an_empty_file_gives_the_defaults_and_what_is_required_is_asked_for_when_needed(file: Path):
+def test_an_empty_file_gives_defaults_and_required_values_are_checked_on_use(file: Path):
     file.write_text("")
     settings = load(file)
     assert settings == Settings(source=file)
@@ -185,23 +187,25 @@ def test_an_empty_file_gives_the_defaults_and_what_is_required_is_asked_for_when
         assert str(error.value) == f"{file}: {what}"
 
 
-def test_what_is_required_is_returned(file: Path):
+def test_required_values_are_returned(file: Path):
     settings = loaded(file, "host-id = a\nhost-name = a\nrun-directory = /run/x")
     assert settings.require_identity() == Identity("a", "a")
     assert settings.require_run_directory() == Path("/run/x")
     assert loaded(file, "url = x\ntree-directory = /t", "sync").require_sync().url == "x"
 
 
-def test_the_machine_s_name_is_the_host_s_unless_one_is_given(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_default_host_name_is_the_machines_name(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "app7.example.com")
     assert loaded(file, "host-id = a").require_identity().name == "app7.example.com"
     assert not loaded(file, "host-id = a").named
     assert loaded(file, "host-id = a\nhost-name = app7").named
 
 
-def test_a_machine_name_that_is_none_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unusable_machine_name_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "my machine")
-    assert refused(file, "host-id = a").startswith("host-name: not given, and the machine's own name is of no use")
+    assert refused(file, "host-id = a").startswith(
+        "host-name: not specified, and the machine's own name is not usable"
+    )
 
 
 def test_a_host_id_with_a_colon_is_text(file: Path):
@@ -217,7 +221,7 @@ def test_values_of_files_are_stripped(file: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n"])
-def test_a_missing_or_empty_file_counts_as_not_given(file: Path, tmp_path: Path, content: bytes | None):
+def test_a_missing_or_empty_file_counts_as_not_specified(file: Path, tmp_path: Path, content: bytes | None):
     if content is not None:
         (tmp_path / "value").write_bytes(content)
     assert (
@@ -237,16 +241,16 @@ def test_a_missing_or_empty_file_counts_as_not_given(file: Path, tmp_path: Path,
         (b"../etc", "'../etc' is not a host id"),
     ],
 )
-def test_a_file_of_something_else_is_an_error(file: Path, tmp_path: Path, content: bytes, problem: str):
+def test_an_external_file_with_other_content_is_an_error(file: Path, tmp_path: Path, content: bytes, problem: str):
     (tmp_path / "value").write_bytes(content)
     assert problem in refused(file, f"host-id = file://{tmp_path}/value")
 
 
-def test_a_file_that_cannot_be_read_is_an_error(file: Path, tmp_path: Path):
+def test_an_unreadable_file_is_an_error(file: Path, tmp_path: Path):
     assert refused(file, f"role = file://{tmp_path}") == f"role: cannot read {tmp_path}: Is a directory"
 
 
-def test_values_behind_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_values_are_read_from_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with web_server(
         {"/id": (200, b" app1\n"), "/moved": (302, b"/id"), "/broken": (500, b"oh"), "/e": (200, b"")}
@@ -273,32 +277,32 @@ def test_values_behind_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
         (b"--installroot=/", "'--installroot=/' is not a host id"),
     ],
 )
-def test_an_answer_that_is_no_host_id_is_an_error_of_one_line(file: Path, answer: bytes, problem: str):
+def test_a_response_that_is_not_a_host_id_is_an_error_of_one_line(file: Path, answer: bytes, problem: str):
     with web_server({"/id": (200, answer)}) as url:
-        said = refused(file, f"host-id = {url}/id")
-    assert said.startswith("host-id: ")
-    assert problem in said
-    assert "\n" not in said
+        message = refused(file, f"host-id = {url}/id")
+    assert message.startswith("host-id: ")
+    assert problem in message
+    assert "\n" not in message
 
 
-def test_a_host_id_behind_a_redirection_is_not_followed(file: Path):
+def test_redirections_are_not_followed(file: Path):
     with web_server({"/moved": (302, b"/id"), "/id": (200, b"app1")}) as url:
         assert refused(file, f"host-id = {url}/moved") == (
             f"host-id: expected status 200 or 404 from {url}/moved, found 302"
         )
 
 
-def test_a_server_that_never_answers_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_silent_server_is_abandoned(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sources, "_READ_SECONDS", 0.2)
     with silent_server() as port:
         address = f"http://127.0.0.1:{port}/id"
-        said = refused(file, f"host-id = {address}")
-    assert said.startswith(f"host-id: cannot read {address}: ")
-    assert "timed out" in said
+        message = refused(file, f"host-id = {address}")
+    assert message.startswith(f"host-id: cannot read {address}: ")
+    assert "timed out" in message
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/id", "http://", "http://[::1/x"])
-def test_no_answer_is_an_error_that_names_the_address(file: Path, address: str):
+def test_a_missing_response_is_an_error_that_names_the_address(file: Path, address: str):
     assert refused(file, f"host-id = {address}").startswith(f"host-id: cannot read {address}: ")
 
 
@@ -306,7 +310,7 @@ def test_a_password_in_an_address_is_not_shown(file: Path):
     assert "secret" not in refused(file, "host-id = http://me:secret@127.0.0.1:1/id")
 
 
-def test_an_answer_that_trickles_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_slow_response_is_abandoned(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sources, "_READ_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -326,11 +330,11 @@ def test_an_answer_that_trickles_is_given_up(file: Path, monkeypatch: pytest.Mon
         thread = threading.Thread(target=trickle)
         thread.start()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/id"
-        assert "it did not send its answer within 0.3 s" in refused(file, f"host-id = {address}")
+        assert "the response took longer than 0.3 s" in refused(file, f"host-id = {address}")
         thread.join()
 
 
-def test_nothing_is_read_elsewhere_when_the_host_does_not_matter(file: Path):
+def test_external_values_are_not_read_without_a_host(file: Path):
     file.write_text("[zkdeployment]\nhost-id = http://127.0.0.1:1/id\nrole = file:///etc\n")
     assert load(file, host=False).identity is None
 
@@ -356,15 +360,15 @@ def test_after_is_split_like_a_shell_line(file: Path, text: str, words: tuple[st
         ("host-id = a b", "host-id: 'a b' is not a host id"),
         ("host-id = a\nhost-name = a/b", "host-name: 'a/b' is not a host name"),
         ("role = a/b", "role: 'a/b' is not a role"),
-        ("run-directory = run", "run-directory: expected a path from the root (/…), found 'run'"),
-        ("root = ../x", "root: expected a path from the root (/…), found '../x'"),
-        ("after = echo 'x", "after: expected words as a shell splits them: No closing quotation"),
-        ("after = sh -c 'echo # x'", "a # behind a blank begins a comment"),
-        ("after = echo \\", "after: expected words as a shell splits them: No escaped character"),
+        ("run-directory = run", "run-directory: expected an absolute path (/…), found 'run'"),
+        ("root = ../x", "root: expected an absolute path (/…), found '../x'"),
+        ("after = echo 'x", "after: expected a command in shell syntax: No closing quotation"),
+        ("after = sh -c 'echo # x'", "a # after a blank begins a comment"),
+        ("after = echo \\", "after: expected a command in shell syntax: No escaped character"),
         ("zookeeper = a:b", "zookeeper: expected HOST:PORT"),
         ("labels = site", "labels: expected NAME=VALUE, separated by commas, found 'site'"),
         ("labels = =x", "labels: expected NAME=VALUE"),
-        ("labels = a=1, a=2", "labels: a has two values, '1' and '2'"),
+        ("labels = a=1, a=2", "labels: expected one value of a, found '1' and '2'"),
         ("mailto = two words", "mailto: expected a mail address, found 'two words'"),
         ("smtp = a:b:c", "smtp: expected HOST:PORT, found 'a:b:c'"),
         ("script-timeout = soon", "script-timeout: expected a number of seconds, found 'soon'"),
@@ -376,7 +380,7 @@ def test_after_is_split_like_a_shell_line(file: Path, text: str, words: tuple[st
         ("hostid = x", "unknown key hostid in [zkdeployment]; did you mean host-id?"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem: str):
+def test_an_invalid_value_is_an_error(file: Path, text: str, problem: str):
     assert problem in refused(file, text)
 
 
@@ -385,15 +389,15 @@ def test_a_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem:
     [
         ("history = 0", "history: expected a number from 1 to 99999, found '0'"),
         ("interval = 0", "interval: expected a positive number of seconds, found '0'"),
-        ("tree-directory = tree", "tree-directory: expected a path from the root"),
-        ("allowed-signers = signers", "allowed-signers: expected a path from the root"),
-        ("branch = -x", "branch: '-x' cannot be the name of a branch"),
-        ("branch = a..b", "branch: 'a..b' cannot be the name of a branch"),
-        ("branch = a:b", "branch: 'a:b' cannot be the name of a branch"),
+        ("tree-directory = tree", "tree-directory: expected an absolute path"),
+        ("allowed-signers = signers", "allowed-signers: expected an absolute path"),
+        ("branch = -x", "branch: expected the name of a branch, found '-x'"),
+        ("branch = a..b", "branch: expected the name of a branch, found 'a..b'"),
+        ("branch = a:b", "branch: expected the name of a branch, found 'a:b'"),
         ("brnach = x", "unknown key brnach in [sync]; did you mean branch?"),
     ],
 )
-def test_a_sync_value_that_cannot_be_used_is_an_error(file: Path, text: str, problem: str):
+def test_an_invalid_sync_value_is_an_error(file: Path, text: str, problem: str):
     assert problem in refused(file, text, "sync")
 
 
@@ -407,7 +411,7 @@ def test_all_problems_are_in_one_error(file: Path):
     ]
 
 
-def test_values_of_the_command_line_win(file: Path):
+def test_values_of_the_command_line_override_the_file(file: Path):
     file.write_text("[sync]\nurl = a\nbranch = b\ntree-directory = /c\n")
     settings = load(file, host=False, sync={"url": "x", "tree-directory": "/z"})
     assert settings.require_sync() == SyncSettings(url="x", branch="b", tree_directory=Path("/z"))
@@ -422,15 +426,15 @@ def test_a_missing_file_is_an_error(file: Path):
     ("content", "problem"),
     [
         (b"[zkdeployment]\nrack = \xff\n", "line 2 is not UTF-8 text"),
-        (b"#" * 2_000_000, "is not a configuration: it is larger than"),
+        (b"#" * 2_000_000, "is not a configuration: expected at most"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_an_error(file: Path, content: bytes, problem: str):
+def test_a_file_with_other_content_is_an_error(file: Path, content: bytes, problem: str):
     file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=problem):
         load(file)
 
 
-def test_a_directory_is_no_configuration(tmp_path: Path):
+def test_a_directory_is_an_error(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: Is a directory"):
         load(tmp_path)

@@ -17,7 +17,7 @@ from zkdeployment.config.connection import connection_problem
         "zk1:2181/",
     ],
 )
-def test_a_connection_string_is_servers_and_perhaps_a_chroot(connection: str):
+def test_a_connection_string_has_servers_and_an_optional_chroot(connection: str):
     assert connection_problem(connection) is None
 
 
@@ -25,7 +25,7 @@ def test_a_connection_string_is_servers_and_perhaps_a_chroot(connection: str):
     "connection",
     ["", ",", "a:b", "a:0", "a:65536", "a:1,", "a:1, b:1", "a b:1", "zk://a:1", "a:1/x//y", "a:1/../x", "a:1/x y"],
 )
-def test_anything_else_is_a_problem_that_names_it(connection: str):
+def test_the_problem_of_any_other_text_quotes_it(connection: str):
     problem = connection_problem(connection)
     assert problem is not None
     assert "expected" in problem

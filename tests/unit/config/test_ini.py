@@ -19,12 +19,12 @@ def test_nothing_is_interpolated():
     assert problems == []
 
 
-def test_comments_are_left_out():
+def test_comments_are_ignored():
     values, _ = parse("# one\n; two\n[main]\nhost-id = a   # three\nurl-ish = x\n", KNOWN)
     assert values["main"] == {"host-id": "a"}
 
 
-def test_a_hash_inside_a_word_is_no_comment():
+def test_a_hash_inside_a_word_does_not_begin_a_comment():
     values, _ = parse("[main]\nhost-id = a#b\n", KNOWN)
     assert values["main"] == {"host-id": "a#b"}
 
@@ -42,21 +42,21 @@ def test_a_value_may_span_lines():
         ("[main]\nurl = a\n", "unknown key url in [main]; it belongs in [sync]"),
         ("[Main]\nhost-id = a\n", "unknown section [Main]; did you mean main?"),
         ("[DEFAULT]\nhost-id = a\n", "unknown section [DEFAULT]; expected one of main, sync"),
-        ("[main]\nhost-id = a\nhost-id = b\n", "line 3: host-id stands twice in [main]"),
-        ("[main]\n[sync]\n[main]\n", "line 3: section [main] stands twice"),
+        ("[main]\nhost-id = a\nhost-id = b\n", "line 3: duplicate key host-id in [main]"),
+        ("[main]\n[sync]\n[main]\n", "line 3: duplicate section [main]"),
         ("host-id = a\n", r"line 1: expected a section like [main], found 'host-id = a\n'"),
         ("[main]\nhost-id\n", r"line 2: expected key = value, found 'host-id\n'"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, problem: str):
+def test_a_problem_has_its_place(text: str, problem: str):
     assert parse(text, KNOWN)[1] == [problem]
 
 
-def test_all_problems_are_said_at_once():
+def test_all_problems_are_reported_at_once():
     text = "[main]\nhost-id = a\nhost-id = b\nhost-id = c\nhostname = x\nwhat\n[snyc]\n"
     assert parse(text, KNOWN)[1] == [
-        "line 3: host-id stands twice in [main]",
-        "line 4: host-id stands twice in [main]",
+        "line 3: duplicate key host-id in [main]",
+        "line 4: duplicate key host-id in [main]",
         r"line 6: expected key = value, found 'what\n'",
         "unknown key hostname in [main]; did you mean host-name?",
         "unknown section [snyc]; did you mean sync?",
