@@ -11,15 +11,10 @@ import yaml
 from support.rollout_states import running
 from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS
 from zkdeployment.daemons.syncer import follower
-from zkdeployment.fleet.metrics import (
-    AgentFacts,
-    CoordinatorFacts,
-    Process,
-    SyncerFacts,
-    agent_metrics,
-    coordinator_metrics,
-    syncer_metrics,
-)
+from zkdeployment.fleet.metrics.agent import AgentFacts, agent_metrics
+from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
+from zkdeployment.fleet.metrics.metric import DaemonProcess
+from zkdeployment.fleet.metrics.syncer import SyncerFacts, syncer_metrics
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.host import Host, Identity
@@ -28,7 +23,7 @@ ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"
 DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
-PROCESS = Process("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
+PROCESS = DaemonProcess("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
 LOOKS = {event: 0 for _, _, event in follower.EVENTS}
 TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
 EXPORTED = {
@@ -38,7 +33,7 @@ EXPORTED = {
             AgentFacts(process=PROCESS, host=Host(Identity("h1", "app1")), cluster=Cluster("r1"), looked=1.0)
         ),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
-        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, running=running())),
+        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=running())),
     )
 }
 

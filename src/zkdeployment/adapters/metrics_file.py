@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric as Family
 
-    from zkdeployment.fleet.metrics import Metric
+    from zkdeployment.fleet.metrics.metric import Metric
 
 
 class MetricsFile:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    from zkdeployment.fleet.metrics import Metric
+    from zkdeployment.fleet.metrics.metric import Metric
 
 
 class Clock(Protocol):

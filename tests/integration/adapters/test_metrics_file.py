@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from support.metrics import read_metrics
 from zkdeployment.adapters.metrics_file import MetricsFile, render
-from zkdeployment.fleet.metrics import Metric, MetricKind
+from zkdeployment.fleet.metrics.metric import Metric, MetricKind
 
 TIME = Metric("zkdeployment_time_seconds", "When it was.", {(): 1795266187.125})
 COUNT = Metric("zkdeployment_tries_total", "How often.", {("a",): 1, ("b",): 2}, ("how",), MetricKind.COUNTER)

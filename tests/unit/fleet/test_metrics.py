@@ -6,25 +6,21 @@ import pytest
 
 from support.rollout_states import BEGUN, at_work, over, running, through
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.metrics import (
+from zkdeployment.fleet.metrics.agent import (
     AgentFacts,
-    CoordinatorFacts,
     DeploymentResult,
-    Ended,
-    MetricKind,
-    Process,
-    Publishing,
-    SyncerFacts,
+    LastDeployment,
     agent_metrics,
-    coordinator_metrics,
     is_current,
-    syncer_metrics,
 )
+from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
+from zkdeployment.fleet.metrics.metric import DaemonProcess, MetricKind
+from zkdeployment.fleet.metrics.syncer import LastPublication, SyncerFacts, syncer_metrics
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.host import Host, Identity
 
-PROCESS = Process(
+PROCESS = DaemonProcess(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)
 )
 HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
@@ -96,7 +92,7 @@ def test_a_host_that_waits_for_its_turn_does_not_deploy():
     [(DeploymentResult.DONE, 1), (DeploymentResult.FAILED, 0), (DeploymentResult.ABANDONED, 0)],
 )
 def test_the_last_deployment(result, success):
-    last = Ended(result, time=1800.0, seconds=12.5)
+    last = LastDeployment(result, time=1800.0, seconds=12.5)
     found = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))
     assert found["last_deployment_timestamp_seconds"] == 1800
     assert found["last_deployment_duration_seconds"] == 12.5
@@ -134,7 +130,7 @@ def test_numbers_are_revisions_as_well():
 
 
 def test_a_syncer_that_published():
-    last = Publishing(time=1700.0, seconds=0.25, nodes=9)
+    last = LastPublication(time=1700.0, seconds=0.25, nodes=9)
     found = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, published="r2", last=last)))
     assert (found["interval_seconds"], found["fetched_timestamp_seconds"]) == (60, 1990)
     assert found["looks_total"] == {("published",): 2, ("unchanged",): 0}
@@ -160,7 +156,7 @@ def test_a_coordinator_that_does_not_lead_says_nothing_of_rollouts():
 
 def test_a_coordinator_that_leads_a_rollout():
     at = at_work(through(running(), until="control-nodes"), done=["ctl1"])
-    found = samples(coordinator_metrics(replace(COORDINATOR, running=at)))
+    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=at)))
     assert found["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
     assert [key for key, value in found["rollout_state"].items() if value] == [("under way",)]
     assert (found["rollout_begun_timestamp_seconds"], found["rollout_moved_timestamp_seconds"]) == (
@@ -175,14 +171,14 @@ def test_a_coordinator_that_leads_a_rollout():
 
 
 def test_a_rollout_that_waits_and_one_that_is_over():
-    found = samples(coordinator_metrics(replace(COORDINATOR, running=running(waiting="web waits for its window"))))
+    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=running(waiting="web waits for its window"))))
     assert found["rollout_waiting"] == 1
-    found = samples(coordinator_metrics(replace(COORDINATOR, running=over(through(running(), "two1")))))
+    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=over(through(running(), "two1")))))
     assert found["rollout_state"][("success with failures",)] == 1
     assert found["rollout_hosts"][("failure",)] == 1
 
 
 def test_hosts_in_no_group_are_not_hosts_of_the_rollout():
     found = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
-    samples_of = samples(coordinator_metrics(replace(COORDINATOR, running=found)))
+    samples_of = samples(coordinator_metrics(replace(COORDINATOR, rollout=found)))
     assert {key: value for key, value in samples_of["rollout_hosts"].items() if value} == {("success",): 1}

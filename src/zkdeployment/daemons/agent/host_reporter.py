@@ -19,7 +19,7 @@ from zkdeployment.errors import (
     error_message,
     without_secrets,
 )
-from zkdeployment.fleet.metrics import DeploymentResult
+from zkdeployment.fleet.metrics.agent import DeploymentResult
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import Stop
 from zkdeployment.printable import printable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.metrics import (
+from zkdeployment.fleet.metrics.agent import (
     AgentFacts,
     DeploymentResult,
-    Ended,
+    LastDeployment,
     agent_metrics,
     is_current,
 )
@@ -30,7 +30,7 @@ class AgentTelemetry:
         self._current: bool | None = None
         self._since: float | None = None
         self._begun: tuple[float, float] | None = None  # by the wall's clock and by the one that measures
-        self._last: Ended | None = None
+        self._last: LastDeployment | None = None
         self._ended = dict.fromkeys(DeploymentResult, 0)
         self._due = 0.0
 
@@ -46,7 +46,7 @@ class AgentTelemetry:
         """Note how the deployment under way ended, if there is one."""
         if self._begun is None:
             return
-        self._last = Ended(result, self._clock.now(), self._clock.monotonic() - self._begun[1])
+        self._last = LastDeployment(result, self._clock.now(), self._clock.monotonic() - self._begun[1])
         self._ended[result] += 1
         self._begun = None
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.metrics import (
-    CoordinatorFacts,
-    coordinator_metrics,
-)
+from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +57,6 @@ class CoordinatorTelemetry:
         self._due = self._probe.clock.monotonic() + PACE
         process = self._probe.process(up=up)
         facts = CoordinatorFacts(
-            process=process, leads=self._leads and up, looks=self._looks, running=self._running if up else None
+            process=process, leads=self._leads and up, looks=self._looks, rollout=self._running if up else None
         )
         self._probe.file.write(coordinator_metrics(facts))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.metrics import (
-    Process,
-)
+from zkdeployment.fleet.metrics.metric import DaemonProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +32,6 @@ class Probe:
         self.file = file
         self.clock = clock
 
-    def process(self, *, up: bool) -> Process:
+    def process(self, *, up: bool) -> DaemonProcess:
         """Return what is true of the process now."""
-        return Process(self._version, self._started, self.clock.now(), up, self._link())
+        return DaemonProcess(self._version, self._started, self.clock.now(), up, self._link())

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.metrics import (
-    Publishing,
-    SyncerFacts,
-    syncer_metrics,
-)
+from zkdeployment.fleet.metrics.syncer import LastPublication, SyncerFacts, syncer_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +28,7 @@ class SyncerTelemetry:
         self._fetched: float | None = None
         self._published: Revision | None = None
         self._waiting: float | None = None
-        self._last: Publishing | None = None
+        self._last: LastPublication | None = None
 
     def begin(self) -> None:
         """Note that a look at the repository begins."""
@@ -47,7 +43,7 @@ class SyncerTelemetry:
         self._looks[_PUBLISHED] += 1
         clock, change = self._probe.clock, report.draft.change
         nodes = len(change.create) + len(change.update) + len(change.delete)
-        self._last = Publishing(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
+        self._last = LastPublication(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
 
     def fail(self, failure: str, fetched: float | None) -> None:
         """Note a look that came to nothing; if the repository could be read then, something waits in it."""

@@ -1,0 +1,133 @@
+"""The metrics of an agent: its host, the cluster version, and the deployments of the process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.metrics.metric import Metric, MetricKind, gauge, info, labelled, process_metrics
+from zkdeployment.model.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.fleet.metrics.metric import DaemonProcess
+    from zkdeployment.model.cluster import Cluster
+    from zkdeployment.model.host import Host
+
+
+class DeploymentResult(Enum):
+    """The result of a deployment."""
+
+    DONE = "done"
+    FAILED = "failed"
+    ABANDONED = "abandoned"  # the cluster version changed during the deployment
+
+
+@dataclass(frozen=True, slots=True)
+class LastDeployment:
+    """The last deployment: its result, its end in seconds since the epoch, and its duration in seconds."""
+
+    result: DeploymentResult
+    time: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFacts:
+    """The facts behind an agent's metrics; all times are in seconds since the epoch.
+
+    ``looked`` is when the agent read ``cluster``. ``since`` is when the host reached or left the cluster version,
+    as far as this process observed. ``begun`` is the start of the present deployment. ``ended`` counts the
+    deployments of this process by result.
+    """
+
+    process: DaemonProcess
+    host: Host
+    cluster: Cluster | None = None
+    looked: float | None = None
+    since: float | None = None
+    begun: float | None = None
+    last: LastDeployment | None = None
+    ended: Mapping[DeploymentResult, int] = field(default_factory=dict)
+
+
+def is_current(host: Host, cluster: Cluster | None) -> bool | None:
+    """Return whether a host is at the cluster version; ``None`` if the cluster version is no revision."""
+    wanted = None if cluster is None else cluster.revision
+    return None if wanted is None else host.has(wanted)
+
+
+def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
+    """Return an agent's metrics, ``zkdeployment_agent_…``."""
+    host, identity = facts.host, facts.host.identity
+    current = ClusterState.STOPPED if facts.cluster is None else facts.cluster.state
+    states = {} if facts.looked is None else {state.value: float(state is current) for state in ClusterState}
+    revision = None if facts.cluster is None else facts.cluster.revision
+    return (
+        *process_metrics("agent", facts.process),
+        Metric(
+            "zkdeployment_agent_host_info",
+            "The id, name and role of this host, as labels.",
+            {(identity.id, identity.name, identity.role or ""): 1},
+            ("host_id", "host_name", "role"),
+        ),
+        info("agent_revision_info", "The revision that this host has, as the label.", host.version),
+        info("agent_cluster_revision_info", "The revision that hosts are to deploy, as the label.", revision),
+        labelled(
+            "agent_cluster_state",
+            "1 for the present state of the cluster version: running, stopped, held or importing.",
+            "state",
+            states,
+        ),
+        gauge("agent_cluster_seen_timestamp_seconds", "When the agent read the cluster version.", facts.looked),
+        gauge(
+            "agent_converged",
+            "1 if this host is at the cluster version; no sample while the cluster is stopped or held.",
+            is_current(host, facts.cluster),
+        ),
+        gauge(
+            "agent_converged_since_timestamp_seconds", "When zkdeployment_agent_converged changed.", facts.since
+        ),
+        gauge(
+            "agent_error",
+            "1 if this host's last deployment failed, or if its agent refuses to deploy.",
+            host.error is not None,
+        ),
+        *_deployment_metrics(facts),
+    )
+
+
+def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
+    """Return the metrics of the present and of past deployments."""
+    done, total = facts.host.steps or (None, None)
+    waiting = facts.host.is_waiting
+    time, seconds, success = None, None, None
+    if facts.last is not None:
+        time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is DeploymentResult.DONE
+    return (
+        gauge("agent_deploying", "1 while this host deploys.", facts.host.deploying is not None and not waiting),
+        gauge("agent_waiting", "1 while this host waits for its rollout.", waiting),
+        gauge(
+            "agent_deploying_since_timestamp_seconds",
+            "When the present deployment began, or continued after its last wait for the rollout.",
+            None if waiting else facts.begun,
+        ),
+        gauge("agent_steps_done", "Finished steps of the present deployment.", done),
+        gauge("agent_steps", "All steps of the present deployment.", total),
+        labelled(
+            "agent_deployments_total",
+            "Deployments of this process that ended, by result: done, failed or abandoned.",
+            "result",
+            {result.value: facts.ended.get(result, 0) for result in DeploymentResult},
+            MetricKind.COUNTER,
+        ),
+        gauge("agent_last_deployment_timestamp_seconds", "When the last deployment ended.", time),
+        gauge("agent_last_deployment_duration_seconds", "The duration of the last deployment.", seconds),
+        gauge(
+            "agent_last_deployment_success",
+            "1 if the last deployment is done, 0 if it failed or was abandoned.",
+            success,
+        ),
+    )
