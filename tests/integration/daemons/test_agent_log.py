@@ -43,9 +43,11 @@ def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_a
     for revision, part in parts.items():
         assert {line.get("revision") for line in part} == {revision}
         at_work = [
-            line for line in part if line["event"] in {"step", "script-output", "script-failed", "script-done"}
+            line
+            for line in part
+            if line["event"] in {"step", "script-printed", "script-failed", "script-completed"}
         ]
-        assert {"step", "script-output"} < {str(line["event"]) for line in at_work}
+        assert {"step", "script-printed"} < {str(line["event"]) for line in at_work}
         assert {(line.get("step"), line.get("deployment")) for line in at_work} == {
             ("change packages", None),
             ("deploy /who/myfoo 0", "/who/myfoo 0"),

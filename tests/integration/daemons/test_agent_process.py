@@ -64,7 +64,7 @@ def test_an_agent_killed_in_the_middle_of_a_script_is_followed_by_one_that_waits
         agent.wait()
     with host.process():
         wait_until(lambda: fleet.get("/hosts/h1"), "the host's node is taken over")
-        wait_until(lambda: "waiting-for-script-of-killed-agent" in host.log.read_text(), "it waits")
+        wait_until(lambda: "orphaned-script-awaited" in host.log.read_text(), "it waits")
         assert script.is_running()
         assert fleet.calls() == FOO_0[:1]
         block.unlink()
@@ -127,7 +127,7 @@ def test_a_host_goes_on_as_soon_as_the_killed_one_is_back_and_its_script_has_end
     with second.process():
         wait_until(lambda: "wait for the lock" in second.status, "h2 waits")
         with first.process():
-            wait_until(lambda: "waiting-for-script-of-killed-agent" in first.log.read_text(), "h1 waits, too")
+            wait_until(lambda: "orphaned-script-awaited" in first.log.read_text(), "h1 waits, too")
             assert fleet.calls() == FOO_0[:1]
             block.unlink()
             wait_until(lambda: first.at("r1") and second.at("r1"), "both have had their turn")

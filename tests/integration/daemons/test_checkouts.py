@@ -191,14 +191,16 @@ def test_a_directory_that_is_not_ours_is_not_replaced(fleet, host, repository):
     (host.root / "opt/foo/precious").touch()
     with host.agent():
         want(fleet, f"git:{repository.url}#1", "r1")
-        assert "is in the way, neither a checkout nor a package of ours; move it away" in failed(host)
+        assert "is in the way: expected a checkout or a managed package, found neither; move it away" in failed(
+            host
+        )
     assert (host.root / "opt/foo/precious").exists()
 
 
 def test_checkouts_can_be_restricted_and_turned_off(fleet, repository):
     for host_id, sources, words in (
-        ("h1", "none", "is not allowed on this host (checkout-sources)"),
-        ("h2", "https://git.example.com/", "is not among https://git.example.com/ (checkout-sources)"),
+        ("h1", "none", "is not allowed on this host: expected one of checkout-sources (none)"),
+        ("h2", "https://git.example.com/", "expected one of checkout-sources (https://git.example.com/)"),
     ):
         host = fleet.host(host_id, checkout_sources=sources)
         fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", **{host_id: 1})
@@ -281,11 +283,11 @@ def test_a_killed_agents_build_is_waited_for_and_what_was_there_is_put_back(flee
         agent.kill()
         agent.wait()
     with host.process():
-        wait_until(lambda: "waiting-for-script-of-killed-agent" in host.log.read_text(), "it waits")
+        wait_until(lambda: "orphaned-script-awaited" in host.log.read_text(), "it waits")
         assert (host.root / "opt/foo/stage-build").read_text() == script
         block.unlink()
         wait_until(lambda: host.at("r2"), "r2")
-    assert "checkout-put-back" in host.log.read_text()
+    assert "checkout-restored" in host.log.read_text()
     assert opt(host) == ["foo"]
 
 

@@ -1,1 +1,4 @@
-"""Checkouts: software that comes from version control; one module for each system, and where their work is put."""
+"""Checkouts of software from version control: a module for each system, and the directories that hold checkouts.
+
+Reading trees from version control belongs into ``adapters.git`` and ``adapters.svn``.
+"""

@@ -1,4 +1,4 @@
-"""Checkouts of git repositories: a clone with a work tree, at a tag, a branch's tip or a commit."""
+"""Checks out git repositories: a clone with a work tree at a tag, a branch's tip or a commit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, slots=True)
 class GitCheckouts:
-    """A ``VersionControl``; each run of git may take ``timeout`` seconds."""
+    """Implements ``VersionControl``; each run of git is limited to ``timeout`` seconds."""
 
     timeout: float = 600
 
     def check_out(self, checkout: Checkout, directory: Path) -> None:
-        """Clone, all branches and tags; then take the revision."""
-        words = (
-            "clone",
+        """Clone all branches and tags, then check out the revision."""
+        options = (
             "--quiet",
             "--no-checkout",
             "--no-hardlinks",
@@ -34,35 +33,37 @@ class GitCheckouts:
             "--template=",
             "--origin=origin",
         )
-        _run(Git(timeout=self.timeout), *words, "--end-of-options", checkout.url, str(directory))
-        self._take(checkout, directory)
+        _run(Git(timeout=self.timeout), "clone", *options, "--end-of-options", checkout.url, str(directory))
+        self._switch(checkout, directory)
 
     def update(self, checkout: Checkout, directory: Path) -> None:
-        """Fetch all branches and tags; then take the revision, over what was changed here."""
-        words = ("fetch", "--quiet", "--force", "--prune", "--no-recurse-submodules", "--no-write-fetch-head")
+        """Fetch all branches and tags, then check out the revision, discarding local changes."""
+        options = ("--quiet", "--force", "--prune", "--no-recurse-submodules", "--no-write-fetch-head")
         refs = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-        _run(self._git(directory), *words, "--end-of-options", checkout.url, *refs)
-        self._take(checkout, directory)
+        _run(self._git(directory), "fetch", *options, "--end-of-options", checkout.url, *refs)
+        self._switch(checkout, directory)
 
-    def _take(self, checkout: Checkout, directory: Path) -> None:
+    def _switch(self, checkout: Checkout, directory: Path) -> None:
         git = self._git(directory)
         commit = self._commit(git, checkout)
         _run(git, "checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", commit)
 
     def _commit(self, git: Git, checkout: Checkout) -> str:
-        """Return the commit that a revision names: a tag goes before a branch, a branch before a commit."""
+        """Return the commit that a revision names: tags take precedence over branches, branches over commits."""
         candidates = [f"refs/tags/{checkout.revision}", f"refs/remotes/origin/{checkout.revision}"]
         if _COMMIT.fullmatch(checkout.revision):
             candidates.append(checkout.revision)
         for name in candidates:
-            found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-            if found.status == 0:
-                return found.text
-        raise CheckoutError(f"{checkout.url} has no tag, branch or commit {checkout.revision}")
+            result = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            if result.status == 0:
+                return result.text
+        raise CheckoutError(
+            f"{checkout.url} has no tag, branch or commit {checkout.revision}; correct the version in the tree"
+        )
 
     def _git(self, directory: Path) -> Git:
-        places = (f"--git-dir={directory}/.git", f"--work-tree={directory}")
-        return Git(directory=directory, options=places, timeout=self.timeout)
+        options = (f"--git-dir={directory}/.git", f"--work-tree={directory}")
+        return Git(directory=directory, options=options, timeout=self.timeout)
 
 
 def _run(git: Git, *words: str) -> None:

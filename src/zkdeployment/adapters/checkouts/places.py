@@ -1,8 +1,10 @@
-"""Where checkouts are: made to one side, swapped in whole, and put back when something fails.
+"""Installs checkouts in ``/opt``: prepares them in a staging directory, moves them whole, rolls back failures.
 
-While checkouts are being changed there is ``/opt/.zkdeployment``: in ``new`` is what was fetched for each package,
-in ``before`` what stood in its place until the new one is built, in ``rest`` what is only to be deleted. Renaming
-moves a directory from one to the other, so that a crash never leaves half of one in use.
+The staging directory ``/opt/.zkdeployment`` exists while checkouts change. ``new`` holds the fetched directory of
+each package, ``before`` the replaced directory until the new one is built, and ``rest`` directories to delete.
+Directories are moved by renaming, so that a crash never leaves an incomplete directory in use.
+
+How a system checks out belongs into the system's own module.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.checkouts.systems import VersionControl
     from zkdeployment.model.checkout import Checkout
 
-#: The file in a checkout that remembers the whole version it was made of.
+#: The file in a checkout that records the full version.
 MEMORY = ".zkdeployment-version"
 
-#: The script at the top of a checkout that builds it.
+#: The build script at the top of a checkout.
 BUILD = "stage-build"
 
 _ATTEMPTS = 3
@@ -43,7 +45,7 @@ _LARGEST = 4096
 
 
 def remembered_version(directory: Path) -> str | None:
-    """Return the version that a checkout was made of; ``None`` if the directory is none. Raises ``OSError``."""
+    """Return the version of a checkout; ``None`` if the directory is no checkout. Raises ``OSError``."""
     memory = directory / MEMORY
     content = durable.read(memory, _LARGEST) if memory.is_file() and not memory.is_symlink() else None
     return None if content is None else content.decode("utf-8", "replace").strip()
@@ -51,10 +53,10 @@ def remembered_version(directory: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutPlaces:
-    """Implements ``ports.Checkouts`` in ``opt``.
+    """Implements ``ports.Checkouts`` in the directory ``opt``.
 
-    ``sources`` are the beginnings of the repositories that may be checked out (``None``: any). One that is out of
-    reach is tried twice more after ``gap`` seconds.
+    ``sources`` are the beginnings of the URLs that may be checked out (``None``: any). An unreachable repository
+    is tried three times, with ``gap`` seconds in between.
     """
 
     opt: Path
@@ -63,15 +65,15 @@ class CheckoutPlaces:
     gap: float = field(default=2, kw_only=True)
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """Check out to one side: what is in place is copied and updated if it is of the same version."""
+        """An installed checkout of the same version is copied and updated instead of checked out again."""
         with _reporting(f"check out {package}"):
-            checkout = self._judge(version)
+            checkout = self._parse(version)
             place = self._place(package)
             if not replaces and os.path.lexists(place) and not _is_empty(place):
                 raise CheckoutError(
-                    f"{place} is in the way, neither a checkout nor a package of ours; move it away"
+                    f"{place} is in the way: expected a checkout or a managed package, found neither; move it away"
                 )
-            new = self._side("new", package)
+            new = self._staged("new", package)
             self._forget(new, package)
             new.parent.mkdir(parents=True, exist_ok=True)
             system = self.systems[checkout.scheme]
@@ -80,8 +82,7 @@ class CheckoutPlaces:
             durable.replace(new / MEMORY, f"{version}\n".encode())
 
     def install(self, package: str, build: Callable[[str, str], None]) -> None:
-        """Swap in what was prepared, build it, open its permissions; on any failure swap back."""
-        place, new, before = self._place(package), self._side("new", package), self._side("before", package)
+        place, new, before = self._place(package), self._staged("new", package), self._staged("before", package)
         with _reporting(f"install the checkout of {package}"):
             before.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(place):
@@ -101,7 +102,6 @@ class CheckoutPlaces:
             self._tidy()
 
     def remove(self, package: str) -> None:
-        """Remove ``/opt/PACKAGE``: out of the way at once, then from the disk."""
         with _reporting(f"remove the checkout of {package}"):
             place = self._place(package)
             get_logger().info("checkout-removed", directory=str(place), version=remembered_version(place))
@@ -109,32 +109,34 @@ class CheckoutPlaces:
             self._tidy()
 
     def recover(self) -> None:
-        """Put back what an interrupted installation had taken away, and clear what was left to one side."""
-        with _reporting("put checkouts back"):
-            for before in _entries(self._side("before")):
-                get_logger().warning("checkout-put-back", directory=str(self.opt / before.name))
+        with _reporting("restore checkouts"):
+            for before in _entries(self._staged("before")):
+                get_logger().warning("checkout-restored", directory=str(self.opt / before.name))
                 self._discard(before.name)
                 before.rename(self.opt / before.name)
-            for new in _entries(self._side("new")):
+            for new in _entries(self._staged("new")):
                 self._forget(new, new.name)
-            for rest in _entries(self._side("rest")):
+            for rest in _entries(self._staged("rest")):
                 _delete(rest)
             self._tidy()
 
-    # To one side
+    # In the staging directory
 
-    def _judge(self, version: str) -> Checkout:
+    def _parse(self, version: str) -> Checkout:
+        """Return the checkout of a version; raises ``CheckoutError`` if its repository is not allowed."""
         try:
             checkout = parse_checkout(version)
         except TreeError as error:
             raise CheckoutError(str(error)) from error
         if self.sources is not None and not checkout.is_from(self.sources):
-            allowed = f"is not among {', '.join(self.sources)}" if self.sources else "is not allowed on this host"
-            raise CheckoutError(f"{checkout.url} {allowed} (checkout-sources)")
+            raise CheckoutError(
+                f"{checkout.url} is not allowed on this host: expected one of checkout-sources"
+                f" ({', '.join(self.sources) or 'none'}); correct the version in the tree, or checkout-sources"
+            )
         return checkout
 
     def _update(self, system: VersionControl, checkout: Checkout, place: Path, new: Path) -> bool:
-        """Copy what is in place and update the copy, if it is of this version and can be updated."""
+        """Copy an installed checkout of this version, update the copy, and return whether that succeeded."""
         if place.is_symlink() or not place.is_dir() or remembered_version(place) != checkout.text:
             return False
         try:
@@ -160,22 +162,22 @@ class CheckoutPlaces:
         if not os.path.lexists(script):
             return
         if not script.is_file() or not script.resolve().is_relative_to(place.resolve()):
-            raise ScriptError(f"{script} is no file of the checkout")
+            raise ScriptError(f"the build script {script} is no file inside the checkout; commit a regular file")
         if not script.stat().st_mode & stat.S_IXUSR:
             raise ScriptError(f"the build script {script} is not executable; commit it with mode 755")
         build(str(script), str(place))
 
     def _discard(self, package: str) -> None:
-        """Take what is in place away, whole, and delete it."""
+        """Delete ``/opt/PACKAGE``, whole or not at all."""
         place = self._place(package)
         if os.path.lexists(place):
             self._forget(place, package)
 
     def _forget(self, directory: Path, package: str) -> None:
-        """Delete a directory; from the first moment on it is not what it was."""
+        """Move a directory out of use in one step, then delete it."""
         if not os.path.lexists(directory):
             return
-        rest = self._side("rest", package)
+        rest = self._staged("rest", package)
         _delete(rest)
         rest.parent.mkdir(parents=True, exist_ok=True)
         directory.rename(rest)
@@ -187,22 +189,22 @@ class CheckoutPlaces:
             raise CheckoutError(f"{package!a} is not a {NameKind.PACKAGE.value}")
         return self.opt / package
 
-    def _side(self, kind: str, package: str = "") -> Path:
+    def _staged(self, kind: str, package: str = "") -> Path:
         return self.opt / ".zkdeployment" / kind / package
 
     def _tidy(self) -> None:
-        """Remove the directories to one side when nothing is in them."""
+        """Remove empty staging directories."""
         for kind in ("new", "before", "rest", ""):
             with contextlib.suppress(OSError):
-                self._side(kind).rmdir()
+                self._staged(kind).rmdir()
 
 
 def _open_permissions(directory: Path) -> None:
-    """Let everyone read all files, search all directories and run what its owner can run; links are left alone."""
+    """Let all users read all files, search all directories and run all programs; do not follow symbolic links."""
     _open(str(directory))
     for parent, directories, files in os.walk(directory):
         for name in (*directories, *files):
-            with contextlib.suppress(FileNotFoundError):  # the build may have left something running
+            with contextlib.suppress(FileNotFoundError):  # a process of the build may still remove files
                 _open(os.path.join(parent, name))  # noqa: PTH118  there may be very many
 
 
@@ -213,7 +215,7 @@ def _open(path: str) -> None:
         os.chmod(path, stat.S_IMODE(mode) | 0o444 | search)  # noqa: PTH101  a name, not a path
 
 
-# A program that a killed agent started may still write there, until it sees that the directory was moved.
+# A process of a killed agent may still create files until it notices that the directory has moved.
 @tenacity.retry(
     stop=tenacity.stop_after_attempt(10),
     wait=tenacity.wait_fixed(0.1),
@@ -236,10 +238,11 @@ def _is_empty(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _reporting(doing: str) -> Iterator[None]:
+def _reporting(action: str) -> Iterator[None]:
+    """Raise ``CheckoutError`` that names the failed action, for a ``CheckoutError`` or an ``OSError``."""
     try:
         yield
     except CheckoutError as error:
-        raise CheckoutError(without_passwords(f"cannot {doing}: {error}")) from error
+        raise CheckoutError(without_passwords(f"cannot {action}: {error}")) from error
     except OSError as error:
-        raise CheckoutError(f"cannot {doing}: {error.strerror}: {error.filename}") from error
+        raise CheckoutError(f"cannot {action}: {error.strerror}: {error.filename}") from error

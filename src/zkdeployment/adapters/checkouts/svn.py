@@ -1,4 +1,4 @@
-"""Checkouts of Subversion repositories: a working copy, at a revision or at ``HEAD``."""
+"""Checks out Subversion repositories: a working copy at a revision or at ``HEAD``."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SvnCheckouts:
-    """A ``VersionControl``; each run of svn may take ``timeout`` seconds."""
+    """Implements ``VersionControl``; each run of svn is limited to ``timeout`` seconds."""
 
     timeout: float = 600
 
     def check_out(self, checkout: Checkout, directory: Path) -> None:
-        """Check out; the directory is looked for in the repository as it was at that revision."""
+        """The URL is looked up in the repository as of the revision."""
         peg = f"{checkout.url}@{checkout.revision}"
         self._run("checkout", "--revision", checkout.revision, peg, str(directory))
 
     def update(self, checkout: Checkout, directory: Path) -> None:
-        """Free a working copy whose svn was killed; update it over what was changed here, what is new stays."""
+        """Unlock a working copy whose svn was killed, then update it; local changes are lost, new files stay."""
         copy = f"{directory}@"
         self._run("cleanup", copy)
         self._run("revert", "--recursive", copy)
         self._run("update", "--revision", checkout.revision, "--accept", "theirs-full", "--force", copy)
-        self._run("revert", "--recursive", copy)  # what was in the way of new files
+        self._run("revert", "--recursive", copy)  # local files that had the names of new files
 
-    def _run(self, verb: str, *words: str) -> None:
+    def _run(self, verb: str, *arguments: str) -> None:
         quiet = () if verb == "cleanup" else ("--quiet",)
         try:
-            Svn(self.timeout).run(verb, *quiet, *words)
+            Svn(self.timeout).run(verb, *quiet, *arguments)
         except SvnError as error:
             failure = CheckoutError(str(error))
             failure.retry_helps = error.retry_helps

@@ -1,4 +1,7 @@
-"""The version control systems by the scheme of a version: a new one is a module beside this and a line below."""
+"""The version control systems by the scheme of a version.
+
+A new system needs a module in this folder and an entry in ``SYSTEMS``.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class VersionControl(Protocol):
-    """Checks out. Raises ``CheckoutError``; with ``retry_helps`` when the repository may only be out of reach."""
+    """A version control system. Raises ``CheckoutError``, with ``retry_helps`` for an unreachable repository."""
 
     def check_out(self, checkout: Checkout, directory: Path) -> None:
-        """Make ``directory``, which does not exist, hold the checkout."""
+        """Create ``directory`` with the checkout."""
 
     def update(self, checkout: Checkout, directory: Path) -> None:
-        """Bring a directory that holds the same checkout up to date; what was built in it stays."""
+        """Update a directory that holds an older state of the same checkout; built files stay."""
 
 
 SYSTEMS: Mapping[str, VersionControl] = {

@@ -1,6 +1,7 @@
-"""What a script prints: a file that the script itself writes, which is capped and followed from outside.
+"""The output file of a script: the script writes to the file, the agent follows it and limits its size.
 
-A file and not a pipe, so that neither a daemon that keeps it open nor the death of the agent disturbs the script.
+The output goes to a file and not to a pipe, so that the script works on when the agent dies, and the agent does
+not wait for a daemon that the script started and that keeps its output open.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ TAIL = 5 * 1024 * 1024
 
 _CHUNK = 64 * 1024
 _LONGEST_LINE = 4096
-_CUT = b"\n... cut: the output was too long; what follows is the end of it ...\n"
+_CUT = b"\n... cut: the output was too long; the end of it follows ...\n"
 
 
 class ScriptOutput:
-    """The output in ``file``, which the script appends to; a context manager.
+    """The output of a script in ``file``, to which the script appends; a context manager.
 
-    Of a long output the first and the last megabytes are kept: whenever the file outgrows them, its middle is
-    taken out in place. ``show`` is given each line, up to the first cut. Raises ``OSError``.
+    The first and the last megabytes of a long output are kept: when the file grows larger, its middle is removed
+    in place. ``show`` is called with each line, up to the first cut. Raises ``OSError``.
     """
 
     def __init__(self, file: Path, show: Callable[[str], None] | None = None) -> None:
@@ -46,31 +47,31 @@ class ScriptOutput:
         os.close(self._descriptor)
 
     def follow(self) -> None:
-        """Show what is new, then cut the file if it has grown too long."""
+        """Show the new lines, then cut the file if it is too long."""
         if self._show is not None:
             while self._shown < HEAD and (new := self._read(self._shown, HEAD)):
                 self._shown += len(new)
-                self._lines(new)
+                self._show_lines(new)
         if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + 2 * TAIL:
             self._cut()
 
     def finish(self) -> None:
-        """Show the rest, and cut the file to its final size."""
+        """Show the remaining lines, then cut the file to its final size."""
         self.follow()
         if self._line and self._show is not None:
-            self._lines(b"\n")
+            self._show_lines(b"\n")
         if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + TAIL:
             self._cut()
 
     def tail(self, size: int) -> str:
-        """Return the last ``size`` bytes as text, control characters but line ends escaped."""
+        """Return the last ``size`` bytes as text; control characters except line ends are escaped."""
         start = max(0, os.fstat(self._descriptor).st_size - size)
         return printable_lines(os.pread(self._descriptor, size, start).decode("utf-8", errors="replace"))
 
     def _read(self, start: int, limit: int) -> bytes:
         return os.pread(self._descriptor, min(_CHUNK, limit - start), start)
 
-    def _lines(self, new: bytes) -> None:
+    def _show_lines(self, new: bytes) -> None:
         *lines, self._line = (self._line + new).split(b"\n")
         while len(self._line) > _LONGEST_LINE:
             lines.append(self._line[:_LONGEST_LINE])
@@ -81,7 +82,7 @@ class ScriptOutput:
                 self._show(printable_lines(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
 
     def _cut(self) -> None:
-        """Move the end of the file to behind its head. The script goes on appending meanwhile."""
+        """Move the end of the file to just behind its head, while the script continues to append."""
         source = os.fstat(self._descriptor).st_size - TAIL
         target = HEAD + os.pwrite(self._descriptor, _CUT, HEAD)
         while chunk := os.pread(self._descriptor, _CHUNK, source):
@@ -91,16 +92,16 @@ class ScriptOutput:
 
 
 def cap(file: Path) -> None:
-    """Cap a file that a program which a script left running may still append to; raises ``OSError``."""
+    """Limit the size of an output file to which a daemon started by a script may append; raises ``OSError``."""
     with ScriptOutput(file) as output:
         output.follow()
 
 
 def is_written(file: Path) -> bool:
-    """Whether a program can still write to a file, by the kernel's leases; raises ``OSError``."""
+    """Whether a process has a file open for writing, according to the kernel's leases; raises ``OSError``."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # an ignored signal, should the lease be broken
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, sent if the lease is broken
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
         return error.errno == errno.EAGAIN

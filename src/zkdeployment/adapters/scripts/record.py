@@ -1,7 +1,7 @@
-"""Which script runs, in a file, so that the agent that comes after a killed one finds it and waits.
+"""Records the running script in a file, so that the successor of a killed agent finds the script and waits for it.
 
-The file is there before the script is started, and gets its process id right after. An agent killed in between
-left a process without an id: that is the one which leads a session and has the arguments that were noted.
+The record is written before the script is started, and completed with the process id right after the start. If the
+agent is killed in between, the script's process is the session leader that has the recorded arguments.
 """
 
 from __future__ import annotations
@@ -23,78 +23,81 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LONGEST = 1 << 20
-_LOOK = 0.05  # seconds between two looks at a process that is not our child
+_POLL = 0.05  # seconds between two checks of a process that is not a child of this one
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A script that a killed agent left running. ``started`` is in seconds since the machine's start."""
+class OrphanedScript:
+    """A script whose agent was killed. ``started`` is in seconds since the machine's boot."""
 
     pid: int
     started: float
     scope: Scope
 
     @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
+    def is_running(self) -> bool:
+        """Whether the script still runs."""
         started = _started(self.pid)
         return started is not None and started == self.started
 
     def wait(self, seconds: float) -> None:
-        """Return when it has ended, after ``seconds`` at most."""
+        """Return when the script has ended, after at most ``seconds``."""
         end = time.monotonic() + seconds
-        while self.runs and time.monotonic() < end:
-            time.sleep(_LOOK)
+        while self.is_running and time.monotonic() < end:
+            time.sleep(_POLL)
 
     @property
     def age(self) -> float:
-        """For how many seconds it has been running, whatever was done to the clock meanwhile."""
+        """The seconds since the script was started; changes of the clock do not matter."""
         return _since_boot() - self.started
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRecord:
-    """The record in ``file``."""
+    """The record of the running script in ``file``."""
 
     file: Path
 
     def begin(self, argv: Sequence[str], scope: Scope) -> None:
-        """Note that a script is about to be started; raises ``OSError``."""
+        """Record a script that is about to be started; raises ``OSError``."""
         self._write({"argv": list(argv), "unit": scope.unit, "begun": _since_boot()})
 
     def started(self, argv: Sequence[str], scope: Scope, pid: int) -> None:
-        """Note its process; raises ``OSError``."""
+        """Record the process of a started script; raises ``OSError``."""
         self._write({"argv": list(argv), "unit": scope.unit, "pid": pid, "started": _started(pid)})
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove the record: no script runs."""
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
 
-    def left(self) -> Left | None:
-        """Return the script of the record if it still runs; ``None`` also for a record that means nothing."""
+    def orphan(self) -> OrphanedScript | None:
+        """Return the recorded script if it still runs; ``None`` otherwise, and for a damaged record."""
         try:
-            note = json.loads(durable.read(self.file, _LONGEST) or b"null")
-            scope = Scope(note["unit"])
-            if "pid" not in note:
-                return _search(note["argv"], note["begun"], scope)
-            found = Left(note["pid"], note["started"], scope)
+            content = json.loads(durable.read(self.file, _LONGEST) or b"null")
+            scope = Scope(content["unit"])
+            if "pid" not in content:
+                return _search(content["argv"], content["begun"], scope)
+            script = OrphanedScript(content["pid"], content["started"], scope)
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if found.runs else None
+        return script if script.is_running else None
 
-    def _write(self, note: dict[str, Any]) -> None:
-        durable.replace(self.file, json.dumps(note).encode(), sync=False)  # no script outlives the machine
+    def _write(self, content: dict[str, Any]) -> None:
+        durable.replace(self.file, json.dumps(content).encode(), sync=False)  # no script survives a reboot
 
 
-def _search(argv: Sequence[str], begun: float, scope: Scope) -> Left | None:
-    """Find what was started with these arguments (behind an interpreter's, if it is a script) since ``begun``."""
-    for found in psutil.process_iter(["cmdline"]):
-        if (found.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(found.pid):
-            started = _started(found.pid)
+def _search(argv: Sequence[str], begun: float, scope: Scope) -> OrphanedScript | None:
+    """Return the session leader that was started since ``begun`` with a command line that ends in ``argv``.
+
+    An interpreter and its options may come first.
+    """
+    for process in psutil.process_iter(["cmdline"]):
+        if (process.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(process.pid):
+            started = _started(process.pid)
             if started is not None and started > begun - 2 * _TICK:
-                return Left(found.pid, started, scope)
+                return OrphanedScript(process.pid, started, scope)
     return None
 
 
@@ -106,15 +109,15 @@ def _leads_session(pid: int) -> bool:
 
 
 def _started(pid: int) -> float | None:
-    """Return when a process was started, in seconds since the machine's; ``None`` if it has ended.
+    """Return when a process was started, in seconds since the machine's boot; ``None`` if the process has ended.
 
-    psutil tells it by the wall clock, which may be set meanwhile.
+    psutil's start time depends on the wall clock, which may be changed.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()  # before that comes a name, which may hold anything
+    fields = text.rpartition(")")[2].split()  # the program's name, in parentheses, may contain any characters
     return None if fields[0] in {"Z", "X"} else int(fields[19]) * _TICK
 
 

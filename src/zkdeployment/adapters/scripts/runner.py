@@ -1,4 +1,7 @@
-"""Runs other people's scripts (a ``Scripts``): each in a session of its own, its output in a capped file."""
+"""Runs the scripts of packages (implements ``ports.Scripts``), each in its own session with an output file.
+
+The output file belongs into ``output``, the record of the running script into ``record``.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,20 @@ if TYPE_CHECKING:
 
 _KEPT_LOGS = 200
 _TAIL = 4096
-_BEGINNING = 256  # bytes of a program; the kernel looks at no more of its first line
-_LOOK = 0.2  # seconds between two looks at a running script
-_CAP = 10.0  # seconds between two looks at the output of programs that earlier scripts left running
-_MERCY = 5.0  # seconds between SIGTERM and SIGKILL
+_FIRST_BYTES = 256  # bytes of a program's first line that the kernel reads
+_POLL = 0.2  # seconds between two checks of a running script
+_CAP_INTERVAL = 10.0  # seconds between two checks of the output files of daemons that earlier scripts started
+_TERMINATION_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRunner:
     """Runs one script at a time.
 
-    ``environment`` is all that scripts get, but for the revision. ``logs`` is the directory of their output, and
-    ``record`` the file that says which script runs, so that the agent that comes after a killed one waits for
-    it. ``timeout`` is in seconds, 0 for none. ``tick`` is called a few times a second while a script runs; when it
-    raises ``ShutdownError``, the script is ended.
+    ``environment`` is the complete environment of scripts, except for the revision. ``logs`` is the directory of
+    output files. The file ``record`` names the running script, so that the successor of a killed agent waits for
+    the script. ``timeout`` is in seconds; 0 means no limit. ``tick`` is called a few times a second while a script
+    runs; when ``tick`` raises ``ShutdownError``, the script is terminated.
     """
 
     environment: Mapping[str, str]
@@ -53,8 +56,7 @@ class ScriptRunner:
     tick: Callable[[], None] = field(default=lambda: None)
 
     def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
-        """Run ``argv`` to its end, in ``directory``; raises ``ScriptError`` unless it exits with status 0."""
-        self.wait_for_predecessor()  # of this agent, too, should one have got lost: two never act on one host
+        self.wait_for_predecessor()  # also for a script of this agent that an error left running
         log = get_logger().bind(script=argv[0], run=name)
         environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision)}
         _check_program(argv[0], environment.get("PATH", ""))
@@ -67,16 +69,15 @@ class ScriptRunner:
             finally:
                 child.abandon()
             output.finish()
-            self._record.forget()
+            self._record.clear()
             seconds = round(time.monotonic() - started, 3)
             if status:
                 tail = output.tail(_TAIL)
                 log.error("script-failed", status=status, seconds=seconds, output=tail, file=str(output.file))
                 raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail)
-            log.info("script-done", seconds=seconds, file=str(output.file))
+            log.info("script-completed", seconds=seconds, file=str(output.file))
 
     def cap_outputs(self) -> None:
-        """Cap the output of programs that scripts left running, as that of the scripts was capped."""
         try:
             for file in sorted(self.logs.glob("*.log")):
                 cap(file)
@@ -84,19 +85,18 @@ class ScriptRunner:
             get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
 
     def wait_for_predecessor(self) -> None:
-        """Wait for a script that a killed agent left running: there is one actor on a host at most."""
-        left = self._record.left()
-        if left is not None:
-            log = get_logger().bind(pid=left.pid)
-            log.warning("waiting-for-script-of-killed-agent", record=str(self.record))
-            while left.runs:
+        orphan = self._record.orphan()
+        if orphan is not None:
+            log = get_logger().bind(pid=orphan.pid)
+            log.warning("orphaned-script-awaited", record=str(self.record))
+            while orphan.is_running:
                 self.tick()
-                time.sleep(_LOOK)
-                if self.timeout and left.age > self.timeout:
-                    log.error("script-timeout", seconds=self.timeout)
-                    _end(left.scope, left.pid, left.wait)
-            log.info("script-of-killed-agent-ended")
-        self._record.forget()
+                time.sleep(_POLL)
+                if self.timeout and orphan.age > self.timeout:
+                    log.error("script-timed-out", seconds=self.timeout)
+                    _terminate(orphan.scope, orphan.pid, orphan.wait)
+            log.info("orphaned-script-ended")
+        self._record.clear()
 
     @property
     def _record(self) -> ScriptRecord:
@@ -104,16 +104,16 @@ class ScriptRunner:
 
     def _output(self, name: str) -> ScriptOutput:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        words = re.sub(r"[^A-Za-z0-9._+@~=-]+", "-", name).strip("-")[:100]
+        label = re.sub(r"[^A-Za-z0-9._+@~=-]+", "-", name).strip("-")[:100]
         log = get_logger().bind(run=name)
         try:
             self.logs.mkdir(mode=0o750, parents=True, exist_ok=True)
             for old in sorted(self.logs.glob("*.log"))[: -(_KEPT_LOGS - 1)]:
-                if not is_written(old):  # a program that goes on would fill the disk unseen
+                if not is_written(old):  # a daemon that still writes would fill the disk with a deleted file
                     old.unlink(missing_ok=True)
             return ScriptOutput(
-                self.logs / f"{stamp}-{words}.log",
-                show=(lambda line: log.debug("script-output", line=line)) if self.verbose else None,
+                self.logs / f"{stamp}-{label}.log",
+                show=(lambda line: log.debug("script-printed", line=line)) if self.verbose else None,
             )
         except OSError as error:
             raise ScriptError(f"cannot write the output of scripts to {self.logs}: {error.strerror}") from error
@@ -129,81 +129,87 @@ class ScriptRunner:
         try:
             self._record.begin(argv, scope)
         except OSError as error:
-            raise ScriptError(f"cannot write {self.record}, which says what runs: {error.strerror}") from error
+            raise ScriptError(
+                f"cannot record the running script in {self.record}: {error.strerror}; no script was started"
+            ) from error
         try:
             child = process.spawn(scope.wrap(argv), output=output, env=environment, cwd=directory)
         except ProgramError as error:
-            self._record.forget()
+            self._record.clear()
             raise ScriptError(str(error)) from error
         try:
             self._record.started(argv, scope, child.pid)
         except OSError as error:
-            # It runs, and can be found without: that is less harm than killing it.
+            # The script already runs, and ``_search`` finds it without the process id: killing it is worse.
             get_logger().error("script-not-recorded", file=str(self.record), reason=error.strerror)
         return child
 
     def _wait(self, child: Child, scope: Scope, output: ScriptOutput, name: str) -> int:
         deadline = time.monotonic() + self.timeout if self.timeout else None
-        due = time.monotonic() + _CAP
-        while (status := child.wait(_LOOK)) is None:
+        due = time.monotonic() + _CAP_INTERVAL
+        while (status := child.wait(_POLL)) is None:
             output.follow()
             if time.monotonic() >= due:
                 self.cap_outputs()
-                due = time.monotonic() + _CAP
+                due = time.monotonic() + _CAP_INTERVAL
             if deadline is not None and time.monotonic() > deadline:
-                _end(scope, child.pid, child.wait)
+                _terminate(scope, child.pid, child.wait)
                 output.finish()
-                self._record.forget()
+                self._record.clear()
                 raise ScriptError(
                     f"{name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
                 )
             try:
                 self.tick()
             except ShutdownError:
-                get_logger().warning("script-ended", run=name, reason="the agent was asked to end")
-                _end(scope, child.pid, child.wait)
-                self._record.forget()
+                get_logger().warning("script-terminated", run=name, reason="the agent is stopping")
+                _terminate(scope, child.pid, child.wait)
+                self._record.clear()
                 raise
         return status
 
 
-def _end(scope: Scope, pid: int, wait: Callable[[float], object]) -> None:
-    """End a script and all that it started: SIGTERM, then SIGKILL."""
+def _terminate(scope: Scope, pid: int, wait: Callable[[float], object]) -> None:
+    """Send SIGTERM, then SIGKILL, to a script and all processes that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         scope.signal(pid, number)
-        wait(_MERCY)
+        wait(_TERMINATION_GRACE)
 
 
 def _outcome(status: int) -> str:
     if status > 0:
         return f"failed with exit status {status}"
     with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-status).name}"
-    return f"was ended by signal {-status}"
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"was killed by signal {-status}"
 
 
 def _check_program(program: str, search: str) -> None:
-    """Raise ``ScriptError`` if a program cannot be run, saying why; ``search`` is a ``PATH``.
+    """Raise ``ScriptError`` with the reason if a program cannot be run; ``search`` is a ``PATH``.
 
-    What starts it in a scope would tell less than the system's error number, or give it to a shell.
+    systemd-run would report less than the reason, or pass the file to a shell.
     """
-    found = program if "/" in program else shutil.which(program, path=search)
-    file = Path(found or program)
-    if found is None or not file.exists():
-        raise ScriptError(f"cannot run {program}: there is no such file")
+    located = program if "/" in program else shutil.which(program, path=search)
+    file = Path(located or program)
+    if located is None or not file.exists():
+        raise ScriptError(f"cannot run {program}: the file does not exist; install its package again")
     if not (file.is_file() and os.access(file, os.X_OK)):
-        raise ScriptError(f"cannot run {program}: it is not executable")
+        raise ScriptError(f"cannot run {program}: it is not executable; its package has to set mode 755")
     try:
         with file.open("rb") as opened:
-            beginning = opened.read(_BEGINNING)
+            first_bytes = opened.read(_FIRST_BYTES)
     except OSError as error:
         raise ScriptError(f"cannot run {program}: {error.strerror}") from error
-    if beginning.startswith(b"#!"):
-        line = beginning.splitlines()[0].decode("utf-8", errors="replace").strip()
+    if first_bytes.startswith(b"#!"):
+        line = first_bytes.splitlines()[0].decode("utf-8", errors="replace").strip()
         interpreter = line.removeprefix("#!").split()[:1]
         if not Path(*interpreter).is_file():
-            raise ScriptError(f"cannot run {program}: the interpreter of its first line ({line!a}) does not exist")
-    elif b"\0" not in beginning:  # text; every format of programs has some of those
+            raise ScriptError(
+                f"cannot run {program}: the interpreter of its first line ({line!a}) does not exist; install the"
+                " interpreter, or correct the script"
+            )
+    elif b"\0" not in first_bytes:  # a text file: every binary format has NUL bytes at its beginning
         raise ScriptError(
-            f"cannot run {program}: it is neither a program nor a script that starts with #! and an interpreter"
+            f"cannot run {program}: expected a program or a script whose first line is #! and an interpreter,"
+            " found neither; correct the script"
         )

@@ -1,9 +1,8 @@
-"""Scopes: where programs run that must not end with the agent.
+"""systemd scopes for programs that must outlive the agent.
 
-systemd ends a service by ending its control group, whoever started what is in there. So where systemd runs the
-machine, a program that has to outlive the agent gets a scope: a unit with a control group of its own, while the
-program stays our child. Elsewhere its own session and process group, which every such program has, are all there
-is.
+systemd stops a service by killing all processes of its control group. On a machine with systemd, a program that
+has to outlive the agent therefore runs in a scope: a unit with its own control group, in which the program stays a
+child of the agent. Without systemd, such a program only has its own session and process group.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from signal import Signals
 
-#: It exists where systemd is process 1: what sd_booted(3) looks at.
+#: The directory that exists if systemd is process 1; see sd_booted(3).
 BOOTED = Path("/run/systemd/system")
 
-#: One place for ``systemctl status`` and ``systemd-cgls`` to show all of them, and the services they left running.
+#: The slice of all scopes, so that ``systemctl status`` and ``systemd-cgls`` show all scripts and their daemons.
 _SLICE = "system-zkdeployment.slice"
 
-_PATIENCE = 20.0  # seconds for systemd to pass on a signal
+_PATIENCE = 20.0  # time limit in seconds for systemd to deliver a signal
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A scope by the name of its ``unit``; ``None`` where there is no systemd."""
+    """A scope, by the name of its ``unit``; ``None`` on a machine without systemd."""
 
     unit: str | None = None
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs ``argv`` in this scope.
 
-        It becomes the program: process id, output and exit status are the program's own.
+        The command replaces itself by the program: process id, output and exit status are those of the program.
         """
         if self.unit is None:
             return list(argv)
@@ -51,11 +50,11 @@ class Scope:
         return ["systemd-run", *options, "--", *argv]
 
     def signal(self, group: int, number: Signals) -> None:
-        """Send a signal to all that is in this scope, else to the process group ``group``."""
+        """Send a signal to all processes of this scope; without one, to the process group ``group``."""
         if self.unit is not None:
             try:
                 process.run(["systemctl", "kill", f"--signal={number.name}", self.unit], timeout=_PATIENCE).check()
-            except ProgramError as error:  # It has ended meanwhile, or systemd does not answer.
+            except ProgramError as error:  # The scope has ended, or systemd does not respond.
                 get_logger().debug("scope-not-signalled", unit=self.unit, reason=str(error))
             else:
                 return
@@ -64,11 +63,11 @@ class Scope:
 
 
 def new_scope(name: str) -> Scope:
-    """Return a scope for one program, called after ``name``, that is no other's.
+    """Return a new scope for one program, with a unique unit name that contains ``name``.
 
-    Only root may have one of the system's systemd.
+    Only root may create scopes of the system's systemd; for other users the scope has no unit.
     """
     if os.geteuid() != 0 or not BOOTED.is_dir() or shutil.which("systemd-run") is None:
         return Scope()
-    words = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:100]
-    return Scope(f"zkdeployment-{words}-{uuid4().hex}.scope")
+    label = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:100]
+    return Scope(f"zkdeployment-{label}-{uuid4().hex}.scope")

@@ -1,4 +1,4 @@
-"""Where checkouts are put: real directories, a real repository."""
+"""The installation of checkouts, with real directories and a real repository."""
 
 import os
 import stat
@@ -18,14 +18,14 @@ BUILD = "#!/bin/sh\n"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    found = Repository(tmp_path / "repository")
-    found.commit({"file": "one"})
-    found.git("tag", "1")
-    found.write({"stage-build": BUILD})
-    (found.directory / "stage-build").chmod(0o755)
-    found.commit({"file": "two"})
-    found.git("tag", "2")
-    return found
+    repository = Repository(tmp_path / "repository")
+    repository.commit({"file": "one"})
+    repository.git("tag", "1")
+    repository.write({"stage-build": BUILD})
+    (repository.directory / "stage-build").chmod(0o755)
+    repository.commit({"file": "two"})
+    repository.git("tag", "2")
+    return repository
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def places(opt: Path) -> CheckoutPlaces:
     return CheckoutPlaces(opt, gap=0)
 
 
-def nothing_to_build(script: str, _directory: str) -> None:
+def no_build(script: str, _directory: str) -> None:
     raise AssertionError(script)
 
 
@@ -55,16 +55,16 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
 
 
-def put(places, version, build=build, package="foo"):
+def install(places, version, build=build, package="foo"):
     places.prepare(package, version, replaces=True)
     places.install(package, build)
 
 
-def test_a_checkout_changes_nothing_in_place_until_it_is_installed(repository, opt, places):
+def test_a_preparation_does_not_change_the_installed_software(repository, opt, places):
     version = f"git:{repository.url}#1"
     places.prepare("foo", version, replaces=False)
     assert names(opt) == [".zkdeployment"]
-    places.install("foo", nothing_to_build)
+    places.install("foo", no_build)
     assert names(opt) == ["foo"]
     assert (opt / "foo/file").read_text() == "one"
     assert remembered_version(opt / "foo") == version
@@ -72,14 +72,14 @@ def test_a_checkout_changes_nothing_in_place_until_it_is_installed(repository, o
 
 def test_the_build_script_is_run_in_place(repository, opt, places):
     calls = []
-    put(places, f"git:{repository.url}#2", lambda *words: calls.append(words))
+    install(places, f"git:{repository.url}#2", lambda *arguments: calls.append(arguments))
     assert calls == [(str(opt / "foo/stage-build"), str(opt / "foo"))]
 
 
-def test_another_version_is_made_anew(repository, opt, places):
-    put(places, f"git:{repository.url}#1")
+def test_another_version_is_checked_out_anew(repository, opt, places):
+    install(places, f"git:{repository.url}#1")
     (opt / "foo/built").touch()
-    put(places, f"git:{repository.url}#2")
+    install(places, f"git:{repository.url}#2")
     assert (opt / "foo/file").read_text() == "two"
     assert not (opt / "foo/built").exists()
     assert names(opt) == ["foo"]
@@ -87,30 +87,30 @@ def test_another_version_is_made_anew(repository, opt, places):
 
 def test_the_same_version_is_updated_and_built_again(repository, opt, places):
     version = f"git:{repository.url}#main"
-    put(places, version)
+    install(places, version)
     (opt / "foo/built").touch()
     repository.commit({"file": "three"})
     calls = []
-    put(places, version, lambda *words: calls.append(words))
+    install(places, version, lambda *arguments: calls.append(arguments))
     assert (opt / "foo/file").read_text() == "three"
     assert (opt / "foo/built").exists()
     assert len(calls) == 1
 
 
-def test_what_cannot_be_updated_is_made_anew(repository, opt, places):
+def test_a_damaged_checkout_is_checked_out_anew(repository, opt, places):
     version = f"git:{repository.url}#1"
-    put(places, version)
+    install(places, version)
     (opt / "foo/.git/HEAD").write_text("rubbish")
     (opt / "foo/built").touch()
-    put(places, version)
+    install(places, version)
     assert (opt / "foo/file").read_text() == "one"
     assert not (opt / "foo/built").exists()
 
 
-def test_a_failed_build_puts_back_what_was_there(repository, opt, places):
-    put(places, f"git:{repository.url}#1")
+def test_a_failed_build_restores_the_previous_checkout(repository, opt, places):
+    install(places, f"git:{repository.url}#1")
     with pytest.raises(ScriptError) as caught:
-        put(places, f"git:{repository.url}#2", fail)
+        install(places, f"git:{repository.url}#2", fail)
     assert caught.value.tail == "the end of its output"
     assert names(opt) == ["foo"]
     assert (opt / "foo/file").read_text() == "one"
@@ -118,14 +118,14 @@ def test_a_failed_build_puts_back_what_was_there(repository, opt, places):
     assert not (opt / "foo/half-built").exists()
 
 
-def test_a_failed_first_build_leaves_nothing(repository, opt, places):
+def test_a_failed_first_build_leaves_no_files(repository, opt, places):
     with pytest.raises(ScriptError):
-        put(places, f"git:{repository.url}#2", fail)
+        install(places, f"git:{repository.url}#2", fail)
     assert names(opt) == []
 
 
 @pytest.mark.parametrize("way", ["mode", "directory", "out"])
-def test_a_build_script_that_cannot_be_run_is_told(repository, opt, places, way):
+def test_an_invalid_build_script_is_refused(repository, opt, places, way):
     script = repository.directory / "stage-build"
     script.unlink()
     match way:
@@ -136,12 +136,13 @@ def test_a_build_script_that_cannot_be_run_is_told(repository, opt, places, way)
         case "out":
             script.symlink_to("/bin/true")
     repository.commit({})
-    with pytest.raises(ScriptError, match="is not executable" if way == "mode" else "is no file of the checkout"):
-        put(places, f"git:{repository.url}#main", nothing_to_build)
+    problem = "is not executable" if way == "mode" else "is no file inside the checkout"
+    with pytest.raises(ScriptError, match=problem):
+        install(places, f"git:{repository.url}#main", no_build)
     assert not (opt / "foo").exists()
 
 
-def test_everything_becomes_readable_for_everyone_but_what_links_lead_to(repository, opt, places, tmp_path):
+def test_an_installed_checkout_is_readable_for_all_users(repository, opt, places, tmp_path):
     secret = tmp_path / "secret"
     secret.touch(mode=0o600)
 
@@ -155,7 +156,7 @@ def test_everything_becomes_readable_for_everyone_but_what_links_lead_to(reposit
 
     umask = os.umask(0o022)
     try:
-        put(places, f"git:{repository.url}#2", build)
+        install(places, f"git:{repository.url}#2", build)
     finally:
         os.umask(umask)
 
@@ -168,43 +169,43 @@ def test_everything_becomes_readable_for_everyone_but_what_links_lead_to(reposit
 
 
 def test_a_checkout_is_removed_with_its_directory(repository, opt, places):
-    put(places, f"git:{repository.url}#1")
+    install(places, f"git:{repository.url}#1")
     places.remove("foo")
     assert names(opt) == []
     places.remove("foo")
 
 
-def test_somebody_elses_directory_is_not_replaced(repository, opt, places):
+def test_an_unmanaged_directory_is_not_replaced(repository, opt, places):
     (opt / "foo").mkdir(parents=True)
     places.prepare("foo", f"git:{repository.url}#1", replaces=False)
     (opt / "foo/precious").touch()
-    with pytest.raises(CheckoutError, match="is in the way, neither a checkout nor a package of ours"):
+    with pytest.raises(CheckoutError, match="is in the way: expected a checkout or a managed package"):
         places.prepare("foo", f"git:{repository.url}#1", replaces=False)
     assert names(opt / "foo") == ["precious"]
 
 
-def test_what_an_interrupted_installation_took_away_is_put_back(repository, opt, places):
-    put(places, f"git:{repository.url}#1")
+def test_recovery_restores_a_checkout_after_an_interrupted_installation(repository, opt, places):
+    install(places, f"git:{repository.url}#1")
     places.prepare("foo", f"git:{repository.url}#2", replaces=True)
-    side = opt / ".zkdeployment"
-    (side / "before").mkdir(exist_ok=True)
+    staging = opt / ".zkdeployment"
+    (staging / "before").mkdir(exist_ok=True)
 
-    (opt / "foo").rename(side / "before/foo")
+    (opt / "foo").rename(staging / "before/foo")
     places.recover()
     assert (opt / "foo/file").read_text() == "one"
     assert names(opt) == ["foo"]
 
     places.prepare("foo", f"git:{repository.url}#2", replaces=True)
-    (side / "before").mkdir()
-    (opt / "foo").rename(side / "before/foo")
-    (side / "new/foo").rename(opt / "foo")
+    (staging / "before").mkdir()
+    (opt / "foo").rename(staging / "before/foo")
+    (staging / "new/foo").rename(opt / "foo")
     places.recover()
     assert (opt / "foo/file").read_text() == "one"
     assert names(opt) == ["foo"]
 
 
-def test_what_was_to_be_deleted_is_not_put_back(repository, opt, places):
-    put(places, f"git:{repository.url}#2")
+def test_recovery_deletes_leftovers(repository, opt, places):
+    install(places, f"git:{repository.url}#2")
     (opt / ".zkdeployment/rest/foo").mkdir(parents=True)
     (opt / ".zkdeployment/new/bar").mkdir(parents=True)
     places.recover()
@@ -212,41 +213,41 @@ def test_what_was_to_be_deleted_is_not_put_back(repository, opt, places):
     assert (opt / "foo/file").read_text() == "two"
 
 
-def test_what_a_killed_agents_git_still_writes_is_cleared(opt, places, tmp_path):
+def test_recovery_deletes_a_directory_in_which_an_orphaned_process_still_writes(opt, places, tmp_path):
     new = opt / ".zkdeployment/new/foo/deep"
     new.mkdir(parents=True)
     script = tmp_path / "writer"
     script.write_text(f"#!/bin/sh\ni=0\nwhile touch {new}/$i 2>/dev/null; do i=$((i+1)); done\n")
     script.chmod(0o755)
     with subprocess.Popen([str(script)]) as writer:
-        wait_until(lambda: len(names(new)) > 3, "it writes")
+        wait_until(lambda: len(names(new)) > 3, "the process writes")
         places.recover()
         assert names(opt) == []
         writer.wait(10)
 
 
-def test_where_nothing_was_ever_checked_out_there_is_nothing_to_put_back(opt, places):
+def test_recovery_creates_no_directories(opt, places):
     places.recover()
     assert not opt.exists()
 
 
 @pytest.mark.parametrize(
-    ("sources", "words"), [((), "is not allowed on this host"), (("/srv",), "is not among /srv")]
+    ("sources", "expected"), [((), r"checkout-sources \(none\)"), (("/srv",), r"checkout-sources \(/srv\)")]
 )
-def test_a_repository_that_is_not_allowed_is_refused(repository, opt, sources, words):
-    with pytest.raises(CheckoutError, match=words):
+def test_a_repository_that_is_not_allowed_is_refused(repository, opt, sources, expected):
+    with pytest.raises(CheckoutError, match=f"is not allowed on this host: expected one of {expected}"):
         CheckoutPlaces(opt, sources).prepare("foo", f"git:{repository.url}#1", replaces=False)
     assert names(opt) == []
 
 
-def test_a_repository_below_an_allowed_place_is_checked_out(repository, opt):
+def test_a_repository_below_an_allowed_source_is_checked_out(repository, opt):
     places = CheckoutPlaces(opt, (str(repository.directory.parent),))
-    put(places, f"git:{repository.url}#1")
+    install(places, f"git:{repository.url}#1")
     assert (opt / "foo/file").exists()
 
 
 @pytest.mark.parametrize(
-    ("package", "version", "words"),
+    ("package", "version", "message"),
     [
         ("foo", "hg://host/x#1", "unknown scheme 'hg'"),
         ("foo", "1.4", "unknown scheme"),
@@ -254,12 +255,12 @@ def test_a_repository_below_an_allowed_place_is_checked_out(repository, opt):
         (".zkdeployment", "git:/srv/x#1", "is not a package name"),
     ],
 )
-def test_what_makes_no_sense_is_refused(places, package, version, words):
-    with pytest.raises(CheckoutError, match=words):
+def test_an_invalid_package_or_version_is_refused(places, package, version, message):
+    with pytest.raises(CheckoutError, match=message):
         places.prepare(package, version, replaces=True)
 
 
-def test_a_repository_out_of_reach_is_tried_again(repository, opt):
+def test_an_unreachable_repository_is_tried_again(repository, opt):
     class Flaky:
         tries = 0
 
@@ -267,16 +268,16 @@ def test_a_repository_out_of_reach_is_tried_again(repository, opt):
             self.tries += 1
             if self.tries < 3:
                 directory.mkdir()
-                error = CheckoutError("out of reach")
+                error = CheckoutError("unreachable")
                 error.retry_helps = True
                 raise error
             SYSTEMS["git"].check_out(checkout, directory)
 
-    put(CheckoutPlaces(opt, systems={"git": Flaky()}, gap=0), f"git:{repository.url}#1")
+    install(CheckoutPlaces(opt, systems={"git": Flaky()}, gap=0), f"git:{repository.url}#1")
     assert (opt / "foo/file").exists()
 
 
-def test_a_disk_that_cannot_be_written_is_told(repository, opt):
+def test_an_unwritable_directory_is_an_error(repository, opt):
     opt.parent.mkdir(parents=True)
     opt.touch()
     with pytest.raises(CheckoutError, match="cannot check out foo: Not a directory"):
@@ -284,7 +285,7 @@ def test_a_disk_that_cannot_be_written_is_told(repository, opt):
 
 
 @pytest.mark.parametrize("trick", ["link", "file"])
-def test_a_repository_cannot_forge_what_is_remembered(repository, opt, places, tmp_path, trick):
+def test_a_repository_cannot_forge_the_recorded_version(repository, opt, places, tmp_path, trick):
     memory = repository.directory / ".zkdeployment-version"
     victim = tmp_path / "victim"
     victim.write_text("untouched")
@@ -293,6 +294,6 @@ def test_a_repository_cannot_forge_what_is_remembered(repository, opt, places, t
     else:
         repository.write({".zkdeployment-version": "git:/srv/other#1"})
     repository.commit({})
-    put(places, f"git:{repository.url}#main")
+    install(places, f"git:{repository.url}#main")
     assert remembered_version(opt / "foo") == f"git:{repository.url}#main"
     assert victim.read_text() == "untouched"

@@ -1,4 +1,4 @@
-"""Scripts: real processes, real files."""
+"""The script runner with real processes and real files."""
 
 import errno
 import json
@@ -41,27 +41,27 @@ def script(directory: Path, text: str, mode: int = 0o755) -> str:
     return str(file)
 
 
-def the_log(directory: Path) -> Path:
-    (found,) = (directory / "log").glob("*.log")
-    return found
+def only_log(directory: Path) -> Path:
+    (log,) = (directory / "log").glob("*.log")
+    return log
 
 
-def test_a_script_gets_its_environment_and_nothing_else(tmp_path, make):
+def test_a_script_gets_only_its_own_environment(tmp_path, make):
     make().run([script(tmp_path, "#!/bin/sh\ncat /proc/$$/environ\n")], name="a b/c 0", revision=17)
-    printed = dict(entry.split("=", 1) for entry in the_log(tmp_path).read_text().rstrip("\0").split("\0"))
+    printed = dict(entry.split("=", 1) for entry in only_log(tmp_path).read_text().rstrip("\0").split("\0"))
     assert printed == {"PATH": os.environ["PATH"], "HERE": str(tmp_path), "ZKDEPLOYMENT_VERSION": "17"}
-    assert the_log(tmp_path).name.endswith("Z-a-b-c-0.log")
+    assert only_log(tmp_path).name.endswith("Z-a-b-c-0.log")
 
 
-def test_what_a_script_prints_is_not_for_everybody(tmp_path, make):
+def test_only_the_owner_and_the_group_can_read_the_output(tmp_path, make):
     make().run([script(tmp_path, "#!/bin/sh\necho x\n")], name="x", revision="r")
-    assert [path.stat().st_mode & 0o007 for path in (the_log(tmp_path), tmp_path / "log")] == [0, 0]
+    assert [path.stat().st_mode & 0o007 for path in (only_log(tmp_path), tmp_path / "log")] == [0, 0]
 
 
-def test_a_script_may_be_given_a_working_directory(tmp_path, make):
+def test_a_script_runs_in_the_given_directory(tmp_path, make):
     (tmp_path / "there").mkdir()
     make().run([script(tmp_path, "#!/bin/sh\npwd\n")], name="x", revision="r", directory=str(tmp_path / "there"))
-    assert the_log(tmp_path).read_text() == f"{tmp_path}/there\n"
+    assert only_log(tmp_path).read_text() == f"{tmp_path}/there\n"
 
 
 def test_a_script_leads_its_own_session_and_has_no_standard_input(tmp_path, make):
@@ -72,7 +72,7 @@ def test_a_script_leads_its_own_session_and_has_no_standard_input(tmp_path, make
     assert not (tmp_path / "script").exists()
 
 
-def test_a_failure_is_one_sentence_and_the_end_of_the_output(tmp_path, make):
+def test_a_failure_has_a_message_and_the_end_of_the_output(tmp_path, make):
     text = "#!/bin/sh\nseq 5000\nprintf '\\033[31mred\\007\\n' >&2\nexit 42\n"
     with pytest.raises(ScriptError) as caught:
         make().run([script(tmp_path, text), "-u", "/a", "0"], name="x", revision="r")
@@ -81,8 +81,8 @@ def test_a_failure_is_one_sentence_and_the_end_of_the_output(tmp_path, make):
     assert len(caught.value.tail) < 5000
 
 
-def test_a_script_ended_by_a_signal_is_a_failure(tmp_path, make):
-    with pytest.raises(ScriptError, match="was ended by SIGKILL"):
+def test_a_script_killed_by_a_signal_is_a_failure(tmp_path, make):
+    with pytest.raises(ScriptError, match="was killed by SIGKILL"):
         make().run([script(tmp_path, "#!/bin/sh\nkill -9 $$\n")], name="x", revision="r")
 
 
@@ -90,51 +90,51 @@ def test_a_script_ended_by_a_signal_is_a_failure(tmp_path, make):
     ("text", "mode", "problem"),
     [
         ("#!/no/such/interpreter -x\n", 0o755, "the interpreter of its first line ('#!/no/such/interpreter -x')"),
-        ("", 0o755, "neither a program nor a script"),
+        ("", 0o755, "expected a program or a script whose first line is #! and an interpreter, found neither"),
         ("#!", 0o755, "the interpreter of its first line ('#!') does not exist"),
         ("#!/bin/sh\n", 0o644, "it is not executable"),
     ],
 )
-def test_a_script_that_cannot_be_started_says_why(tmp_path, make, text, mode, problem):
+def test_the_error_explains_why_a_script_cannot_be_started(tmp_path, make, text, mode, problem):
     with pytest.raises(ScriptError) as caught:
         make().run([script(tmp_path, text, mode)], name="x", revision="r")
     assert problem in str(caught.value)
 
 
-def test_a_missing_script_and_an_unwritable_log_directory_say_so(tmp_path, make):
+def test_a_missing_script_and_an_unwritable_log_directory_are_errors(tmp_path, make):
     for program in (str(tmp_path / "nothing"), "no-such-program"):
-        with pytest.raises(ScriptError, match=f"cannot run {program}: there is no such file"):
+        with pytest.raises(ScriptError, match=f"cannot run {program}: the file does not exist"):
             make().run([program], name="x", revision="r")
     (tmp_path / "file").touch()
     with pytest.raises(ScriptError, match="cannot write the output of scripts"):
         make(logs=tmp_path / "file" / "log").run(["/bin/true"], name="x", revision="r")
 
 
-class TestTheOutputOfAProgramThatAScriptLeftRunning:
-    """The test itself stands for that program: it has the script's output open."""
+class TestOutputOfADaemon:
+    """The output of a daemon that a script started; the test plays the daemon and has the output file open."""
 
     LIMIT = script_output.HEAD + 2 * script_output.TAIL + 200
 
     @pytest.fixture
-    def left(self, tmp_path, make):
-        make().run([script(tmp_path, "#!/bin/sh\necho begins\n")], name="left", revision="r1")
+    def daemon(self, tmp_path, make):
+        make().run([script(tmp_path, "#!/bin/sh\necho begins\n")], name="daemon", revision="r1")
         (log,) = (tmp_path / "log").glob("*.log")
         with log.open("ab", buffering=0) as output:
             yield log, output
 
-    def test_is_capped_after_the_script_ended(self, make, left):
-        log, output = left
+    def test_is_capped_after_the_script_ended(self, make, daemon):
+        log, output = daemon
         for _ in range(3):
             output.write(b"x" * self.LIMIT)
             make().cap_outputs()
             assert log.stat().st_size <= self.LIMIT
-        output.write(b"still heard\n")
+        output.write(b"still recorded\n")
         assert log.read_bytes().startswith(b"begins\n")
-        assert log.read_bytes().endswith(b"still heard\n")
+        assert log.read_bytes().endswith(b"still recorded\n")
 
-    def test_is_capped_while_another_script_runs(self, tmp_path, make, left, monkeypatch):
-        monkeypatch.setattr(scripts, "_CAP", 0)
-        log, output = left
+    def test_is_capped_while_another_script_runs(self, tmp_path, make, daemon, monkeypatch):
+        monkeypatch.setattr(scripts, "_CAP_INTERVAL", 0)
+        log, output = daemon
         output.write(b"x" * 2 * self.LIMIT)
         text = "#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
 
@@ -145,9 +145,9 @@ class TestTheOutputOfAProgramThatAScriptLeftRunning:
         make(tick=tick, timeout=30).run([script(tmp_path, text)], name="other", revision="r1")
         assert log.stat().st_size <= self.LIMIT
 
-    def test_stays_visible_as_long_as_the_program_runs(self, tmp_path, make, left, monkeypatch):
+    def test_is_kept_while_the_daemon_runs(self, tmp_path, make, daemon, monkeypatch):
         monkeypatch.setattr(scripts, "_KEPT_LOGS", 2)
-        log, output = left
+        log, output = daemon
         for _ in range(3):
             make().run([script(tmp_path, "#!/bin/sh\n")], name="later", revision="r1")
         assert log.exists()
@@ -156,7 +156,7 @@ class TestTheOutputOfAProgramThatAScriptLeftRunning:
         assert not log.exists()
 
 
-def test_a_daemon_that_keeps_the_output_open_delays_nothing(tmp_path, make):
+def test_a_script_ends_although_its_daemon_keeps_the_output_open(tmp_path, make):
     text = "#!/bin/sh\nsleep 60 &\necho $! > $HERE/daemon\n"
     started = time.monotonic()
     make().run([script(tmp_path, text)], name="x", revision="r")
@@ -166,7 +166,7 @@ def test_a_daemon_that_keeps_the_output_open_delays_nothing(tmp_path, make):
     daemon.kill()
 
 
-def test_a_script_that_runs_over_its_time_is_killed_with_its_group(tmp_path, make):
+def test_a_script_that_exceeds_the_timeout_is_killed_with_its_process_group(tmp_path, make):
     text = "#!/bin/sh\ntrap 'echo asked' TERM\nsleep 60 &\necho $! > $HERE/child\nwait; sleep 1\n"
     with pytest.raises(ScriptError, match=r"x did not end within 0.5 s and was killed") as caught:
         make(timeout=0.5).run([script(tmp_path, text)], name="x", revision="r")
@@ -176,10 +176,10 @@ def test_a_script_that_runs_over_its_time_is_killed_with_its_group(tmp_path, mak
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_is_ended_when_the_agent_has_to_end(tmp_path, make):
+def test_a_script_is_terminated_when_the_agent_stops(tmp_path, make):
     def tick() -> None:
         if (tmp_path / "started").exists():
-            raise ShutdownError("enough")
+            raise ShutdownError("stopping")
 
     with pytest.raises(ShutdownError):
         make(tick=tick).run(
@@ -188,23 +188,23 @@ def test_a_script_is_ended_when_the_agent_has_to_end(tmp_path, make):
     assert not (tmp_path / "script").exists()
 
 
-def test_the_running_script_is_recorded_and_a_successor_waits_for_it(tmp_path, make):
+def test_the_next_agent_waits_for_the_recorded_script(tmp_path, make):
     text = "#!/bin/sh\ntouch $HERE/started\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
     path = script(tmp_path, text)
-    seen = []
+    records = []
 
     def tick() -> None:
         if (tmp_path / "script").exists():
-            seen.append(json.loads((tmp_path / "script").read_text()))
+            records.append(json.loads((tmp_path / "script").read_text()))
             raise RuntimeError("the agent dies")
 
     with pytest.raises(RuntimeError):
         make(tick=tick).run([path], name="x", revision="r")
-    assert seen[0]["argv"] == [path]
+    assert records[0]["argv"] == [path]
     ticks = []
 
     def release() -> None:
-        ticks.append(psutil.pid_exists(seen[0]["pid"]))
+        ticks.append(psutil.pid_exists(records[0]["pid"]))
         (tmp_path / "go").touch()
 
     make(tick=release).wait_for_predecessor()
@@ -212,15 +212,15 @@ def test_the_running_script_is_recorded_and_a_successor_waits_for_it(tmp_path, m
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_left_by_a_killed_agent_has_its_time_limit_too(tmp_path, make):
-    left = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
-    ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), left.pid)
+def test_an_orphaned_script_has_the_same_timeout(tmp_path, make):
+    orphan = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), orphan.pid)
     make(timeout=0.1).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
-    assert left.wait(60) == -signal.SIGTERM
+    assert orphan.wait(60) == -signal.SIGTERM
 
 
-#: An agent that is killed right after it has started its script: DIRECTORY ARGV….
+#: A program that plays an agent that is killed right after the start of its script; arguments: DIRECTORY ARGV….
 _KILLED_AGENT = """\
 import os, pathlib, signal, sys
 from zkdeployment.adapters.scripts import record as script_record
@@ -233,33 +233,33 @@ runner.run(sys.argv[2:], name="x", revision="r")
 """
 
 
-def test_a_script_whose_agent_was_killed_before_it_knew_the_process_is_waited_for_too(tmp_path, make):
-    text = "#!/bin/sh\n(sleep 60) &\necho $! > $HERE/left\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+def test_the_next_agent_waits_for_a_script_whose_process_was_not_recorded(tmp_path, make):
+    text = "#!/bin/sh\n(sleep 60) &\necho $! > $HERE/daemon\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
     path = script(tmp_path, text)
     agent = subprocess.run([sys.executable, "-c", _KILLED_AGENT, str(tmp_path), path, "/a", "0"], check=False)
     assert agent.returncode == -signal.SIGKILL
     assert "pid" not in json.loads((tmp_path / "script").read_text())
-    wait_until((tmp_path / "left").exists, "the script runs")
-    seen = []
+    wait_until((tmp_path / "daemon").exists, "the script runs")
+    logs = []
 
     def release() -> None:
-        seen.append(the_log(tmp_path))
+        logs.append(only_log(tmp_path))
         (tmp_path / "go").touch()
 
     make(tick=release).wait_for_predecessor()
-    assert seen, "the successor waited"
+    assert logs, "the next agent waited"
     assert not (tmp_path / "script").exists()
-    left = psutil.Process(int((tmp_path / "left").read_text()))
-    assert left.is_running(), "what the script left running on purpose is not waited for"
-    left.kill()
+    daemon = psutil.Process(int((tmp_path / "daemon").read_text()))
+    assert daemon.is_running(), "the agent does not wait for a daemon that the script started"
+    daemon.kill()
 
 
-def test_a_script_that_was_never_started_is_not_waited_for(tmp_path, make):
+def test_the_next_agent_does_not_wait_for_a_script_that_was_never_started(tmp_path, make):
     argv = ["/bin/sleep", "60"]
     older = subprocess.Popen(argv, start_new_session=True)
     other = ScriptRecord(tmp_path / "other")
     other.started(argv, Scope(), older.pid)
-    wait_until(lambda: other.left().age > 0.1, "it is older than the record")
+    wait_until(lambda: other.orphan().age > 0.1, "the process is older than the record")
     ScriptRecord(tmp_path / "script").begin(argv, Scope())
     try:
         make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
@@ -269,14 +269,14 @@ def test_a_script_that_was_never_started_is_not_waited_for(tmp_path, make):
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_is_not_started_unless_that_can_be_recorded(tmp_path, make):
+def test_a_script_is_not_started_unless_it_can_be_recorded(tmp_path, make):
     text = "#!/bin/sh\ntouch $HERE/ran\n"
-    with pytest.raises(ScriptError, match=r"cannot write .*/nowhere/script, which says what runs: No such file"):
+    with pytest.raises(ScriptError, match=r"cannot record the running script in .*/nowhere/script: No such file"):
         make(record=tmp_path / "nowhere/script").run([script(tmp_path, text)], name="x", revision="r")
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_script_that_had_ended_before_its_process_was_recorded_is_not_waited_for(tmp_path, make):
+def test_the_next_agent_does_not_wait_for_a_script_that_has_ended(tmp_path, make):
     ended = subprocess.Popen(["/bin/true"])
     ended.wait()
     ScriptRecord(tmp_path / "script").started(["/bin/true"], Scope(), ended.pid)
@@ -287,21 +287,21 @@ def test_a_script_that_had_ended_before_its_process_was_recorded_is_not_waited_f
 @pytest.mark.parametrize(
     "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
 )
-def test_a_record_of_somebody_elses_process_or_a_damaged_one_is_not_waited_for(tmp_path, make, record):
+def test_a_damaged_record_and_one_of_another_process_are_ignored(tmp_path, make, record):
     (tmp_path / "script").write_text(record)
     make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_that_was_lost_sight_of_is_waited_for_by_the_next(tmp_path, make, monkeypatch):
-    def lose_sight(_output) -> None:
+def test_a_script_waits_for_an_earlier_one_that_an_error_left_running(tmp_path, make, monkeypatch):
+    def fail(_output) -> None:
         raise OSError(errno.EIO, "the disk is broken")
 
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\necho slow >> $HERE/journal\n")
     slow.chmod(0o755)
     with monkeypatch.context() as patch:
-        patch.setattr(script_output.ScriptOutput, "follow", lose_sight)
+        patch.setattr(script_output.ScriptOutput, "follow", fail)
         with pytest.raises(OSError, match="the disk is broken"):
             make().run([str(slow)], name="slow", revision="r")
     make(tick=(tmp_path / "go").touch).run(
@@ -331,19 +331,19 @@ def _showing(original, lines):
     return init
 
 
-def test_a_writer_without_end_leaves_a_capped_log_and_takes_no_memory(tmp_path, make):
+def test_an_endless_output_takes_limited_disk_space_and_memory(tmp_path, make):
     write = "for _ in range(400): os.write(1, b'x' * (1 << 20))"
     text = f"#!{sys.executable}\nimport os\n{write}\nos.write(1, b'the end')\n"
     before = psutil.Process().memory_info().rss
     make(verbose=True).run([script(tmp_path, text)], name="x", revision="r")
-    log = the_log(tmp_path)
+    log = only_log(tmp_path)
     assert log.stat().st_size <= script_output.HEAD + script_output.TAIL + 200
     assert log.read_bytes().endswith(b"the end")
     assert b"cut: the output was too long" in log.read_bytes()
     assert psutil.Process().memory_info().rss - before < 40 << 20
 
 
-def test_an_endless_line_is_shown_in_pieces(tmp_path):
+def test_a_long_line_is_shown_in_pieces(tmp_path):
     shown: list[str] = []
     with script_output.ScriptOutput(tmp_path / "log", shown.append) as output:
         (tmp_path / "log").write_bytes(b"a" * 10_000 + b"\nend")
@@ -357,12 +357,12 @@ def test_old_logs_are_pruned(tmp_path, make):
     for number in range(250):
         (logs / f"20200101T000000.{number:06}Z-x.log").touch()
     make().run(["/bin/true"], name="x", revision="r")
-    left = sorted(path.name for path in logs.iterdir())
-    assert len(left) == 200
-    assert "20200101T000000.000050Z-x.log" not in left
-    assert not left[-1].startswith("2020")
+    remaining = sorted(path.name for path in logs.iterdir())
+    assert len(remaining) == 200
+    assert "20200101T000000.000050Z-x.log" not in remaining
+    assert not remaining[-1].startswith("2020")
 
 
-def test_what_the_script_does_to_signals_of_its_group_does_not_reach_us(tmp_path, make):
+def test_a_signal_to_the_scripts_process_group_does_not_reach_the_agent(tmp_path, make):
     make().run([script(tmp_path, "#!/bin/sh\ntrap '' TERM\nkill -TERM 0\n")], name="x", revision="r")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

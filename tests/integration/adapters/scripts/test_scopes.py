@@ -1,4 +1,4 @@
-"""Scopes: where systemd runs the machine, scripts and package transactions are in units of their own."""
+"""On a machine with systemd, scripts and package transactions run in their own scopes."""
 
 import os
 import re
@@ -47,12 +47,12 @@ def script(directory: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("program", NEEDED)
-def test_the_real_programs_have_the_options_that_are_used(program):
-    shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
-    assert [option for option in NEEDED[program] if not re.search(rf"{option}\b", shown)] == []
+def test_the_programs_of_systemd_have_the_needed_options(program):
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    assert [option for option in NEEDED[program] if not re.search(rf"{option}\b", text)] == []
 
 
-def test_a_script_runs_in_a_scope_and_is_itself_all_the_same(tmp_path, make, machine):
+def test_a_script_in_a_scope_stays_a_child_of_the_agent(tmp_path, make, machine):
     text = '#!/bin/sh\necho $$ $PPID $(ps -o sid= -p $$) $PWD "$@"\nexit 7\n'
     path = script(tmp_path, text)
     with pytest.raises(ScriptError, match="failed with exit status 7") as caught:
@@ -60,30 +60,30 @@ def test_a_script_runs_in_a_scope_and_is_itself_all_the_same(tmp_path, make, mac
     pid, parent, session, *rest = caught.value.tail.split()
     assert (pid, parent, rest) == (session, str(os.getpid()), [str(tmp_path), "/a", "b", "0"])
     (command,) = machine.calls
-    *options, unit, place = command[: command.index("--")]
+    *options, unit, slice_option = command[: command.index("--")]
     assert options == ["systemd-run", "--scope", "--quiet", "--collect"]
     assert command[command.index("--") + 1 :] == [path, "/a b", "0"]
     assert re.fullmatch(r"--unit=zkdeployment-deploy-a-b-0-[0-9a-f]{32}\.scope", unit)
-    assert place == "--slice=system-zkdeployment.slice"
+    assert slice_option == "--slice=system-zkdeployment.slice"
 
 
 @pytest.mark.usefixtures("machine")
-def test_no_two_scopes_are_called_the_same():
+def test_the_unit_names_of_scopes_are_unique():
     units = {new_scope("deploy /a 0").unit for _ in range(100)}
     assert len(units) == 100
     assert all(len(unit) < 256 for unit in [*units, new_scope("x" * 1000).unit])
 
 
-def test_over_its_time_all_that_a_script_started_goes_with_it(tmp_path, make, machine):
+def test_a_timeout_ends_all_processes_of_the_scope(tmp_path, make, machine):
     text = "#!/bin/sh\nsetsid sleep 300 &\necho $! > $HERE/daemon\nwait\n"
     with pytest.raises(ScriptError, match=r"x did not end within 2 s and was killed"):
         make(timeout=2).run([script(tmp_path, text)], name="x", revision="r")
     daemon = int((tmp_path / "daemon").read_text())
-    wait_until(lambda: not psutil.pid_exists(daemon), "what was started in a session of its own is gone")
+    wait_until(lambda: not psutil.pid_exists(daemon), "the process in its own session has ended")
     assert [call[:3] for call in machine.calls[1:2]] == [["systemctl", "kill", "--signal=SIGTERM"]]
 
 
-def test_what_a_script_leaves_running_is_left_alone(tmp_path, make, machine):
+def test_a_daemon_survives_the_end_of_its_script(tmp_path, make, machine):
     make().run([script(tmp_path, "#!/bin/sh\nsleep 300 &\necho $! > $HERE/daemon\n")], name="x", revision="r")
     daemon = psutil.Process(int((tmp_path / "daemon").read_text()))
     assert daemon.is_running()
@@ -92,28 +92,28 @@ def test_what_a_script_leaves_running_is_left_alone(tmp_path, make, machine):
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_script_left_by_a_killed_agent_is_ended_with_its_scope(tmp_path, make):
+def test_the_timeout_of_an_orphaned_script_ends_its_scope(tmp_path, make):
     path = script(tmp_path, "#!/bin/sh\nsetsid sleep 300 &\necho $! > $HERE/daemon\nwait\n")
     scope = new_scope("x")
     environment = {**os.environ, "HERE": str(tmp_path)}
-    left = subprocess.Popen(scope.wrap([path]), env=environment, start_new_session=True)
-    wait_until((tmp_path / "daemon").exists, "it runs")
-    ScriptRecord(tmp_path / "script").started([path], scope, left.pid)
+    orphan = subprocess.Popen(scope.wrap([path]), env=environment, start_new_session=True)
+    wait_until((tmp_path / "daemon").exists, "the script runs")
+    ScriptRecord(tmp_path / "script").started([path], scope, orphan.pid)
     make(timeout=0.1).wait_for_predecessor()
     daemon = int((tmp_path / "daemon").read_text())
-    wait_until(lambda: not psutil.pid_exists(daemon), "all of it is gone")
-    assert left.wait(60) == -signal.SIGTERM
+    wait_until(lambda: not psutil.pid_exists(daemon), "all processes of the scope have ended")
+    assert orphan.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("machine")
-def test_when_systemd_does_not_answer_the_process_group_is_ended(tmp_path, make):
+def test_the_process_group_is_ended_if_systemd_does_not_respond(tmp_path, make):
     (tmp_path / "systemd/systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n")
     with pytest.raises(ScriptError, match="was killed"):
         make(timeout=1).run([script(tmp_path, "#!/bin/sh\nexec sleep 300\n")], name="x", revision="r")
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_scope_that_cannot_be_made_is_told_in_systemds_words(tmp_path, make):
+def test_the_error_for_a_scope_that_cannot_be_created_has_systemds_output(tmp_path, make):
     (tmp_path / "systemd/systemd-run").write_text(
         "#!/bin/sh\necho 'Failed to start transient scope' >&2; exit 1\n"
     )
@@ -123,18 +123,19 @@ def test_a_scope_that_cannot_be_made_is_told_in_systemds_words(tmp_path, make):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_package_transaction_runs_in_a_scope_and_nothing_else_of_dnf_does(tmp_path, machine, rpm_repository):
+def test_of_all_calls_of_dnf_only_the_transaction_runs_in_a_scope(tmp_path, machine, rpm_repository):
     host = RpmHost(tmp_path, rpm_repository)
     host.manager.commit(host.manager.prepare(change({"foo": "1.0"})))
     assert host.installed == {"foo-1.0-1.noarch"}
-    ((program, *words),) = machine.calls
+    ((program, *arguments),) = machine.calls
     assert program == "systemd-run"
-    assert words[words.index("--") + 1 :][-3:-1] == ["history", "replay"]
-    assert any(re.fullmatch(r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope", word) for word in words)
+    assert arguments[arguments.index("--") + 1 :][-3:-1] == ["history", "replay"]
+    unit = r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope"
+    assert any(re.fullmatch(unit, argument) for argument in arguments)
 
 
 @pytest.mark.parametrize("lacking", ["systemd", "systemd-run", "root"])
-def test_without_systemd_its_program_or_the_right_to_use_it_there_is_no_scope(tmp_path, monkeypatch, lacking):
+def test_without_systemd_its_program_or_root_there_is_no_scope(tmp_path, monkeypatch, lacking):
     boot(tmp_path, monkeypatch)
     match lacking:
         case "systemd":
