@@ -8,7 +8,7 @@ held elsewhere. How a plan is made belongs to ``planning``, how it is executed t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zkdeployment.model.deployment import Assignment, Deployment  # noqa: TC001  public field types
 
@@ -47,6 +47,8 @@ class Undeploy:
     all hosts at once.
     """
 
+    kind: ClassVar[str] = "undeploy"
+
     deployment: Deployment
     application: str
     script: str | None
@@ -60,6 +62,11 @@ class Undeploy:
         """The arguments of the script."""
         return "-u", self.deployment.path, str(self.deployment.number)
 
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``undeploy /who/myfoo 0``."""
+        return f"{self.kind} {self.deployment}"
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeController:
@@ -69,26 +76,57 @@ class ChangeController:
     the registry of managed packages before the first change, so that a crash leaves no unmanaged package behind.
     """
 
+    kind: ClassVar[str] = "change role controller"
+
     change: PackageChange
     removed: tuple[str, ...]
     registered: Mapping[str, str]
     reason: str
+
+    @property
+    def title(self) -> str:
+        """The step in a few words."""
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class StartDeployments:
     """Call the controller's ``starting-deployments`` under the role's lock, which is kept for all later steps."""
 
+    kind: ClassVar[str] = "starting-deployments"
+
     controller: Assignment
     reason: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the script."""
+        return (self.controller.path,)
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``starting-deployments /roles/web``."""
+        return f"{self.kind} {self.controller.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class EndDeployments:
     """Call the controller's ``ending-deployments``, then release the role's lock."""
 
+    kind: ClassVar[str] = "ending-deployments"
+
     controller: Assignment
     reason: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the script."""
+        return (self.controller.path,)
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``ending-deployments /roles/web``."""
+        return f"{self.kind} {self.controller.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +140,18 @@ class ChangePackages:
     versions, which are recorded instead. ``put_back`` are the packages that get their original version again.
     """
 
+    kind: ClassVar[str] = "change packages"
+
     change: PackageChange
     applications: Mapping[str, str]
     reason: str
     originals: Mapping[str, str] = field(default_factory=dict)
     put_back: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The step in a few words."""
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +162,33 @@ class CheckOut:
     means that the present content belongs to a checkout or to a managed package, and may be replaced.
     """
 
+    kind: ClassVar[str] = "check out"
+
     package: str
     version: str
     replaces: bool
     reason: str
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``check out /opt/foo``."""
+        return f"{self.kind} /opt/{self.package}"
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveCheckout:
     """Remove the directory ``/opt/PACKAGE`` of a checkout, which the package manager does not know."""
 
+    kind: ClassVar[str] = "remove checkout"
+
     package: str
     version: str
     reason: str
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``remove checkout /opt/foo``."""
+        return f"{self.kind} /opt/{self.package}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +199,8 @@ class Deploy:
 
     ``stale_files`` are markers of older tools that the new marker replaces.
     """
+
+    kind: ClassVar[str] = "deploy"
 
     assignment: Assignment
     deployment: Deployment
@@ -153,6 +214,11 @@ class Deploy:
         options = () if subtype is None else ("-r", subtype)
         return *options, self.deployment.path, str(self.deployment.number)
 
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``deploy /who/myfoo 0``."""
+        return f"{self.kind} {self.deployment}"
+
 
 @dataclass(frozen=True, slots=True)
 class RemoveSoftware:
@@ -164,11 +230,18 @@ class RemoveSoftware:
     package behind.
     """
 
+    kind: ClassVar[str] = "remove software"
+
     change: PackageChange
     packages: tuple[str, ...]
     applications: tuple[str, ...]
     reason: str
     unregistered: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The step in a few words."""
+        return self.kind
 
 
 Step: TypeAlias = (

@@ -23,31 +23,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Value
 
 
-def title(step: Step) -> str:
-    """Name a step in a few words: ``deploy /who/myfoo 0``, ``change packages``."""
-    match step:
-        case Undeploy():
-            return f"undeploy {step.deployment}"
-        case ChangePackages():
-            return "change packages"
-        case CheckOut():
-            return f"check out /opt/{step.package}"
-        case RemoveCheckout():
-            return f"remove checkout /opt/{step.package}"
-        case Deploy():
-            return f"deploy {step.deployment}"
-        case ChangeController():
-            return "change role controller"
-        case StartDeployments():
-            return f"starting-deployments {step.controller.path}"
-        case EndDeployments():
-            return f"ending-deployments {step.controller.path}"
-    return "remove software"
-
-
 def sentence(step: Step) -> str:
     """Say in one line what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
-    return f"{title(step)}{_detail(step)}: {step.reason}"
+    return f"{step.title}{_detail(step)}: {step.reason}"
 
 
 def action(step: Step, controller: Assignment | None) -> str:
@@ -84,7 +62,7 @@ def _call(step: Step, controller: Assignment | None) -> str:
         case Deploy():
             return f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
         case StartDeployments(controller=one) | EndDeployments(controller=one):
-            return f"runs {title(step)} under the lock of role {one.role}"
+            return f"runs {step.title} under the lock of role {one.role}"
     return ""
 
 
@@ -164,7 +142,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
 
 
 def _bracket_record(step: StartDeployments | EndDeployments) -> dict[str, Value]:
-    script, one = title(step).partition(" ")[0], step.controller
+    script, one = step.kind, step.controller
     return {
         "step": script,
         "path": one.path,

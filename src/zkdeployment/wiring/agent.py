@@ -28,9 +28,10 @@ from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.load import load, machine_name
-from zkdeployment.daemons.agent.agent import Agent, preview
-from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-from zkdeployment.daemons.agent.host_reporter import HostReporter
+from zkdeployment.daemons.agent.agent import Agent
+from zkdeployment.daemons.agent.agent_adapters import AgentAdapters, ReportingAdapters
+from zkdeployment.daemons.agent.host_reporting import make_host_reporting
+from zkdeployment.daemons.agent.plans import preview
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.telemetry.agent import AgentTelemetry
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
@@ -77,12 +78,6 @@ def build_agent(
             _remember(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
-
-        def tick() -> None:
-            reporter.tick()  # it is made of these doors, below
-
-        scripts = _scripts(settings, run, verbose=verbose, tick=tick)
-        adapters = _adapters(settings, session, run, scripts, packages or _package_manager(settings, tick))
         host = Host(
             identity,
             version=run.read_version(identity),
@@ -92,8 +87,13 @@ def build_agent(
             labels=settings.labels,
             rack=settings.rack,
         )
-        reporter = HostReporter(host, adapters, control, AgentTelemetry(build_probe(settings.metrics, session)))
-        yield Agent(adapters, reporter, control, after=settings.after), control
+        adapters = _reporting_adapters(settings, session, run)
+        telemetry = AgentTelemetry(build_probe(settings.metrics, session))
+        reporting = make_host_reporting(host, adapters, control, telemetry)
+        tick = reporting.heartbeat.tick
+        scripts = _scripts(settings, run, verbose=verbose, tick=tick)
+        agent_adapters = _agent_adapters(settings, adapters, scripts, packages or _package_manager(settings, tick))
+        yield Agent(agent_adapters, reporting, control, after=settings.after), control
     finally:
         session.close()
         run.release()
@@ -199,33 +199,48 @@ def preview_plan(settings: Settings, *, packages: PackageManager | None = None) 
     settings = _with_full_name(settings)
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
-        adapters = _adapters(
-            settings, session, run, _scripts(settings, run), packages or _package_manager(settings)
+        adapters = _agent_adapters(
+            settings,
+            _reporting_adapters(settings, session, run),
+            _scripts(settings, run),
+            packages or _package_manager(settings),
         )
         return preview(adapters, settings.require_identity())
 
 
-def _adapters(
-    settings: Settings, session: Session, run: RunDirectory, scripts: ScriptRunner, packages: PackageManager
-) -> AgentAdapters:
+def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory) -> ReportingAdapters:
     fleet = ZooKeeperFleet(
         session,
         previous_session=run.read_session(),
         save_session=run.write_session,
         lock_delay=settings.lock_delay,
     )
-    return AgentAdapters(
+    return ReportingAdapters(
         connect=session.open,
-        outdated=Program(zkdeployment.__file__).outdated,
         session=lambda: session.id,
         fleet=fleet,
         files=Filesystem(settings.root, run),
-        packages=packages,
-        checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
-        scripts=scripts,
         clock=SystemClock(),
         notifier=SystemdNotifier(),
         mailer=SmtpMailer(settings.mailto, server=settings.smtp),
+    )
+
+
+def _agent_adapters(
+    settings: Settings, reporting: ReportingAdapters, scripts: ScriptRunner, packages: PackageManager
+) -> AgentAdapters:
+    return AgentAdapters(
+        connect=reporting.connect,
+        session=reporting.session,
+        fleet=reporting.fleet,
+        files=reporting.files,
+        clock=reporting.clock,
+        notifier=reporting.notifier,
+        mailer=reporting.mailer,
+        outdated=Program(zkdeployment.__file__).outdated,
+        packages=packages,
+        checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
+        scripts=scripts,
     )
 
 

@@ -92,7 +92,7 @@ def test_an_agent_that_waits_for_its_name_ends_when_asked_to(host, machine):
     machine("localhost")
     with capture_logs() as logs, following(host):
         wait_until(lambda: "waiting-for-host-name" in [line["event"] for line in list(logs)], "it waits")
-    assert "registered" not in [line["event"] for line in logs]
+    assert "host-registered" not in [line["event"] for line in logs]
 
 
 def test_to_run_once_or_to_preview_without_a_full_name_is_refused(host, machine):

@@ -15,7 +15,7 @@ from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.agent.host_reporter import HostReporter
+from zkdeployment.daemons.agent.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
@@ -94,10 +94,10 @@ def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, mo
         proxy.cut()
         wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone", timeout=60)
         looks, written = [], []
-        tick = HostReporter.tick
+        tick = Heartbeat.tick
         with monkeypatch.context() as patch:
             patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
-            patch.setattr(HostReporter, "tick", lambda reporter: looks.append(tick(reporter)))
+            patch.setattr(Heartbeat, "tick", lambda heartbeat: looks.append(tick(heartbeat)))
             wait_until(lambda: len(looks) > 8, "more than a second of looking", timeout=60)
         assert written == []
         block.unlink()

@@ -192,7 +192,7 @@ def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_a
         asked.append((low, high))
         return low
 
-    monkeypatch.setattr("zkdeployment.daemons.agent.rollout_gate.random.uniform", uniform)
+    monkeypatch.setattr("zkdeployment.daemons.jitter.random.uniform", uniform)
     rollout = ScriptedRollout(fleet, "r1")
     transaction = fleet.client.transaction()
     for number in range(1049):
@@ -249,7 +249,7 @@ def test_a_host_prepares_anew_in_an_attempt_that_begins_when_it_has_just_reporte
         if place == "after:report-prepare" and rollout.id == "1-1":
             rollout.begin(attempt=2)
 
-    monkeypatch.setattr("zkdeployment.daemons.agent.rollout_gate.reach", reach)
+    monkeypatch.setattr("zkdeployment.daemons.failpoints.reach", reach)
     rollout.grant("prepare")
     with host.agent():
         wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-2")

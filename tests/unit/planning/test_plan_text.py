@@ -17,7 +17,7 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.plan_text import action, describe, sentence, title
+from zkdeployment.planning.plan_text import action, describe, sentence
 
 MYFOO = Deployment("/who/myfoo", 0)
 UNDEPLOY = Undeploy(
@@ -55,8 +55,8 @@ LEFTOVER = RemoveSoftware(PackageChange(), ("foo",), (), "no deployment needs fo
         (LEFTOVER, "remove software", "remove software: no deployment needs foo any more"),
     ],
 )
-def test_steps_are_told_in_words(step, short, line):
-    assert title(step) == short
+def test_a_step_has_a_title_and_a_sentence(step, short, line):
+    assert step.title == short
     assert sentence(step) == line
 
 

@@ -1,4 +1,4 @@
-"""All that an agent needs of the outside, in one value."""
+"""The adapters an agent depends on, as values that are built once and passed around."""
 
 from __future__ import annotations
 
@@ -15,26 +15,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentAdapters:
-    """The adapters of an agent.
+class ReportingAdapters:
+    """The adapters with which a host reports its state.
 
-    ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` tells which one
-    it is. ``outdated`` says whether the program on the disk is another one than the agent's.
+    ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
+    of the current session, ``None`` while there is none.
     """
 
     connect: Callable[[], None]
     session: Callable[[], int | None]
-    outdated: Callable[[], bool]
     fleet: FleetStore
     files: HostFiles
-    packages: PackageManager
-    checkouts: Checkouts
-    scripts: Scripts
     clock: Clock
     notifier: Notifier
     mailer: Mailer
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAdapters(ReportingAdapters):
+    """All adapters of an agent: those for reports and those that change the host.
+
+    ``outdated`` returns whether the program on disk differs from the running one.
+    """
+
+    outdated: Callable[[], bool]
+    packages: PackageManager
+    checkouts: Checkouts
+    scripts: Scripts
+
     def inventory(self) -> Inventory:
-        """Return what the host has; raises ``PackageError`` or ``HostFilesError``."""
-        found = self.files.inventory(self.packages.installed())
-        return replace(found, lost_scripts=self.packages.lost_scripts(found.deployed_packages))
+        """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""
+        inventory = self.files.inventory(self.packages.installed())
+        return replace(inventory, lost_scripts=self.packages.lost_scripts(inventory.deployed_packages))

@@ -1,4 +1,4 @@
-"""Telling the fleet what this host has, for plans that are made elsewhere, and how its deployments went."""
+"""Publishes a host's inventory, for plans made elsewhere, and the results of its deployments, for the history."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class InventoryReporter:
-    """Publishes a host's inventory and its results; what goes wrong is logged, and fails nothing else.
+    """Publishes the inventory and the results of one host.
 
-    The inventory is tried again then.
+    Errors are logged and never raised; ``catch_up`` publishes an inventory that could not be published before.
     """
 
     def __init__(self, adapters: AgentAdapters, host: Host) -> None:
@@ -27,8 +27,8 @@ class InventoryReporter:
         self._host = host
         self._due = True
 
-    def take(self) -> None:
-        """Read what this host has and publish it if that changed."""
+    def publish(self) -> None:
+        """Read the host's inventory and publish it if it changed."""
         self._due = True
         try:
             inventory = self._adapters.inventory()
@@ -37,6 +37,20 @@ class InventoryReporter:
             get_logger().warning("inventory-not-published", reason=str(error))
             return
         self._due = False
+
+    def catch_up(self) -> None:
+        """Publish the inventory if the last attempt failed or there was none yet."""
+        if self._due:
+            self.publish()
+
+    def record_result(self, revision: Revision, seconds: float, error: str | None = None) -> None:
+        """Record the outcome of a deployment in the history: its duration, and its error if it failed."""
+        identity = self._host.identity
+        result = HostResult(identity.id, identity.name, self._adapters.clock.now(), seconds, error)
+        try:
+            self._adapters.fleet.record_result(revision, result)
+        except ZkdeploymentError as unrecorded:
+            get_logger().warning("history-not-written", reason=str(unrecorded))
 
     def _known(self, inventory: Inventory) -> KnownHost:
         host = self._host
@@ -48,17 +62,3 @@ class InventoryReporter:
             labels=host.labels,
             rack=host.rack,
         )
-
-    def record(self, revision: Revision, seconds: float, error: str | None = None) -> None:
-        """Tell the history how a deployment went."""
-        one = self._host.identity
-        result = HostResult(one.id, one.name, self._adapters.clock.now(), seconds, error)
-        try:
-            self._adapters.fleet.record_result(revision, result)
-        except ZkdeploymentError as trouble:
-            get_logger().warning("history-not-written", reason=str(trouble))
-
-    def catch_up(self) -> None:
-        """Publish what could not be published before, if anything."""
-        if self._due:
-            self.take()

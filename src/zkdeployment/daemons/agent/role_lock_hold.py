@@ -1,4 +1,4 @@
-"""Tenure of a role's lock, from the role controller's start script to its end script."""
+"""The hold of a role's lock, from the role controller's start script to its end script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from itertools import count
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.daemons.queue_pace import TURN, asks_for_holder
 from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.log import get_logger
@@ -14,39 +14,38 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zkdeployment.daemons.agent.executor import StepSupervisor
+    from zkdeployment.daemons.agent.step_runner import StepRunner
+    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
     from zkdeployment.ports.locks import RoleLock
 
 
 class RoleLockHold:
-    """What a host does while its role's lock is its own.
+    """Acquires, checks and releases the lock of this host's role."""
 
-    ``show`` tells what it waits for, and says whether that is news.
-    """
-
-    def __init__(self, role: str, lock: RoleLock, supervisor: StepSupervisor, show: Callable[[str], bool]) -> None:
+    def __init__(self, role: str, lock: RoleLock, supervisor: StepSupervisor, runner: StepRunner) -> None:
         self._role = role
         self._lock = lock
         self._supervisor = supervisor
-        self._show = show
+        self._runner = runner
         self._holder: str | None = None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for the lock and hold it.
+        """Wait for the lock, hold it during the block, and release it afterwards.
 
-        What goes wrong inside leaves it taken: nobody else of this role goes on until this host succeeded.
+        The lock is kept if the block fails: no other host of this role continues until this host succeeded.
         """
-        self._enter()
-        reach("after:role-lock")
+        with failpoints("role-lock"):
+            self._enter()
         yield
-        reach("before:role-release")
-        self._retry_until_reachable(self._lock.release)
+        with failpoints("role-release"):
+            self._retry_until_reachable(self._lock.release)
 
     def check(self) -> None:
-        """Like the supervisor's, but what is under way is finished although another host stopped the fleet.
+        """Raise ``ConflictError`` unless the deployment may continue and the lock is still held.
 
-        Raises ``ConflictError`` also when somebody took the lock away: then queue again.
+        A fleet that another host stopped does not interrupt the steps under this lock. A lock that an operator
+        removed does: the next deployment queues again.
         """
         self._supervisor.check(midway=True)
         self._retry_until_reachable(self._check_lock)
@@ -60,29 +59,30 @@ class RoleLockHold:
     def _enter(self) -> None:
         try:
             for turn in count():
-                if self._is_ours(turn):
+                if self._acquire(turn):
                     return
                 self._supervisor.check()
         except BaseException:
-            self._lock.withdraw()  # it was never ours
+            self._lock.withdraw()  # the lock was never acquired
             raise
 
-    def _is_ours(self, turn: int) -> bool:
+    def _acquire(self, turn: int) -> bool:
+        """Return whether the lock was acquired within one turn."""
         try:
             if self._lock.acquire(0):
                 return True
             if self._holder is None or asks_for_holder(turn, self._lock.ahead):
                 self._holder = self._lock.holder()
             waiting = f"wait for the lock of role {self._role}, held by {self._holder or 'nobody'}"
-            if self._show(waiting):
+            if self._runner.show(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
             return self._lock.acquire(TURN)
         except UnreachableError as error:
-            get_logger().warning("role-lock-not-taken", role=self._role, reason=str(error))
+            get_logger().warning("role-lock-not-acquired", role=self._role, reason=str(error))
             return False
 
     def _retry_until_reachable(self, call: Callable[[], None]) -> None:
-        """Do a call until ZooKeeper answers; the supervisor waits for it, and may end that."""
+        """Repeat a call until ZooKeeper answers; the supervisor's check waits meanwhile and may end that."""
         while True:
             try:
                 return call()

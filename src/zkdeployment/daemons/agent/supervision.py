@@ -1,11 +1,12 @@
-"""What one deployment has to ask before each step, what it shows meanwhile, and how it fails."""
+"""Supervises one deployment: what it checks before each step, what it shows, and how its failures are reported."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.failpoints import reach
+from zkdeployment.daemons.agent.plans import read_plan
+from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
     ConflictError,
     DuplicateError,
@@ -16,28 +17,25 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.planning.planner import plan, unwanted_services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.host_reporter import HostReporter
+    from zkdeployment.daemons.agent.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import DesiredState
-    from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Plan
     from zkdeployment.rollout.state_machine import Phase
 
 
 class FailedError(Exception):
-    """A failure that was reported; the message is the step."""
+    """A failure that was reported already; the message is the step that failed."""
 
 
-#: These say that the world changed, not that a deployment failed. Of two hosts with one id the one that lost it is
-#: none of the fleet any more.
+#: Errors that end a deployment without a failure: its circumstances changed. A host that lost its id to another
+#: host does not belong to the fleet any more.
 _NO_FAILURES = (
     ConflictError,
     DuplicateError,
@@ -50,15 +48,16 @@ _NO_FAILURES = (
 
 
 class Supervision:
-    """The ``Supervisor`` of one deployment of one revision. Without a ``gate`` nothing holds it up.
+    """The ``StepSupervisor`` of one deployment of one revision.
 
-    While it waits at the gate it gives way when ``disturbed`` says so. ``changed``: it changes the host.
+    Without a ``gate`` no rollout delays the deployment. A deployment that waits at the gate is abandoned when
+    ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host.
     """
 
     def __init__(
         self,
         adapters: AgentAdapters,
-        reporter: HostReporter,
+        reporting: HostReporting,
         control: Control,
         revision: Revision,
         gate: RolloutGate | None,
@@ -66,95 +65,99 @@ class Supervision:
         disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters
-        self._reporter = reporter
+        self._reporting = reporting
         self._control = control
-        self._revision = revision
+        self.revision = revision
         self._gate = gate
         self._disturbed = disturbed
         self.changed = False
 
     @property
     def gated(self) -> bool:
-        """Whether a rollout says when it goes on."""
+        """Whether a rollout controls this deployment."""
         return self._gate is not None
 
+    @property
+    def waited(self) -> float:
+        """Seconds that the deployment has waited for its rollout."""
+        return 0.0 if self._gate is None else self._gate.waited
+
     def enter(self, phase: Phase, steps: int = 0) -> None:
-        """Wait to be let into a phase, when the one before went well; raises what ``check`` raises."""
+        """Report the phase before, if any, and wait for permission to begin a phase.
+
+        Raises what ``check`` raises. ``steps``: how many steps the plan has, as far as that is known.
+        """
         if self._gate is not None:
             self._gate.enter(phase, steps, self._check_waiting)
 
+    def confirm(self) -> None:
+        """Report to the rollout, if any, that this host is at the revision."""
+        if self._gate is not None:
+            self._gate.confirm()
+
     def plan(self) -> Plan:
-        """Read what is wanted and what is there, and return what is to be done."""
+        """Recover from interrupted changes and return the plan for this revision."""
         with self.reporting("plan"):
-            self._reporter.show(self._revision, "plan", 0, 0)
-            reach("before:plan")
-            return read_plan(self._adapters, self._reporter.host.identity, self._revision)
+            self._reporting.deployment.show(self.revision, "plan", 0, 0)
+            with failpoints("plan"):
+                return read_plan(self._adapters, self._reporting.host.identity, self.revision)
 
     def begin_changes(self) -> bool:
-        """Give up the host's version before the deployment's first change; say whether that was done now."""
+        """Record that the host has no version any more, before the first change of the deployment.
+
+        Returns whether this call recorded that.
+        """
         if self.changed:
             return False
-        reach("before:give-up-version")
-        self._reporter.give_up_version()
-        self.changed = True
-        reach("after:give-up-version")
+        with failpoints("give-up-version"):
+            self._reporting.deployment.give_up_version()
+            self.changed = True
         return True
 
     def check(self, *, midway: bool = False) -> None:
-        """Raise ``ConflictError`` unless the revision is still wanted of this host, ``ShutdownError`` to end.
+        """Raise ``ConflictError`` unless the revision is still wanted, ``ShutdownError`` if the agent has to end.
 
-        ``midway`` is what has to be finished even if somebody stopped or held the fleet, or the rollout lets this
-        host do no more. Waits for ZooKeeper, and is registered when it returns.
+        ``midway``: the caller is between two actions that belong together; a stopped or held fleet and the
+        rollout do not interrupt these. Waits until ZooKeeper answers; the host is registered afterwards.
         """
         self._check_cluster(midway=midway)
         if self._gate is not None and not midway:
             self._gate.check()
 
-    def _check_waiting(self) -> None:
-        self._check_cluster()
-        if self._disturbed():
-            raise ConflictError("there is a new configuration or a new program; it waits again with that")
-
-    def _check_cluster(self, *, midway: bool = False) -> None:
-        self._control.check()
-        cluster = self._reporter.read_cluster()
-        self._reporter.refresh_session()
-        if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
-            return
-        if cluster is None or cluster.revision != self._revision:
-            now = "gone" if cluster is None else f"{cluster.version} ({cluster.state.value})"
-            raise ConflictError(f"the cluster version is not {self._revision} any more, it is {now}")
-
     def show(self, step: str, done: int, total: int) -> bool:
-        """Show the step under way; says whether it is another one than before."""
+        """Show the current step and return whether it differs from the step shown before."""
         with self.reporting(step):
-            return self._reporter.show(self._revision, step, done, total)
+            changed = self._reporting.deployment.show(self.revision, step, done, total)
+        self._adapters.scripts.cap_outputs()
+        return changed
 
     @contextlib.contextmanager
     def reporting(self, step: str) -> Iterator[None]:
-        """Stop the fleet for what fails inside, before anything that was entered earlier is left."""
+        """Report failures of the block to the fleet before enclosing blocks release their locks.
+
+        Raises ``FailedError`` after the report.
+        """
         with bound(step=step):
             try:
                 yield
             except _NO_FAILURES:
                 raise
-            except Exception as error:  # a bug of ours, too, must not spread over the fleet
+            except Exception as error:  # a defect of this program must not spread over the fleet either
                 part = None if self._gate is None else (self._gate.rollout, self._gate.phase)
-                self._reporter.fail(self._revision, step, error, part)
+                self._reporting.failures.fail(self.revision, step, error, part)
                 raise FailedError(step) from error
 
+    def _check_waiting(self) -> None:
+        self._check_cluster()
+        if self._disturbed():
+            raise ConflictError("the configuration or the program changed; the host waits again with the new one")
 
-def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -> Plan:
-    """Return what this host has to do to get to a revision, once interrupted changes of software are undone."""
-    wanted = adapters.fleet.wanted(identity, revision)
-    with adapters.notifier.uninterrupted():
-        adapters.packages.recover()
-        adapters.checkouts.recover()
-    return make_plan(adapters, wanted)
-
-
-def make_plan(adapters: AgentAdapters, wanted: DesiredState) -> Plan:
-    """Return what this host has to do to get to what is wanted; changes nothing."""
-    inventory = adapters.inventory()
-    services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
-    return plan(wanted.assignments, inventory, wanted.controller, services=services)
+    def _check_cluster(self, *, midway: bool = False) -> None:
+        self._control.check()
+        cluster = self._reporting.retry.read_cluster()
+        self._reporting.registration.refresh_session()
+        if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
+            return
+        if cluster is None or cluster.revision != self.revision:
+            now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
+            raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")

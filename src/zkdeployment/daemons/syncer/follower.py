@@ -5,11 +5,11 @@ When a cycle runs, and how its outcome is reported, belongs here. What a cycle d
 
 from __future__ import annotations
 
-import random
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.jitter import jittered
 from zkdeployment.daemons.telemetry.syncer import SyncerTelemetry
 from zkdeployment.errors import (
     AllStopError,
@@ -98,7 +98,7 @@ class Follower:
             self._notifier.watchdog()
             pause = min(interval, _LOCKED_RETRY) if self._request_waits else max(interval, self._backoff.seconds)
             # The jitter keeps several syncers from polling the repository at the same moment.
-            self._control.wait(pause * random.uniform(0.9, 1.1))  # noqa: S311  not a secret
+            self._control.wait(jittered(pause, 0.1))
         self._notifier.stopping()
         self._telemetry.write(interval, up=False)
 

@@ -38,7 +38,7 @@ def test_hosts_of_a_large_fleet_that_a_change_wakes_do_not_all_read_at_once(flee
         asked.append((low, high))
         return low
 
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent.random.uniform", uniform)
+    monkeypatch.setattr("zkdeployment.daemons.jitter.random.uniform", uniform)
     fleet.set_version("r1")
     transaction = fleet.client.transaction()
     for number in range(1049):
@@ -139,7 +139,7 @@ def test_a_deployment_that_cannot_be_undone_for_want_of_its_script_stops_the_fle
 
 
 def test_an_idle_agent_caps_the_output_of_programs_that_scripts_left_running(fleet, host, monkeypatch):
-    monkeypatch.setattr("zkdeployment.daemons.agent.host_reporter._CAP", 0.05)
+    monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CAP_PAUSE", 0.05)
     log = host.root / "var/log/zkdeployment/left.log"
     log.parent.mkdir(parents=True)
     fleet.set_version("r1")
@@ -217,12 +217,12 @@ def test_nothing_starts_while_the_cluster_is_stopped_held_or_importing(fleet, ho
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version(**hosts)
     with capture_logs() as logs, host.agent():
-        wait_until(lambda: "nothing-starts" in [line["event"] for line in list(logs)], "it has looked")
+        wait_until(lambda: "deployments-held" in [line["event"] for line in list(logs)], "it has looked")
         assert fleet.calls() == []
         assert host.packages.installed() == {}
         fleet.set_version("r3")
         wait_until(lambda: host.at("r3"), "r3")
-    assert [line["cluster"] for line in logs if line["event"] == "nothing-starts"] == [state]
+    assert [line["cluster"] for line in logs if line["event"] == "deployments-held"] == [state]
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
@@ -452,7 +452,7 @@ def test_the_after_hook_runs_after_a_deployment_and_neither_after_a_failure_nor_
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version(None)
     with capture_logs() as logs, host.agent():
-        wait_until(lambda: "nothing-starts" in [line["event"] for line in list(logs)], "it has looked")
+        wait_until(lambda: "deployments-held" in [line["event"] for line in list(logs)], "it has looked")
         fleet.set_version("r1")
         wait_until(lambda: host.at("r1"), "r1")
         assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0", "hook"]

@@ -1,4 +1,4 @@
-from zkdeployment.daemons.agent.host_reporter import LONGEST_REASON, reason
+from zkdeployment.daemons.agent.failure_reporter import MAX_REASON_BYTES, reason
 from zkdeployment.errors import ScriptError
 
 
@@ -17,4 +17,4 @@ def test_secrets_are_taken_out():
 
 def test_control_characters_are_spelled_out_and_the_length_is_limited():
     assert reason(ScriptError("a\x1b[31mb\x00")) == "a\\x1b[31mb\\x00"
-    assert len(reason(ScriptError("ä" * 5000)).encode()) <= LONGEST_REASON
+    assert len(reason(ScriptError("ä" * 5000)).encode()) <= MAX_REASON_BYTES

@@ -1,0 +1,113 @@
+"""Runs one deployment of a host from its first phase to its recorded outcome.
+
+When a deployment starts is the agent's decision; what each step does belongs to the executor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.agent.executor import Executor
+from zkdeployment.daemons.agent.supervision import FailedError
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.errors import ConflictError, UnreachableError
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import INITIAL
+from zkdeployment.rollout.state_machine import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.inventory_reporter import InventoryReporter
+    from zkdeployment.daemons.agent.supervision import Supervision
+
+
+class DeploymentRun:
+    """Deploys the revision of one supervision. ``after`` is the command to run after the steps, or empty."""
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        inventory: InventoryReporter,
+        supervision: Supervision,
+        *,
+        after: Sequence[str],
+    ) -> None:
+        self._adapters = adapters
+        self._reporting = reporting
+        self._inventory = inventory
+        self._supervision = supervision
+        self._after = after
+        self._begun = adapters.clock.monotonic()
+
+    def run(self) -> bool:
+        """Deploy the revision and return whether that succeeded; a failure was reported then.
+
+        Raises ``ConflictError`` or ``UnreachableError`` if the deployment was abandoned.
+        """
+        get_logger().info("deployment-begins", had=self._reporting.host.version)
+        self._reporting.deployment.begin(self._supervision.revision)
+        try:
+            if (
+                self._supervision.revision != INITIAL
+            ):  # before the first publication there is nothing to do or undo
+                self._execute()
+            with failpoints("record"):
+                self._record_success()
+            self._supervision.confirm()
+        except FailedError as failed:
+            self._inventory.publish()
+            self._record_result(f"{failed}: {self._reporting.host.error}")
+            return False
+        except (ConflictError, UnreachableError):
+            self._reporting.deployment.abandon()
+            raise
+        get_logger().info("deployment-done")
+        return True
+
+    def _execute(self) -> None:
+        self._supervision.enter(Phase.PREPARE)
+        plan = self._supervision.plan()
+        executor = Executor(
+            self._adapters,
+            self._reporting.host.identity,
+            self._supervision,
+            plan=plan,
+            revision=self._supervision.revision,
+        )
+        try:
+            executor.prepare(rehearse=self._supervision.gated)
+            self._supervision.enter(Phase.DEPLOY, len(plan.steps))
+            executor.execute()
+        except ConflictError as conflict:
+            get_logger().warning("deployment-abandoned", reason=str(conflict))
+            if self._supervision.changed:
+                self._inventory.publish()
+                cluster = self._reporting.retry.read_cluster()
+                if cluster is None or cluster.revision is None:
+                    self._run_after(len(plan.steps))
+            raise
+        if plan.steps:
+            self._inventory.publish()  # before the host counts as done, so that later plans are exact
+        self._run_after(len(plan.steps))
+
+    def _run_after(self, steps: int) -> None:
+        if not self._after:
+            return
+        self._supervision.show("after", steps, steps)
+        with failpoints("after"), self._supervision.reporting("after"):
+            # A command that fails leaves the host without a version, even if there was no other step.
+            self._supervision.begin_changes()
+            self._adapters.scripts.run(self._after, name="after", revision=self._supervision.revision)
+
+    def _record_success(self) -> None:
+        self._record_result()
+        with self._supervision.reporting("record the version"):
+            self._reporting.deployment.succeed(self._supervision.revision)
+
+    def _record_result(self, error: str | None = None) -> None:
+        seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
+        self._inventory.record_result(self._supervision.revision, seconds, error)

@@ -1,0 +1,106 @@
+"""Shows and records the course of one deployment: begin, steps, and success or abandonment.
+
+Failures belong to ``failure_reporter``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import HostFilesError
+from zkdeployment.fleet.metrics.agent import DeploymentResult
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
+    from zkdeployment.daemons.agent.heartbeat import Heartbeat
+    from zkdeployment.daemons.agent.host_registration import HostRegistration
+    from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.model.cluster import Revision
+
+
+class DeploymentStatus:
+    """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
+
+    Methods wait until ZooKeeper answers unless they say otherwise.
+    """
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: HostRegistration,
+        heartbeat: Heartbeat,
+        telemetry: AgentTelemetry,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._heartbeat = heartbeat
+        self._telemetry = telemetry
+
+    def begin(self, revision: Revision) -> None:
+        """Show that a deployment begins and clear the error of the last one."""
+        self._telemetry.begin()
+        self._local.host = replace(self._local.host, error=None, deploying=str(revision), step=None, steps=None)
+        self._registration.refresh()
+
+    def restart_timer(self) -> None:
+        """Measure the deployment's duration from now on, after a wait that does not count."""
+        self._telemetry.begin()
+
+    def give_up_version(self) -> None:
+        """Record on disk, then in ZooKeeper, that the host has no version until a deployment succeeded."""
+        host = self._local.host
+        self._adapters.files.clear_version(host.version)
+        former = host.former if host.version is None else host.version
+        self._local.host = replace(host, version=None, former=former)
+        self._registration.refresh()
+
+    def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
+        """Show the current step: in the status file at once, in ZooKeeper at most once a second.
+
+        Returns whether it differs from the step shown before; an unchanged step keeps its time in the status file.
+        Never waits for ZooKeeper.
+        """
+        host = self._local.host
+        changed = (host.step, host.steps) != (step, (done, total))
+        if changed:
+            self._adapters.files.write_status(revision, step)
+            self._adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+            self._local.host = replace(host, step=step, steps=(done, total))
+        self._heartbeat.beat()
+        return changed
+
+    def succeed(self, revision: Revision) -> None:
+        """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file.
+
+        Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
+        so that the deployment is repeated.
+        """
+        before = self._local.host
+        self._local.host = replace(before, version=revision, former=None, error=None)
+        self._local.end_deployment()
+        self._registration.refresh()
+        try:
+            self._adapters.files.write_version(revision)
+            self._adapters.files.write_status(revision, "done")
+        except HostFilesError:
+            self._local.host = replace(self._local.host, version=before.version, former=before.former)
+            raise
+        self._telemetry.end(DeploymentResult.DONE)
+        self._adapters.notifier.status(f"{revision}: done")
+
+    def abandon(self) -> None:
+        """Note that no deployment is in progress any more; the host's node is not updated at once."""
+        self._telemetry.end(DeploymentResult.ABANDONED)
+        self._local.end_deployment()
+
+    def settle(self) -> None:
+        """Show that there is nothing to do at the host's version."""
+        self._local.set_error(None)
+        self.abandon()
+        self._registration.refresh()
+        if self._adapters.files.read_status() != "done":
+            self._adapters.files.write_status(self._local.host.version, "done")

@@ -1,0 +1,138 @@
+"""Reports failed deployments: stops the fleet or reports to the rollout, and informs operators.
+
+A failure is kept on disk until ZooKeeper has it, so that the next agent reports what this one could not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.agent.failure_mail import failure_mail
+from zkdeployment.errors import (
+    ConflictError,
+    DeniedError,
+    HostFilesError,
+    UnreachableError,
+    error_message,
+    without_secrets,
+)
+from zkdeployment.fleet.metrics.agent import DeploymentResult
+from zkdeployment.log import get_logger
+from zkdeployment.model.stop import Stop
+from zkdeployment.printable import printable
+from zkdeployment.rollout.failure import Failure
+from zkdeployment.rollout.state import PhaseReport
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
+    from zkdeployment.daemons.agent.host_registration import HostRegistration
+    from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
+    from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.rollout.state_machine import Phase
+
+#: The most bytes of a failure's reason in ZooKeeper, status file and mail.
+MAX_REASON_BYTES = 2048
+
+
+class FailureReporter:
+    """Reports failures of this host's deployments."""
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: HostRegistration,
+        phases: PhaseReporter,
+        retry: ZooKeeperRetry,
+        telemetry: AgentTelemetry,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._phases = phases
+        self._retry = retry
+        self._telemetry = telemetry
+
+    def restore(self) -> Failure | None:
+        """Return the failure that an earlier agent kept and did not report, and show its error on the host."""
+        failure = self._adapters.files.read_failure()
+        if failure is not None:
+            self._local.set_error(failure.stop.reason)
+        return failure
+
+    def report_restored(self, failure: Failure) -> None:
+        """Report a failure of an earlier agent, once ZooKeeper answers."""
+        self._retry.retry_until_reachable(lambda: self._record(failure))
+        self._forget()
+        get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="after a restart")
+
+    def fail(self, revision: Revision, step: str, error: Exception, part: tuple[str, Phase] | None = None) -> None:
+        """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
+
+        With ``part``, a rollout and its phase, the failure is reported to that rollout and no other host stops.
+        Raises ``ShutdownError`` or ``RestartError`` if this process has to end before that; then the next agent
+        reports the failure.
+        """
+        cause = reason(error)
+        log = get_logger().bind(reason=cause)
+        log.error("deployment-error", exc_info=error)
+        self._show(revision, cause)
+        identity = self._local.host.identity
+        stop = Stop(identity.id, identity.name, revision, step, cause, self._adapters.clock.now())
+        failure = Failure(stop, part)
+        self._keep(failure)
+        reported = False
+        try:
+            with contextlib.suppress(UnreachableError, DeniedError):
+                self._record(failure)
+                reported = True
+        finally:  # operators are informed although ZooKeeper does not answer
+            self._adapters.mailer.send(*failure_mail(failure, getattr(error, "tail", ""), reported=reported))
+        if not reported:
+            self._retry.retry_until_overdue(lambda: self._record(failure))
+        self._forget()
+        log.critical("deployment-failed")
+
+    def _show(self, revision: Revision, cause: str) -> None:
+        self._telemetry.end(DeploymentResult.FAILED)
+        self._local.set_error(cause)
+        self._local.end_deployment()
+        try:
+            self._adapters.files.write_status(revision, "error")
+        except HostFilesError as error:
+            get_logger().error("status-not-written", error=str(error))
+        self._adapters.notifier.status(f"{revision}: error: {cause}")
+
+    def _keep(self, failure: Failure) -> None:
+        try:
+            self._adapters.files.write_failure(failure)
+        except HostFilesError as error:
+            get_logger().error("failure-not-kept", error=str(error))
+
+    def _forget(self) -> None:
+        try:
+            self._adapters.files.clear_failure()
+        except HostFilesError as error:
+            get_logger().error("failure-not-forgotten", reason=str(error))
+
+    def _record(self, failure: Failure) -> None:
+        """Write a failure to ZooKeeper; raises ``UnreachableError`` if that has to be repeated."""
+        if failure.part is not None:
+            self._phases.send(*failure.part, PhaseReport(failure.stop.time, failure.stop.reason))
+            return
+        try:
+            self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # no host may start anything before the stop is written
+        self._registration.note_written()
+
+
+def reason(error: Exception) -> str:
+    """Return one line for ZooKeeper, the status and the mail, without secrets, of ``MAX_REASON_BYTES`` at most."""
+    shown = printable(without_secrets(" ".join(error_message(error).split())))
+    cut = shown.encode("utf-8", errors="replace")[:MAX_REASON_BYTES]
+    return cut.decode("utf-8", errors="ignore")

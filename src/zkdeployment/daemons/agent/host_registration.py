@@ -1,0 +1,95 @@
+"""The host's node in ZooKeeper: creates it, recreates it in a new session, keeps its content up to date."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import HostFilesError, ZkdeploymentError
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
+    from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Host
+
+_PACE = 1.0  # seconds between two updates of the node with progress
+
+
+class HostRegistration:
+    """Keeps the host's node equal to the local host.
+
+    Methods wait until ZooKeeper answers unless they say otherwise.
+    """
+
+    def __init__(self, local: LocalHost, adapters: ReportingAdapters, retry: ZooKeeperRetry) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._retry = retry
+        self._written: tuple[Host, int | None] | None = None  # the node's content, and the session that wrote it
+        self._written_at = 0.0
+
+    def register(self) -> None:
+        """Connect and create the host's node; adopt the version of a node that an earlier agent left.
+
+        No version is adopted from such a node if a deployment was interrupted on this host.
+        """
+        self._retry.retry_until_reachable(self._adapters.connect)
+        adopt = not self._adapters.files.is_changing()
+        adopted = self._retry.retry_until_reachable(
+            lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
+        )
+        if adopted is not None:
+            self._local.host = replace(self._local.host, version=adopted)
+            self._record_adopted(adopted)
+        self._written = self._local.host, self._adapters.session()
+
+    def ensure_registered(self) -> None:
+        """Bring the host's node up to date, and create it again if somebody removed it."""
+        if not self._retry.retry_until_reachable(self._adapters.fleet.is_registered):
+            self._written = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring the host's node up to date if its content or its session is outdated."""
+        if self._written != (self._local.host, self._adapters.session()):
+            self._retry.retry_until_reachable(self._write)
+
+    def refresh_session(self) -> None:
+        """Register again if the session that owned the host's node has ended."""
+        if self._written is None or self._written[1] != self._adapters.session():
+            self._retry.retry_until_reachable(self._write)
+
+    def refresh_at_pace(self) -> None:
+        """Update the host's node at most once a second; never waits for ZooKeeper and never fails.
+
+        A script may be running, which has to be watched; the next step reports what goes wrong here.
+        """
+        if self._adapters.session() is None:
+            return
+        due = self._written is not None and self._adapters.clock.monotonic() - self._written_at >= _PACE
+        if due and self._written != (self._local.host, self._adapters.session()):
+            self._written_at = self._adapters.clock.monotonic()
+            try:
+                self._write()
+            except ZkdeploymentError as error:
+                get_logger().debug("progress-not-shown", reason=str(error))
+
+    def note_written(self) -> None:
+        """Note that a transaction of another kind has just written the host's node, too."""
+        # In a new session the node did not belong to this agent and is still to be created.
+        if self._written is not None and self._written[1] == self._adapters.session():
+            self._written = self._local.host, self._written[1]
+
+    def _write(self) -> None:
+        self._adapters.fleet.update_host(self._local.host)
+        self._written = self._local.host, self._adapters.session()
+        self._written_at = self._adapters.clock.monotonic()
+
+    def _record_adopted(self, version: Revision) -> None:
+        try:
+            self._adapters.files.write_version(version)
+        except HostFilesError as error:
+            get_logger().warning("version-not-recorded", reason=str(error))

@@ -1,0 +1,62 @@
+"""Builds and bundles the objects with which an agent reports its host's state. Holds no behaviour of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.agent.deployment_status import DeploymentStatus
+from zkdeployment.daemons.agent.failure_reporter import FailureReporter
+from zkdeployment.daemons.agent.heartbeat import Heartbeat
+from zkdeployment.daemons.agent.host_registration import HostRegistration
+from zkdeployment.daemons.agent.local_host import LocalHost
+from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
+from zkdeployment.daemons.agent.refusal_status import RefusalStatus
+from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.model.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReporting:
+    """The objects that report one host's state, all about the same ``LocalHost``."""
+
+    local: LocalHost
+    retry: ZooKeeperRetry
+    registration: HostRegistration
+    heartbeat: Heartbeat
+    deployment: DeploymentStatus
+    refusal: RefusalStatus
+    phases: PhaseReporter
+    failures: FailureReporter
+
+    @property
+    def host(self) -> Host:
+        """The host as this agent knows it now."""
+        return self.local.host
+
+
+def make_host_reporting(
+    host: Host, adapters: ReportingAdapters, control: Control, telemetry: AgentTelemetry
+) -> HostReporting:
+    """Return the reporting objects of one host."""
+    local = LocalHost(host)
+    retry = ZooKeeperRetry(local, adapters, control, telemetry)
+    registration = HostRegistration(local, adapters, retry)
+    heartbeat = Heartbeat(local, adapters, registration, control, telemetry)
+    deployment = DeploymentStatus(local, adapters, registration, heartbeat, telemetry)
+    phases = PhaseReporter(local, adapters, registration, retry)
+    return HostReporting(
+        local=local,
+        retry=retry,
+        registration=registration,
+        heartbeat=heartbeat,
+        deployment=deployment,
+        refusal=RefusalStatus(local, adapters, registration, deployment),
+        phases=phases,
+        failures=FailureReporter(local, adapters, registration, phases, retry, telemetry),
+    )

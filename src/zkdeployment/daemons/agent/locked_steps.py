@@ -1,0 +1,137 @@
+"""Runs steps under the locks of their services: one lock at a time, the first that is free.
+
+The role's lock belongs to ``role_lock_hold``; steps without a lock to the executor.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.daemons.queue_pace import TURN, asks_for_holder, asks_for_others
+from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.log import get_logger
+from zkdeployment.model.plan import Deploy, Undeploy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.daemons.agent.step_runner import StepRunner
+    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.plan import Step
+    from zkdeployment.ports.fleet import FleetStore
+    from zkdeployment.ports.locks import ServiceLock
+
+
+def needs_lock(step: Step) -> bool:
+    """Return whether a step runs under the lock of its service, or of the role if that has a controller."""
+    return isinstance(step, Deploy) or (isinstance(step, Undeploy) and step.locked)
+
+
+class LockedSteps:
+    """Runs a host's steps that need the locks of services."""
+
+    def __init__(
+        self, fleet: FleetStore, identity: Identity, supervisor: StepSupervisor, runner: StepRunner
+    ) -> None:
+        self._fleet = fleet
+        self._identity = identity
+        self._supervisor = supervisor
+        self._runner = runner
+
+    def run_each(self, steps: Sequence[Undeploy | Deploy]) -> None:
+        """Run steps in any order, each under its service's lock, which is released after each."""
+        pending = list(steps)
+        while pending:
+            step, lock = self._lock_any(pending)
+            if self._run_under(lock, [step]):
+                pending.remove(step)
+
+    def run_together(self, steps: Sequence[Step], owner: Undeploy | Deploy) -> Sequence[Step]:
+        """Run steps in order under one lock, that of the ``owner``'s service.
+
+        Returns the steps that did not run because the lock was lost.
+        """
+        _, lock = self._lock_any([owner])
+        return steps[self._run_under(lock, steps) :]
+
+    def _run_under(self, lock: ServiceLock, steps: Sequence[Step]) -> int:
+        """Run steps until the lock is lost, release the lock, and return how many steps ran."""
+        done = 0
+        try:
+            for step in steps:
+                self._runner.run(step, lock=lock)
+                done += 1
+        except (LockLostError, UnreachableError) as error:
+            get_logger().warning("lock-lost", step=steps[done].title, reason=str(error))
+        finally:
+            with failpoints("release"):
+                lock.release()
+        return done
+
+    def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ServiceLock]:
+        """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
+        with failpoints("lock"):
+            while True:
+                self._supervisor.check()
+                try:
+                    with self._supervisor.reporting("lock"):
+                        locked = self._lock_first_free(pending)
+                except UnreachableError as error:
+                    get_logger().warning("lock-not-acquired", reason=str(error))
+                    continue
+                if locked is not None:
+                    return locked
+
+    def _lock_first_free(
+        self, pending: Sequence[Undeploy | Deploy]
+    ) -> tuple[Undeploy | Deploy, ServiceLock] | None:
+        """Return the first step whose lock is free, and its lock; queue for the first lock if none is free.
+
+        A host never holds two locks, so it leaves the queue before it tries another lock. Returns ``None`` if
+        another lock became free: then call again.
+        """
+        firsts: dict[str, Undeploy | Deploy] = {}
+        for step in pending:
+            firsts.setdefault(step.deployment.path, step)
+        for step in firsts.values():
+            lock = self._fleet.node_lock(step.deployment, self._identity)
+            if lock.try_acquire():
+                return step, lock
+        first, *others = firsts.values()
+        lock = self._fleet.node_lock(first.deployment, self._identity)
+        if self._queue(first, lock, others):
+            return first, lock
+        return None
+
+    def _queue(self, step: Undeploy | Deploy, lock: ServiceLock, others: Sequence[Undeploy | Deploy]) -> bool:
+        """Queue for a lock and return whether it was acquired; leave the queue if the lock of another is free.
+
+        Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
+        """
+        try:
+            holder = lock.holder()
+            for turn in count(1):
+                self._show_waiting(step, holder)
+                if lock.acquire(TURN):
+                    break
+                self._supervisor.check()
+                if asks_for_holder(turn, lock.ahead):
+                    holder = lock.holder()
+                if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
+                    lock.release()
+                    return False
+        except BaseException:
+            lock.release()
+            raise
+        return True
+
+    def _is_any_free(self, steps: Sequence[Undeploy | Deploy]) -> bool:
+        return bool(steps) and self._fleet.any_free([step.deployment for step in steps], self._identity)
+
+    def _show_waiting(self, step: Undeploy | Deploy, holder: str | None) -> None:
+        waiting = f"wait for the lock of {step.deployment.path}, held by {holder or 'nobody'}"
+        if self._runner.show(waiting):
+            get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)

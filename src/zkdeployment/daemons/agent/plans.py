@@ -1,0 +1,49 @@
+"""Reads what a host needs for its plan, and previews a plan for operators. Decisions belong to ``planning``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.watermark import Watermark
+from zkdeployment.errors import RefusedError
+from zkdeployment.model.cluster import INITIAL, ClusterState
+from zkdeployment.model.plan import Plan
+from zkdeployment.planning.planner import plan, unwanted_services
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.model.host import Identity
+
+
+def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -> Plan:
+    """Recover from interrupted software changes and return the host's plan for ``revision``."""
+    wanted = adapters.fleet.wanted(identity, revision)
+    with adapters.notifier.uninterrupted():
+        adapters.packages.recover()
+        adapters.checkouts.recover()
+    return _make_plan(adapters, wanted)
+
+
+def preview(adapters: AgentAdapters, identity: Identity) -> tuple[Revision, Plan]:
+    """Return the cluster version and the plan an agent would execute for it, without changing anything.
+
+    Raises ``RefusedError`` if the fleet is stopped or held.
+    """
+    Watermark(adapters.files).check(adapters.fleet.published())
+    cluster = adapters.fleet.cluster()
+    if cluster is None or cluster.revision is None:
+        state = ClusterState.STOPPED if cluster is None else cluster.state
+        raise RefusedError(f"nothing starts: the cluster is {state.value}")
+    revision = cluster.revision
+    if revision in {INITIAL, adapters.files.read_version(identity)}:
+        return revision, Plan()
+    wanted = adapters.fleet.wanted(identity, revision)
+    return revision, _make_plan(adapters, wanted)
+
+
+def _make_plan(adapters: AgentAdapters, wanted: DesiredState) -> Plan:
+    inventory = adapters.inventory()
+    services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
+    return plan(wanted.assignments, inventory, wanted.controller, services=services)

@@ -1,0 +1,184 @@
+"""What each kind of step does to the host: packages, checkouts, scripts, markers, registries.
+
+Holds no order, locking, progress or failure reporting. Every action is repeatable: after a crash at any failpoint
+the next plan completes what was begun.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.errors import PackageError
+from zkdeployment.log import get_logger
+from zkdeployment.model.inventory import Marker
+from zkdeployment.model.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+
+if TYPE_CHECKING:
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.plan import PackageChange, Step
+    from zkdeployment.ports.host import Transaction
+    from zkdeployment.ports.locks import ServiceLock
+
+_COMMITS = 4  # attempts at one package change, each prepared anew
+
+
+class StepEffects:
+    """Applies steps to this host for one revision; raises the errors of the adapters."""
+
+    def __init__(self, adapters: AgentAdapters, revision: Revision) -> None:
+        self._adapters = adapters
+        self._revision = revision
+        self._prepared: deque[Transaction] = deque()
+
+    def prepare_packages(self, change: PackageChange) -> None:
+        """Prepare the transaction of the next ``ChangePackages`` step that has none yet."""
+        with self._adapters.notifier.uninterrupted():
+            self._prepared.append(self._adapters.packages.prepare(change))
+
+    def discard_prepared(self) -> None:
+        """Forget the prepared transactions."""
+        self._prepared.clear()
+
+    def fetch(self, step: CheckOut) -> None:
+        """Fetch a checkout beside its later place."""
+        with self._adapters.notifier.uninterrupted():
+            self._adapters.checkouts.prepare(step.package, step.version, replaces=step.replaces)
+
+    def apply(self, step: Step, lock: ServiceLock | None) -> None:
+        """Apply one step.
+
+        Raises ``LockLostError``, before a script runs, if the lease of ``lock`` may be over.
+        """
+        match step:
+            case ChangeController():
+                self._change_controller(step)
+            case StartDeployments() | EndDeployments():
+                self._run_controller(step)
+            case Undeploy():
+                self._undeploy(step, lock)
+            case ChangePackages():
+                self._change_packages(step)
+            case CheckOut():
+                self._check_out(step)
+            case RemoveCheckout():
+                with self._adapters.notifier.uninterrupted():
+                    self._adapters.checkouts.remove(step.package)
+            case Deploy():
+                self._deploy(step, lock)
+            case RemoveSoftware():
+                self._remove_software(step)
+            case _:
+                assert_never(step)
+
+    def _change_controller(self, step: ChangeController) -> None:
+        transaction = self._adapters.packages.prepare(step.change)
+        # Packages that others installed (``packages = none``) are not registered: never remove those.
+        ours = transaction.before.keys() | transaction.after.keys() | {*step.removed}
+        self._adapters.files.add_managed({name: to for name, to in step.registered.items() if name in ours})
+        with failpoints("commit-controller"):
+            self._commit(step.change, transaction)
+        with failpoints("clear-controller"):
+            self._adapters.files.clear_software(step.removed, ())
+        self._adapters.files.drop_managed(step.removed)
+
+    def _run_controller(self, step: StartDeployments | EndDeployments) -> None:
+        script = self._adapters.files.controller_script(step.controller.package, step.kind)
+        self._run(step, script)
+
+    def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
+        script = self._adapters.files.script(step.package) if step.script is None else step.script
+        if lock is not None:
+            lock.check_lease()
+        self._run(step, script)
+        with failpoints("unmark"):
+            self._adapters.files.remove_marker(step.application, step.deployment, step.files)
+
+    def _change_packages(self, step: ChangePackages) -> None:
+        with self._adapters.notifier.uninterrupted():
+            transaction = self._prepared.popleft()
+            # Packages that others installed (``packages = none``) are not registered: never remove those.
+            managed = {
+                name: application
+                for name, application in step.applications.items()
+                if name in transaction.after or name in step.change.remove
+            }
+            self._adapters.files.add_managed(managed)
+            if step.originals and transaction.reversible:  # else the recorded versions could not be restored
+                self._adapters.files.add_originals(step.originals)
+            with failpoints("commit"):
+                self._commit(step.change, transaction)
+            if step.put_back:
+                with failpoints("drop-originals"):
+                    self._adapters.files.drop_originals(step.put_back)
+
+    def _commit(self, change: PackageChange, transaction: Transaction) -> None:
+        """Commit a transaction; prepare the change anew, a few times, if the transaction is outdated."""
+        for _ in range(_COMMITS - 1):
+            try:
+                return self._adapters.packages.commit(transaction)
+            except PackageError as error:
+                if error.changed or not error.retry_helps:
+                    raise
+                get_logger().warning("packages-prepared-anew", reason=str(error))
+            transaction = self._adapters.packages.prepare(change)
+        return self._adapters.packages.commit(transaction)
+
+    def _check_out(self, step: CheckOut) -> None:
+        def build(script: str, directory: str) -> None:
+            with failpoints("build"):
+                self._adapters.scripts.run(
+                    [script], name=f"build {step.package}", revision=self._revision, directory=directory
+                )
+
+        with self._adapters.notifier.uninterrupted():
+            self._adapters.checkouts.install(step.package, build)
+        with failpoints("drop-replaced"):
+            self._adapters.files.drop_managed([step.package])
+
+    def _deploy(self, step: Deploy, lock: ServiceLock | None) -> None:
+        assignment = step.assignment
+        self._adapters.files.make_application_directory(assignment.application)
+        script = self._adapters.files.script(assignment.package)
+        if lock is not None:
+            lock.check_lease()
+        self._run(step, script)
+        marker = Marker(
+            deployment=step.deployment,
+            application=assignment.application,
+            package=assignment.package,
+            subtype=assignment.subtype,
+            script=script,
+            version=assignment.version,
+            files=step.stale_files,
+        )
+        with failpoints("marker"):
+            self._adapters.files.write_marker(marker)
+
+    def _remove_software(self, step: RemoveSoftware) -> None:
+        with self._adapters.notifier.uninterrupted():
+            if step.unregistered:
+                self._adapters.files.add_managed(step.unregistered)
+            if step.change:
+                transaction = self._adapters.packages.prepare(step.change)
+                with failpoints("commit-removal"):
+                    self._commit(step.change, transaction)
+            with failpoints("clear"):
+                self._adapters.files.clear_software(step.packages, step.applications)
+            with failpoints("drop"):
+                self._adapters.files.drop_managed(step.packages)
+
+    def _run(self, step: Undeploy | Deploy | StartDeployments | EndDeployments, script: str) -> None:
+        self._adapters.scripts.run([script, *step.arguments], name=step.title, revision=self._revision)

@@ -1,0 +1,75 @@
+"""Runs single steps of a plan under supervision: shows, checks, logs and reports each of them.
+
+The order of steps and the locks they need belong to the executor, the changes of the host to ``step_effects``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.log import bound, get_logger
+from zkdeployment.model.plan import Deploy, Undeploy
+from zkdeployment.planning.plan_text import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.daemons.agent.step_effects import StepEffects
+    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.model.plan import CheckOut, PackageChange, Step
+    from zkdeployment.ports.locks import ServiceLock
+
+
+class StepRunner:
+    """Runs the ``total`` steps of one plan, one at a time, and counts them.
+
+    All methods raise what the supervisor raises.
+    """
+
+    def __init__(self, effects: StepEffects, supervisor: StepSupervisor, total: int) -> None:
+        self._effects = effects
+        self._supervisor = supervisor
+        self._done = 0
+        self._total = total
+
+    def prepare_packages(self, change: PackageChange) -> None:
+        """Prepare a package change that a later step commits."""
+        self._supervisor.check()
+        self.show("prepare packages")
+        with self._supervisor.reporting("prepare packages"), failpoints("prepare"):
+            self._effects.prepare_packages(change)
+
+    def fetch(self, step: CheckOut) -> None:
+        """Fetch a checkout that a later step installs."""
+        self._supervisor.check()
+        name = f"fetch {step.package}"
+        self.show(name)
+        with self._supervisor.reporting(name), failpoints("fetch"):
+            self._effects.fetch(step)
+
+    def run(self, step: Step, *, lock: ServiceLock | None = None, check: Callable[[], None] | None = None) -> None:
+        """Run one step; ``lock`` is the lock of its service, if this host holds it.
+
+        ``check`` replaces the supervisor's check. Raises ``LockLostError``, before the step changes anything, if
+        the lock is lost.
+        """
+        deployment = {"deployment": str(step.deployment)} if isinstance(step, Deploy | Undeploy) else {}
+        with bound(**deployment), self._supervisor.reporting(step.title):
+            self.show(step.title)
+            self._authorize(step, lock, check or self._supervisor.check)  # last: its result soon becomes outdated
+            get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
+            with failpoints(step.kind.replace(" ", "-")):
+                self._effects.apply(step, lock)
+        self._done += 1
+
+    def show(self, step: str) -> bool:
+        """Show what the host does or waits for now and return whether that differs from what was shown before."""
+        return self._supervisor.show(step, self._done, self._total)
+
+    def _authorize(self, step: Step, lock: ServiceLock | None, check: Callable[[], None]) -> None:
+        check()
+        if self._supervisor.begin_changes():
+            check()  # recording the first change took time
+        if lock is not None:
+            lock.begin(step.title)

@@ -1,0 +1,34 @@
+"""What the execution of a plan needs of the deployment that it belongs to.
+
+Holds the protocol only, so that the modules that execute steps do not depend on the one that supervises them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+
+class StepSupervisor(Protocol):
+    """Permits, shows and reports the steps of one deployment."""
+
+    def check(self, *, midway: bool = False) -> None:
+        """Raise ``ConflictError`` unless the deployment may continue, ``ShutdownError`` if the agent has to end.
+
+        ``midway``: the caller is between two actions that belong together; a stopped or held fleet and the
+        rollout do not interrupt these.
+        """
+
+    def begin_changes(self) -> bool:
+        """Record that the host has no version any more, before the first change of the deployment.
+
+        Returns whether this call recorded that.
+        """
+
+    def show(self, step: str, done: int, total: int) -> bool:
+        """Show the current step and return whether it differs from the step shown before."""
+
+    def reporting(self, step: str) -> AbstractContextManager[None]:
+        """Report failures of the block to the fleet before enclosing blocks release their locks."""
