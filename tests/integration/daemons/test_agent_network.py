@@ -93,12 +93,12 @@ def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, mo
         wait_until(fleet.calls, "the first script", timeout=60)
         proxy.cut()
         wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone", timeout=60)
-        looks, written = [], []
-        tick = Heartbeat.tick
+        beats, written = [], []
+        beat = Heartbeat.beat
         with monkeypatch.context() as patch:
             patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
-            patch.setattr(Heartbeat, "tick", lambda heartbeat: looks.append(tick(heartbeat)))
-            wait_until(lambda: len(looks) > 8, "more than a second of looking", timeout=60)
+            patch.setattr(Heartbeat, "beat", lambda heartbeat: beats.append(beat(heartbeat)))
+            wait_until(lambda: len(beats) > 8, "more than a second of heartbeats", timeout=60)
         assert written == []
         block.unlink()
         proxy.heal()

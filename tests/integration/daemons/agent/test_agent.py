@@ -671,7 +671,7 @@ def test_an_unwritable_run_directory_says_what_to_do(fleet):
 
 def test_a_change_of_which_no_watch_told_is_found_by_the_next_regular_look(fleet, host, monkeypatch):
     monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent.LOOK", 0.2)
+    monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CYCLE", 0.2)
     with host.agent():
         wait_until(lambda: host.at("initial"), "initial")
         fleet.set_version("r1")
