@@ -24,8 +24,8 @@ from zkdeployment.errors import (
     HostFilesError,
     RestartError,
     ShutdownError,
-    UnreachableError,
     StalePublicationError,
+    UnreachableError,
     ZkdeploymentError,
 )
 from zkdeployment.log import bound, get_logger

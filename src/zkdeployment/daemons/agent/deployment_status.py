@@ -14,8 +14,8 @@ from zkdeployment.fleet.metrics.agent import DeploymentResult
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.heartbeat import Heartbeat
-    from zkdeployment.daemons.agent.host_registration import HostRegistration
     from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
 
@@ -30,7 +30,7 @@ class DeploymentStatus:
         self,
         local: LocalHost,
         adapters: ReportingAdapters,
-        registration: HostRegistration,
+        registration: RegistrationUpdater,
         heartbeat: Heartbeat,
         telemetry: AgentTelemetry,
     ) -> None:

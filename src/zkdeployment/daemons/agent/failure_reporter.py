@@ -26,9 +26,9 @@ from zkdeployment.rollout.state import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.host_registration import HostRegistration
     from zkdeployment.daemons.agent.local_host import LocalHost
     from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
+    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
@@ -45,7 +45,7 @@ class FailureReporter:
         self,
         local: LocalHost,
         adapters: ReportingAdapters,
-        registration: HostRegistration,
+        registration: RegistrationUpdater,
         phases: PhaseReporter,
         retry: ZooKeeperRetry,
         telemetry: AgentTelemetry,

@@ -8,8 +8,8 @@ from zkdeployment.errors import ShutdownError
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.host_registration import HostRegistration
     from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
 
@@ -21,7 +21,7 @@ class Heartbeat:
         self,
         local: LocalHost,
         adapters: ReportingAdapters,
-        registration: HostRegistration,
+        registration: RegistrationUpdater,
         control: Control,
         telemetry: AgentTelemetry,
     ) -> None:

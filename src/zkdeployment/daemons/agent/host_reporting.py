@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.agent.deployment_status import DeploymentStatus
 from zkdeployment.daemons.agent.failure_reporter import FailureReporter
 from zkdeployment.daemons.agent.heartbeat import Heartbeat
-from zkdeployment.daemons.agent.host_registration import HostRegistration
 from zkdeployment.daemons.agent.local_host import LocalHost
 from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
 from zkdeployment.daemons.agent.refusal_status import RefusalStatus
+from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
 from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class HostReporting:
 
     local: LocalHost
     retry: ZooKeeperRetry
-    registration: HostRegistration
+    registration: RegistrationUpdater
     heartbeat: Heartbeat
     deployment: DeploymentStatus
     refusal: RefusalStatus
@@ -46,7 +46,7 @@ def make_host_reporting(
     """Return the reporting objects of one host."""
     local = LocalHost(host)
     retry = ZooKeeperRetry(local, adapters, control, telemetry)
-    registration = HostRegistration(local, adapters, retry)
+    registration = RegistrationUpdater(local, adapters, retry)
     heartbeat = Heartbeat(local, adapters, registration, control, telemetry)
     deployment = DeploymentStatus(local, adapters, registration, heartbeat, telemetry)
     phases = PhaseReporter(local, adapters, registration, retry)

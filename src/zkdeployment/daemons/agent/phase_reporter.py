@@ -9,8 +9,8 @@ from zkdeployment.rollout.state import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.host_registration import HostRegistration
     from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.rollout.state_machine import Phase
 
@@ -22,7 +22,7 @@ class PhaseReporter:
         self,
         local: LocalHost,
         adapters: ReportingAdapters,
-        registration: HostRegistration,
+        registration: RegistrationUpdater,
         retry: ZooKeeperRetry,
     ) -> None:
         self._local = local

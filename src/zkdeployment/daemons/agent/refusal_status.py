@@ -10,8 +10,8 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.deployment_status import DeploymentStatus
-    from zkdeployment.daemons.agent.host_registration import HostRegistration
     from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
 
 
 class RefusalStatus:
@@ -21,7 +21,7 @@ class RefusalStatus:
         self,
         local: LocalHost,
         adapters: ReportingAdapters,
-        registration: HostRegistration,
+        registration: RegistrationUpdater,
         deployment: DeploymentStatus,
     ) -> None:
         self._local = local

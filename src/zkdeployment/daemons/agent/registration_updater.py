@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PACE = 1.0  # seconds between two updates of the node with progress
 
 
-class HostRegistration:
+class RegistrationUpdater:
     """Keeps the host's node equal to the local host.
 
     Methods wait until ZooKeeper answers unless they say otherwise.
@@ -32,7 +32,7 @@ class HostRegistration:
         self._written_at = 0.0
 
     def register(self) -> None:
-        """Connect and create the host's node; adopt the version of a node that an earlier agent left.
+        """Connect and create the host's node; adopt the version of a persistent node of an old release's agent.
 
         No version is adopted from such a node if a deployment was interrupted on this host.
         """
