@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from support.strategies import plain_hosts
 from zkdeployment.model.act import Act
-from zkdeployment.rollout.progress import advance, grants, restarted_hosts, start
+from zkdeployment.rollout.lifecycle import start
+from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.progress import advance, grants
 from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct, RolloutObservation, RolloutState
 
 if TYPE_CHECKING:

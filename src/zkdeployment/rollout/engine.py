@@ -68,6 +68,11 @@ def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
     )
 
 
+def restart(rollout: Rollout, hosts: Collection[str]) -> Rollout:
+    """Return the rollout in which hosts that lost the revision have not started."""
+    return replace(rollout, hosts={**rollout.hosts, **dict.fromkeys(hosts, HostProgress.NOT_STARTED)})
+
+
 def record(
     rollout: Rollout,
     task: Task,

@@ -10,16 +10,9 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector, Window
 from zkdeployment.rollout.absence import RESTART
-from zkdeployment.rollout.progress import (
-    advance,
-    grants,
-    has_failed,
-    is_superseded,
-    next_attempt,
-    restarted_hosts,
-    seconds_until_change,
-    supersede,
-)
+from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, supersede
+from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutSnapshot
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.rollout.timekeeping import PROGRESS_DEADLINE

@@ -11,7 +11,8 @@ from support.simulated_fleet import SimulatedFleet
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
 from zkdeployment.model.strategy import Facts
 from zkdeployment.rollout.groups import misses
-from zkdeployment.rollout.progress import advance, grants, restarted_hosts, seconds_until_change
+from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.simulation import Faults, simulate
 from zkdeployment.rollout.state import Directive, PhaseReport
 from zkdeployment.rollout.state_json import state_from_json, state_to_json

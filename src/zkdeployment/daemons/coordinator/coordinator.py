@@ -25,17 +25,9 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short
 from zkdeployment.model.stop import COORDINATOR, Stop
-from zkdeployment.rollout.progress import (
-    advance,
-    grants,
-    has_failed,
-    is_superseded,
-    next_attempt,
-    restarted_hosts,
-    seconds_until_change,
-    start,
-    supersede,
-)
+from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, start, supersede
+from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.state import Ending
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from zkdeployment.fleet.rollout_states import rollout_state
 from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.groups import unmatched_selectors
-from zkdeployment.rollout.progress import restarted_hosts
+from zkdeployment.rollout.membership import restarted_hosts
 from zkdeployment.rollout.state_machine import GroupVerdict, Phase
 
 if TYPE_CHECKING:

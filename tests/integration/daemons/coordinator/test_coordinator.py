@@ -22,7 +22,7 @@ from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_l
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector
-from zkdeployment.rollout.progress import supersede
+from zkdeployment.rollout.lifecycle import supersede
 from zkdeployment.rollout.state import Directive, Ending, Grant, Permission
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 
