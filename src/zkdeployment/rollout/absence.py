@@ -1,4 +1,4 @@
-"""Hosts that are away: since when, for how long that is a restart, and which groups have to wait for theirs."""
+"""Absent hosts: since when they are absent, when they are gone, and which groups wait for required hosts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state import RolloutObservation, RolloutState
 
-#: Seconds that an agent may be away that left before the rollout began, when it had nothing to do yet.
+#: Seconds for which an agent that left before the rollout began is assumed to be restarting.
 RESTART = 60.0
 
 
 def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str, float]:
-    """Return the hosts that are absent when a rollout begins, since when.
+    """Return the hosts that are absent when a rollout begins, with the time of absence that counts.
 
-    The rollout waits for none of them, but for a moment for those that have just left: that may be a restart.
+    Absent hosts do not block the rollout: their time is 0. A host that deregistered within the last ``RESTART``
+    seconds is assumed to be restarting and is waited for.
     """
     absent = dict.fromkeys(sorted(observation.absent.keys() - observation.present.keys()), 0.0)
     grace = RESTART - strategy.absent_after
@@ -31,7 +32,7 @@ def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str
 
 
 def note(state: RolloutState, observation: RolloutObservation, proving: frozenset[str]) -> RolloutState:
-    """Return the rollout with the hosts that are away and not done, or ``proving`` themselves, since when."""
+    """Return the rollout with the absences of unfinished hosts, and of hosts that are ``proving`` themselves."""
     if state.ended is None:
         states = state.rollout.hosts
         away = [host for host in states if host not in observation.present]
@@ -43,26 +44,26 @@ def note(state: RolloutState, observation: RolloutObservation, proving: frozense
 
 
 def is_gone(state: RolloutState, host: str, now: float) -> bool:
-    """Whether a host has been away for longer than a restart takes; the time of a halt does not count."""
+    """Whether a host has been absent for longer than ``absent_after``; the time of a halt does not count."""
     since = state.absent.get(host)
-    return since is not None and timekeeping.counted_until(state, now) >= since + _patience(state)
+    return since is not None and timekeeping.counted_until(state, now) >= since + _absent_after(state)
 
 
 def moment(state: RolloutState, host: str) -> float:
-    """Return when a host that is away is gone, in seconds since the epoch."""
-    return state.absent[host] + _patience(state)
+    """Return when an absent host counts as gone, in seconds since the epoch."""
+    return state.absent[host] + _absent_after(state)
 
 
 def error(state: RolloutState) -> str:
-    """Say what is wrong with a host that is gone."""
-    return f"its agent is gone for {_patience(state):g} s"
+    """Return the error of a host that is gone."""
+    return f"its agent has been absent for {_absent_after(state):g} s"
 
 
 def shortage(state: RolloutState, name: str) -> str:
-    """Say how many hosts a group requires and has, if these are too few; empty if its next phase may begin.
+    """Return how many hosts a group requires and has, if it has too few; empty if its next phase may begin.
 
-    A critical group requires at least one of its hosts: no failure of a group shows where all its hosts are away.
-    A group that was prepared requires one that was, or that is done.
+    A critical group requires at least one of its hosts, as a group whose hosts are all absent cannot fail. A
+    prepared group requires one host that is prepared or has finished.
     """
     group, members = state.rollout.strategy.group(name), state.rollout.members[name]
     prepared = Phase.PREPARE in state.rollout.progress[name].verdicts
@@ -81,5 +82,5 @@ def shortage(state: RolloutState, name: str) -> str:
     return f"requires {required} {what} host{'s' if required > 1 else ''}, found {present}"
 
 
-def _patience(state: RolloutState) -> float:
+def _absent_after(state: RolloutState) -> float:
     return state.rollout.strategy.absent_after

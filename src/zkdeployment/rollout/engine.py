@@ -1,4 +1,4 @@
-"""The transitions of a rollout: begin, admit and dismiss hosts, record the outcome of a task.
+"""The transitions of a rollout: begin it, admit, dismiss and restart hosts, record outcomes.
 
 A ``Rollout`` is a value; each function returns the next one. Groups run one at a time: each is prepared and then
 deployed, after the groups that it depends on. The rules are those of the document "Deployment Grouping for
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
-    """Return a rollout of a strategy over these hosts, by name, of which nothing was done yet.
-
-    Those that are ``successful`` have already what it brings.
-    """
+    """Return a new rollout of a strategy over these hosts, by name; ``successful`` hosts have the revision."""
     return admit(
         Rollout(
             strategy,
@@ -47,8 +44,8 @@ def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collect
 
 
 def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
-    """Return the rollout with further hosts, in those of the groups that no verdict was given on."""
-    came = dict.fromkeys(sorted(hosts), HostProgress.NOT_STARTED) | dict.fromkeys(
+    """Return the rollout with further hosts, as members of their groups that have no verdict yet."""
+    admitted = dict.fromkeys(sorted(hosts), HostProgress.NOT_STARTED) | dict.fromkeys(
         sorted(hosts.keys() & successful), HostProgress.SUCCESS
     )
     joined = {
@@ -56,14 +53,14 @@ def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collectio
         for group in rollout.strategy.groups
         if not rollout.progress[group.name].verdicts
     }
-    return replace(rollout, members={**rollout.members, **joined}, hosts={**rollout.hosts, **came})
+    return replace(rollout, members={**rollout.members, **joined}, hosts={**rollout.hosts, **admitted})
 
 
 def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
-    """Return the rollout without hosts that are none."""
+    """Return the rollout without entries for unregistered host names."""
     return replace(
         rollout,
-        members={name: found.difference(hosts) for name, found in rollout.members.items()},
+        members={name: names.difference(hosts) for name, names in rollout.members.items()},
         hosts={name: state for name, state in rollout.hosts.items() if name not in hosts},
     )
 
@@ -81,20 +78,19 @@ def record(
     fault: str = "",
     spoiled: Collection[str] = (),
 ) -> Rollout:
-    """Return the rollout after a task: its hosts that are not among the ``succeeded`` failed; the group is judged.
+    """Return the rollout after a task with a verdict on the group's phase; hosts not in ``succeeded`` failed.
 
-    A ``fault`` of the phase, such as that it took too long, fails its group, whatever the criteria say. The
-    ``spoiled`` are further hosts of the group that failed: they had succeeded and did not stay well.
+    A ``fault`` of the phase, such as a timeout, fails the group whatever its criteria are. ``spoiled`` are further
+    hosts of the group that failed: they had succeeded and did not stay well.
 
     Raises ``ValueError`` for a phase that is not the group's next.
     """
     _check_next(rollout.progress[task.group], task)
     rule = PHASE_RULES[task.phase]
-    good = frozenset(succeeded).intersection(task.hosts)
-    became = {host: rule.reached if host in good else HostProgress.FAILURE for host in task.hosts}
-    hosts = {**rollout.hosts, **became, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
+    reached = {host: rule.reached if host in succeeded else HostProgress.FAILURE for host in task.hosts}
+    hosts = {**rollout.hosts, **reached, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
 
-    # Judged is the whole group, also those of its hosts that went with an earlier one.
+    # The verdict is on the whole group, including hosts that went with an earlier group.
     states = [hosts[host] for host in rollout.members[task.group]]
     missed = list(
         misses(
@@ -117,20 +113,23 @@ def record(
         reason=f"{task.phase.value}: {'; '.join(missed)}" if missed else "",
     )
     order = rollout.order if task.group in rollout.order else (*rollout.order, task.group)
-    held = _dependants(rollout, task.group) if missed else {}
-    return replace(rollout, hosts=hosts, progress={**rollout.progress, task.group: judged, **held}, order=order)
+    skipped = _skipped_dependants(rollout, task.group) if missed else {}
+    progress_by_group = {**rollout.progress, task.group: judged, **skipped}
+    return replace(rollout, hosts=hosts, progress=progress_by_group, order=order)
 
 
 def _check_next(progress: GroupProgress, task: Task) -> None:
     if progress.verdicts != PHASE_RULES[task.phase].required:
-        found = ", ".join(f"{phase.value}: {verdict.value}" for phase, verdict in progress.verdicts.items())
-        raise ValueError(f"{task.phase.value} is not the next phase of group {task.group}: {found or 'not begun'}")
+        verdicts = ", ".join(f"{phase.value}: {verdict.value}" for phase, verdict in progress.verdicts.items())
+        raise ValueError(
+            f"{task.phase.value} is not the next phase of group {task.group}: {verdicts or 'not begun'}"
+        )
 
 
 def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:
-    """Return the rollout after hosts ``failed`` late: groups of theirs that miss their criteria by that failed.
+    """Return the rollout after late joiners ``failed``: successful groups that now miss their criteria fail.
 
-    No group that depends on these is attempted any more; the group that is ``under_way`` is judged at its end.
+    Groups that depend on these are not attempted any more. The group ``under_way`` gets its verdict at its end.
     """
     for group in rollout.strategy.groups:
         progress = rollout.progress[group.name]
@@ -140,13 +139,13 @@ def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = N
         if missed:
             verdicts = {**progress.verdicts, Phase.DEPLOY: GroupVerdict.FAILED}
             judged = replace(progress, verdicts=verdicts, reason=f"late hosts: {'; '.join(missed)}")
-            held = _dependants(rollout, group.name, under_way)
-            rollout = replace(rollout, progress={**rollout.progress, group.name: judged, **held})
+            skipped = _skipped_dependants(rollout, group.name, under_way)
+            rollout = replace(rollout, progress={**rollout.progress, group.name: judged, **skipped})
     return rollout
 
 
-def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, GroupProgress]:
-    """Return the courses of the groups, at any depth, that are not to be attempted as another failed."""
+def _skipped_dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, GroupProgress]:
+    """Return the progress of the groups, at any depth, that are skipped because a group failed."""
     children = defaultdict(list)
     for group in rollout.strategy.groups:
         for parent in group.depends_on:
@@ -158,11 +157,11 @@ def _dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> 
         if name not in seen:
             seen.add(name)
             waiting += children[name]
-    held = sorted(name for name in seen - {under_way} if rollout.progress[name].verdict is None)
-    return {name: _held_back(rollout.progress[name], failed) for name in held}
+    skipped = sorted(name for name in seen - {under_way} if rollout.progress[name].verdict is None)
+    return {name: _skip(rollout.progress[name], failed) for name in skipped}
 
 
-def _held_back(progress: GroupProgress, failed: str) -> GroupProgress:
-    what = "deployed" if progress.verdicts else "attempted"
+def _skip(progress: GroupProgress, failed: str) -> GroupProgress:
+    step = "deployed" if progress.verdicts else "attempted"
     verdicts = {**dict.fromkeys(Phase, GroupVerdict.FAILED), **progress.verdicts}
-    return replace(progress, verdicts=verdicts, reason=f"not {what}: {failed} failed")
+    return replace(progress, verdicts=verdicts, reason=f"not {step}: {failed} failed")

@@ -1,4 +1,8 @@
-"""A rollout that is under way, as the coordinator keeps it in ZooKeeper: all that a successor needs to go on."""
+"""The values of a rollout under way: its state, its grants and reports, operators' acts, and observations.
+
+The state is all that a succeeding coordinator needs to continue. Its encoding is in ``state_json``, the state
+machine of groups and hosts in ``state_machine``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Ending(Enum):
-    """How a rollout came to its end; its result says whether that was a success."""
+    """Why a rollout ended; whether it succeeded is its ``RolloutResult``."""
 
     COMPLETED = "completed"  # all groups succeeded or failed
     ABORTED = "aborted"  # by an operator
@@ -27,7 +31,7 @@ class Ending(Enum):
 
 
 class Directive(Enum):
-    """What an operator may ask of a rollout."""
+    """An operator's instruction for a rollout."""
 
     PROMOTE = "promote"
     PAUSE = "pause"
@@ -37,7 +41,7 @@ class Directive(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutAct:
-    """An operator's act on a rollout; ``group`` is what is promoted. ``number`` grows from act to act."""
+    """An operator's act on a rollout; ``group`` is the promoted group. Numbers increase from act to act."""
 
     directive: Directive
     act: Act
@@ -47,7 +51,7 @@ class RolloutAct:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a host may enter; no phase: what it was granted is withdrawn, for a reason."""
+    """The phase that a host may enter; a grant without a phase is a withdrawn one, with the ``reason``."""
 
     group: str
     phase: Phase | None
@@ -56,7 +60,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReport:
-    """How a phase went on a host; ``time`` is in seconds since the epoch."""
+    """The outcome of a phase on a host, without ``error`` a success; ``time`` is in seconds since the epoch."""
 
     time: float
     error: str | None = None
@@ -64,48 +68,49 @@ class PhaseReport:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a rollout lets one host do, and what that host reported; without its id there is no rollout yet."""
+    """The grant of one host in a rollout and the host's own reports; ``rollout`` is ``None`` before it begins."""
 
     rollout: str | None = None
     grant: Grant | None = None
     reports: Mapping[Phase, PhaseReport] = field(default_factory=dict)
 
     def allows(self, phase: Phase) -> bool:
-        """Whether the host may be in a phase; who may deploy may prepare."""
+        """Whether the host may run a phase; a grant to deploy includes preparing."""
         return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the rollout goes on without the host."""
+        """Whether the rollout continues without the host."""
         return self.grant is not None and self.grant.phase is None
 
     @property
     def failure(self) -> str | None:
-        """What the host failed with in this rollout, or why that goes on without it; ``None`` if it may go on."""
-        error = next((one.error for one in self.reports.values() if one.error is not None), None)
+        """The host's error in this rollout, or why the rollout excluded it; ``None`` if the host may continue."""
+        error = next((report.error for report in self.reports.values() if report.error is not None), None)
         if error is None and self.grant is not None and self.is_excluded:
-            return f"rollout {self.rollout} goes on without this host: {self.grant.reason}"
+            return f"rollout {self.rollout} continues without this host: {self.grant.reason}"
         return error
 
     @property
     def obstacle(self) -> str:
-        """Why the host may do no more than it may."""
+        """Why the host may not run a phase that is not granted."""
         if self.rollout is None:
             return "no rollout of this publication is under way"
         if self.failure is not None:
             return self.failure
         if self.grant is None or self.grant.phase is None:
-            return f"it is not its turn yet in rollout {self.rollout}"
-        return f"rollout {self.rollout} has let it {self.grant.phase.value}, with group {self.grant.group}"
+            return f"rollout {self.rollout} has not reached this host yet"
+        phase, group = self.grant.phase.value, self.grant.group
+        return f"rollout {self.rollout} has granted it only to {phase}, with group {group}"
 
 
 @dataclass(frozen=True, slots=True)
 class ActivePhase:
-    """A task under way: a phase of a group.
+    """The task under way: one phase of one group.
 
-    ``granted`` are the hosts that were let in, with the time; ``reports`` are theirs. ``moved`` is when anything
-    last happened. ``baking`` is when the last host was done, where the group is given time to prove itself. Times
-    are in seconds since the epoch.
+    ``granted`` are the hosts that entered the phase, with the time; ``reports`` are theirs. ``last_progress`` is
+    when a host last entered or reported. ``baking_since`` is when the last host reported, if the group's bake time
+    is running. Times are in seconds since the epoch.
     """
 
     task: Task

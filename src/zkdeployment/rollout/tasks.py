@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def next_task(rollout: Rollout) -> Task | None:
-    """Return what is to be done now; ``None`` is the end: every group has succeeded or failed."""
+    """Return the task that runs now; ``None`` once every group has succeeded or failed."""
     return next(ready_tasks(rollout), None)
 
 
 def ready_tasks(rollout: Rollout) -> Iterator[Task]:
-    """Return what may be done now: of the group that was begun, else of each that is ready, to choose one."""
+    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group."""
     begun = [name for name in rollout.order[-1:] if rollout.progress[name].verdict is None]
     for name in begun or _ready(rollout):
         progress = rollout.progress[name]
@@ -33,10 +33,10 @@ def ready_tasks(rollout: Rollout) -> Iterator[Task]:
 
 
 def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
-    """Return the phases that a group has been through, each with the hosts that are still as that left them."""
+    """Return the finished phases of a group, each with the hosts that still count as successful in the phase."""
     for phase, rule in PHASE_RULES.items():
-        sent = rollout.progress[group].submitted.get(phase, ())
-        yield Task(group, phase, tuple(host for host in sent if rollout.hosts[host] in rule.successful))
+        submitted = rollout.progress[group].submitted.get(phase, ())
+        yield Task(group, phase, tuple(host for host in submitted if rollout.hosts[host] in rule.successful))
 
 
 def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...
 
 
 def width(rollout: Rollout, group: str) -> int:
-    """Return how many hosts of a group may be at work at the same time; without a limit, as many as there are."""
+    """Return how many hosts of a group may run a phase at the same time: all hosts, without ``max_parallel``."""
     share = rollout.strategy.group(group).pace.max_parallel
     if share is None:
         return len(rollout.hosts)
@@ -54,9 +54,9 @@ def width(rollout: Rollout, group: str) -> int:
 
 
 def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collection[str] = ()) -> list[str]:
-    """Return the criteria that a group misses in a phase even if each host that can still succeed does.
+    """Return the criteria that a group misses in a phase even if all its remaining hosts succeed.
 
-    ``failed`` are hosts that failed in this phase, and that the rollout does not count yet.
+    ``failed`` are hosts that failed in this phase and whose failure is not in the rollout yet.
     """
     rule, criteria = PHASE_RULES[phase], rollout.strategy.group(group).criteria
     if criteria == Criteria():
@@ -73,11 +73,11 @@ def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collectio
 
 
 def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[str]) -> bool:
-    """Whether no further host may enter a phase: its group misses its criteria for certain.
+    """Whether no further host may enter a phase, because its group misses its criteria for certain.
 
-    ``begun`` says whether any host has entered the phase, ``failed`` are the hosts that failed in it. A group
-    without ``max_parallel`` is prepared as a whole, as the document has it: that changes nothing on its hosts.
-    No host enters either once a group failed that this group depends on, at any depth.
+    ``begun`` is whether any host has entered the phase, ``failed`` are the hosts that failed in it. As in
+    Shipyard's document, a group without ``max_parallel`` is prepared as a whole: preparing changes nothing on its
+    hosts. A phase is also closed once a group has failed that this group depends on, at any depth.
     """
     if failed_ancestor(rollout, task.group) is not None:
         return True
@@ -86,7 +86,7 @@ def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[s
 
 
 def failed_ancestor(rollout: Rollout, name: str) -> str | None:
-    """Return a group that failed and that another depends on, at any depth; ``None`` if there is none."""
+    """Return a failed group on which the named group depends, at any depth; ``None`` if there is none."""
     parents = {group.name: group.depends_on for group in rollout.strategy.groups}
     seen: set[str] = set()
     waiting = [*parents[name]]
@@ -101,7 +101,7 @@ def failed_ancestor(rollout: Rollout, name: str) -> str | None:
 
 
 def _ready(rollout: Rollout) -> Iterator[str]:
-    """Return the groups whose parents all succeeded, in the order of the document."""
+    """Return the groups whose dependencies all succeeded, in the order of the document."""
     for group in rollout.strategy.groups:
         if all(rollout.progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on):
             yield group.name

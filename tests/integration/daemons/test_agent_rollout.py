@@ -68,10 +68,10 @@ def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_
         wait_for(host, "waits to prepare: no rollout of this publication is under way")
         assert host.node["deploying"] == "r1"
         rollout.begin()
-        wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-1")
+        wait_for(host, "waits to prepare: rollout 1-1 has not reached this host yet")
         assert rollout.reports() == {}
         rollout.grant("prepare")
-        wait_for(host, "waits to deploy: rollout 1-1 has let it prepare, with group some")
+        wait_for(host, "waits to deploy: rollout 1-1 has granted it only to prepare, with group some")
         assert rollout.reports() == {"prepare:h1": None}
         assert (host.packages.installed(), fleet.calls(), host.markers) == ({}, [], [])
         rollout.grant("deploy")
@@ -115,7 +115,7 @@ def test_what_cannot_be_prepared_fails_the_host_alone_which_rests_also_after_a_r
         assert host.status == "error"
         assert "deploying" not in host.node
         rollout.begin(attempt=2)
-        wait_for(host, "not its turn yet in rollout 1-2")
+        wait_for(host, "rollout 1-2 has not reached this host yet")
         assert "error" not in host.node
         let_through(rollout, host)
     assert fleet.version == "r1"
@@ -131,7 +131,7 @@ def test_a_failure_that_an_agent_could_not_report_to_its_rollout_is_reported_by_
         wait_for_report(rollout, "deploy:h1")
         assert host.node["error"] == rollout.reports()["deploy:h1"] == "it failed and could not say so"
         rollout.begin(attempt=2)
-        wait_for(host, "not its turn yet in rollout 1-2")
+        wait_for(host, "rollout 1-2 has not reached this host yet")
         assert not (host.run / "failure").exists()
     assert fleet.version == "r1"
     assert fleet.calls() == []
@@ -176,7 +176,7 @@ def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, h
         wait_until(fleet.calls, "the first script", timeout=60)
         rollout.withdraw("1 of 2 hosts did not end within 60 s")
         block.unlink()
-        why = "rollout 1-1 goes on without this host: 1 of 2 hosts did not end within 60 s"
+        why = "rollout 1-1 continues without this host: 1 of 2 hosts did not end within 60 s"
         wait_until(lambda: host.node.get("error") == why and host.status == "error", "it stands aside", timeout=60)
         assert rollout.reports() == {"prepare:h1": None}
         assert fleet.version == "r1"
@@ -225,7 +225,7 @@ def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
         assert fleet.calls() == []
         later = ScriptedRollout(fleet, "r1", sequence=2)  # the same revision is published again
         later.begin()
-        wait_for(host, "waits to prepare: it is not its turn yet in rollout 2-1")
+        wait_for(host, "waits to prepare: rollout 2-1 has not reached this host yet")
         let_through(later, host)
     assert fleet.calls() == ["hook"]
 
@@ -252,7 +252,7 @@ def test_a_host_prepares_anew_in_an_attempt_that_begins_when_it_has_just_reporte
     monkeypatch.setattr("zkdeployment.daemons.failpoints.reach", reach)
     rollout.grant("prepare")
     with host.agent():
-        wait_for(host, "waits to prepare: it is not its turn yet in rollout 1-2")
+        wait_for(host, "waits to prepare: rollout 1-2 has not reached this host yet")
         let_through(rollout, host)
     assert rollout.reports() == GOOD
 

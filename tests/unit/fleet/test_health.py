@@ -105,9 +105,9 @@ def test_other_texts_are_refused(text):
             "Too long deploying abc (deploy /who/myfoo 0: 6 s, outside 10:20 s)",
         ),
         (
-            {"status": running(900, "waits to deploy: rollout 7-1 has let it prepare")},
+            {"status": running(900, "waits to deploy: rollout 7-1 has granted it only to prepare")},
             0,
-            "waits to deploy: rollout 7-1 has let it prepare",
+            "waits to deploy: rollout 7-1 has granted it only to prepare",
         ),
         ({"status": running(-0.5)}, 0, "deploy /who/myfoo 0"),
         (

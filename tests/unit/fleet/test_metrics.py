@@ -81,7 +81,9 @@ def test_a_host_that_deploys():
 
 
 def test_a_host_that_waits_for_its_turn_does_not_deploy():
-    host = replace(HOST, deploying="r2", step="waits to deploy: rollout 7-1 has let it prepare", steps=(0, 7))
+    host = replace(
+        HOST, deploying="r2", step="waits to deploy: rollout 7-1 has granted it only to prepare", steps=(0, 7)
+    )
     found = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
     assert (found["waiting"], found["deploying"], found["converged"]) == (1, 0, 0)
     assert found["deploying_since_timestamp_seconds"] == {}

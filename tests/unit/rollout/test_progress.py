@@ -261,7 +261,7 @@ class TestPace:
         assert verdicts(fleet.step(state)) == {"x": None}
         fleet.now += 1
         over = fleet.step(state)
-        assert over.rollout.progress["x"].reason.endswith("2 of 3 hosts did not end, and nothing went on for 60 s")
+        assert over.rollout.progress["x"].reason.endswith("2 of 3 hosts did not end; no progress for 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
     def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
@@ -308,7 +308,7 @@ class TestPace:
         over = fleet.wait(state, 600)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
         assert verdicts(over) == {"x": FAILED}
-        assert ("error" if trouble == "error" else "its agent is gone for 300 s") in over.errors["b"]
+        assert ("error" if trouble == "error" else "its agent has been absent for 300 s") in over.errors["b"]
 
     def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
         fleet = fleet_of("ab")
@@ -338,9 +338,7 @@ class TestPace:
         state = fleet.wait(state, PROGRESS_DEADLINE - 1)
         assert verdicts(state) == {"x": None}
         over = fleet.wait(state, 1)
-        assert over.rollout.progress["x"].reason == (
-            "prepare: 1 of 2 hosts did not end, and nothing went on for 7200 s"
-        )
+        assert over.rollout.progress["x"].reason == ("prepare: 1 of 2 hosts did not end; no progress for 7200 s")
 
     @pytest.mark.parametrize(("phase", "key"), [(PREPARE, "prepare_timeout"), (DEPLOY, "deploy_timeout")])
     def test_the_timeouts_of_a_strategy_hold_for_groups_without_their_own(self, phase, key):
@@ -559,7 +557,7 @@ class TestHosts:
         assert state.rollout.members["x"] == {"a", "b", "i-1"}
         state = fleet.wait(state, ABSENT_AFTER)
         fleet.silent = set()
-        assert fleet.run(state).errors == {"b": "its agent is gone for 300 s"}
+        assert fleet.run(state).errors == {"b": "its agent has been absent for 300 s"}
 
     def test_a_restart_of_an_agent_is_waited_for(self):
         fleet = fleet_of("ab", silent={"b"})
@@ -577,7 +575,7 @@ class TestHosts:
         state = fleet.step(state)
         assert look(state, fleet) == ABSENT_AFTER
         over = fleet.run(fleet.wait(state, ABSENT_AFTER))
-        assert over.errors == {"b": "its agent is gone for 300 s"}
+        assert over.errors == {"b": "its agent has been absent for 300 s"}
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
     def test_an_agent_that_left_before_its_turn_is_left_out(self):
@@ -621,7 +619,7 @@ class TestHosts:
         fleet.deregister("b")
         state = fleet.wait(fleet.step(state), 899)
         assert verdicts(state) == {"x": None}
-        assert fleet.run(fleet.wait(state, 15)).errors == {"b": "its agent is gone for 900 s"}
+        assert fleet.run(fleet.wait(state, 15)).errors == {"b": "its agent has been absent for 900 s"}
 
     def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
         fleet = fleet_of("bd", absent={"a": Facts(), "c": Facts()})
@@ -818,7 +816,7 @@ class TestLateHosts:
             assert look(state, fleet) == ABSENT_AFTER
         state = fleet.run(fleet.wait(state, 600), until=lambda one: not one.late_joiners)
         assert state.errors == {
-            "b": "its agent is gone for 300 s" if away else "prepare: it did not end within 600 s"
+            "b": "its agent has been absent for 300 s" if away else "prepare: it did not end within 600 s"
         }
         assert state.rollout.hosts["c"] is HostProgress.SUCCESS
 

@@ -7,25 +7,25 @@ from zkdeployment.rollout.state_machine import Phase
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")
-GOES_ON = "rollout 7-1 goes on without this host: 1 of 2 hosts did not end within 60 s"
+GOES_ON = "rollout 7-1 continues without this host: 1 of 2 hosts did not end within 60 s"
 
 
 @pytest.mark.parametrize(
     ("permission", "phases", "failure", "obstacle"),
     [
         (Permission(), [], None, "no rollout of this publication is under way"),
-        (Permission("7-1"), [], None, "it is not its turn yet in rollout 7-1"),
+        (Permission("7-1"), [], None, "rollout 7-1 has not reached this host yet"),
         (
             Permission("7-1", Grant("x", PREPARE)),
             [PREPARE],
             None,
-            "rollout 7-1 has let it prepare, with group x",
+            "rollout 7-1 has granted it only to prepare, with group x",
         ),
         (
             Permission("7-1", Grant("x", DEPLOY), {PREPARE: PhaseReport(1.0)}),
             [PREPARE, DEPLOY],
             None,
-            "rollout 7-1 has let it deploy, with group x",
+            "rollout 7-1 has granted it only to deploy, with group x",
         ),
         (Permission("7-1", WITHDRAWN, {PREPARE: PhaseReport(1.0)}), [], GOES_ON, GOES_ON),
         (Permission("7-1", WITHDRAWN, {PREPARE: PhaseReport(1.0, "boom")}), [], "boom", "boom"),

@@ -117,7 +117,7 @@ class TestCourse:
             run_cycles(one)
             fleet.wait(one.coordinator, ABSENT_AFTER)
             over = fleet.run(one.coordinator)
-        assert over.errors == {"b": "its agent is gone for 300 s"}
+        assert over.errors == {"b": "its agent has been absent for 300 s"}
 
     def test_a_host_that_shows_an_error_while_its_group_proves_itself_is_no_success(self, fleet):
         fleet.register(plain_hosts("ab"))
