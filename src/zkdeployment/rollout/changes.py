@@ -1,4 +1,4 @@
-"""What a publication changes in how hosts take it up."""
+"""The change of the strategy that a publication brings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StrategyChange:
-    """The published strategy and the one that is to be; ``None``: all hosts at once, as far as locks let them."""
+    """The published strategy and the next one; without a strategy, only locks limit which hosts deploy."""
 
     before: Strategy | None = None
     after: Strategy | None = None
@@ -24,11 +24,11 @@ class StrategyChange:
 
     @property
     def kind(self) -> str:
-        """What becomes of it, in a word."""
+        """The kind of the change: ``added``, ``changed`` or ``deleted``."""
         return "added" if self.before is None else "deleted" if self.after is None else "changed"
 
     def describe(self) -> Iterator[str]:
-        """Say line by line what changes, with the names of the groups."""
+        """Return one line for each changed strategy and group."""
         old, new = _name(self.before), _name(self.after)
         if old == new and self:
             yield f"change strategy {new}"
@@ -39,7 +39,7 @@ class StrategyChange:
             yield from (f"{_VERBS[kind]} group {group}" for group in groups)
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the change as ``-o json`` prints it."""
         return {
             "before": _name(self.before),
             "after": _name(self.after),

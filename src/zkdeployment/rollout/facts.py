@@ -1,4 +1,4 @@
-"""Hosts and their facts from a YAML or JSON text."""
+"""Hosts and their facts, read from YAML or JSON text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def read_host_document(source: str, content: bytes) -> Document:
-    """Return the document of a file of hosts: a mapping of host ids to their values, or to ``None``.
+    """Return the document of a hosts file: a mapping of host ids to their values, or to ``None``.
 
     Raises ``ConfigurationError`` with the place in ``source``.
     """
@@ -48,7 +48,7 @@ def read_host_document(source: str, content: bytes) -> Document:
     except YamlTextError as error:
         raise ConfigurationError(f"{source}:{error.line}:{error.column}: {error}") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{source}: expected UTF-8") from error
+        raise ConfigurationError(f"{source}: expected UTF-8; convert the file") from error
     value = typed_values(document.value, _SCHEMA)
     for way, message in form_faults(value, _SCHEMA):
         line, column = document.place(way)

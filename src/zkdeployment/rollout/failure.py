@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that stops the fleet or, with ``part``, fails the host in a phase of a rollout.
+    """A failure that stops the fleet or, with ``part``, fails the host in a rollout.
 
     ``part`` is the rollout's id and the phase.
     """
@@ -23,13 +23,13 @@ class Failure:
     part: tuple[str, Phase] | None = None
 
     def to_json(self) -> dict[str, Value]:
-        """Return the failure as a host keeps it until it is reported."""
+        """Return the failure as JSON, in which a host stores it until the failure is reported."""
         part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
         return {"stop": self.stop.properties(), **part}
 
     @classmethod
     def from_json(cls, value: object) -> Failure:
-        """Read what ``to_json`` returned; raises ``ValueError`` for anything else."""
+        """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
         match value:
             case {"stop": dict(stop), "rollout": str(rollout), "phase": str(phase)}:
                 return cls(Stop.from_properties(stop), (rollout, Phase(phase)))

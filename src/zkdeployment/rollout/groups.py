@@ -1,4 +1,4 @@
-"""Which hosts a group has, and whether what became of them meets its criteria."""
+"""The members of a group and its success criteria."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
 
-#: How many values of a criterion a sentence names.
+#: Values of a criterion that a message names.
 _NAMED = 3
 
 
 def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
-    """Return the names of the hosts that any of the group's selectors selects; all, if it has none."""
+    """Return the names of the hosts that match any selector of a group; all hosts if it has no selectors."""
     if not group.selectors:
         return frozenset(hosts)
     return frozenset(
@@ -25,15 +25,15 @@ def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
 
 
 def is_selected(strategy: Strategy, name: str, facts: Facts) -> bool:
-    """Whether a host is in any group of a strategy; a host in no group keeps what it has."""
+    """Whether a host is in any group of a strategy; a host in no group does not deploy."""
     return any(members(group, {name: facts}) for group in strategy.groups)
 
 
 def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple[str, ...]:
-    """Describe each selector of a strategy that selects none of these hosts, which are all that are known."""
+    """Return a warning for each selector of a strategy that matches none of ``hosts``, the known hosts."""
     return tuple(
         f"selector {number} of group {group.name} matches no known host ({_describe(selector)});"
-        " correct it, or what the hosts' configuration says"
+        " correct the selector or the hosts' configuration"
         for group in strategy.groups
         for number, selector in enumerate(group.selectors, 1)
         if not any(_selects(selector, name, facts) for name, facts in hosts.items())
@@ -41,7 +41,7 @@ def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple
 
 
 def _describe(selector: Selector) -> str:
-    """Return the criteria of a selector, each with its first values."""
+    """Return the criteria of a selector as text, each with its first values."""
     criteria = {
         "node_names": selector.names,
         "node_tags": selector.tags,
@@ -57,7 +57,7 @@ def _first(values: Collection[str]) -> str:
 
 
 def _selects(selector: Selector, name: str, facts: Facts) -> bool:
-    """Whether a host meets every criterion that is given."""
+    """Whether a host meets every criterion of a selector."""
     return (
         (not selector.names or name in selector.names or facts.name in selector.names)
         and (not selector.racks or facts.rack in selector.racks)
@@ -67,7 +67,7 @@ def _selects(selector: Selector, name: str, facts: Facts) -> bool:
 
 
 def misses(criteria: Criteria, *, successful: int, failed: int, total: int) -> Iterator[str]:
-    """Say each criterion that so many hosts do not meet; of no hosts, every percentage is successful."""
+    """Return a sentence for each criterion that these numbers of hosts miss; no hosts miss no percentage."""
     percent = criteria.percent_successful
     if percent is not None and successful * 100 < percent * total:
         share = f"{successful * 100 / total:.4g} %"

@@ -1,6 +1,6 @@
-"""Late hosts: those that come, or come back, after all their groups were judged, and these succeeded.
+"""Late joiners: hosts that register after all their groups succeeded.
 
-They enter both phases under the limits of their groups, and count by the criteria of these.
+A late joiner runs both phases under the limits of its groups, and its outcome counts for their criteria.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 def is_open(state: RolloutState) -> bool:
-    """Whether late hosts may enter: while the rollout is under way, and after an end that stopped nothing."""
+    """Whether hosts may still enter: the rollout is under way, or ended without stopping the fleet."""
     completed = state.ending is Ending.COMPLETED and state.rollout.result is not RolloutResult.FAILED
     return state.ended is None or completed
 
 
 def close(state: RolloutState) -> RolloutState:
-    """Return the rollout without late hosts, and what they wait for, if none may enter any more."""
+    """Return the rollout without late joiners, absences and halt if no host may enter any more."""
     return (
         state if is_open(state) else replace(state, late_joiners={}, late_since={}, absent={}, halted_since=None)
     )
 
 
 def record_reports(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    """Return the rollout with what late hosts report; a group that misses its criteria by that failed."""
+    """Return the rollout with the reports of late joiners; a group that now misses its criteria fails."""
     reports = {
         host: report
         for host, phase in state.late_joiners.items()
@@ -68,7 +68,7 @@ def record_reports(state: RolloutState, observation: RolloutObservation) -> Roll
 
 
 def grant_phases(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    """Return the rollout with the late hosts that enter a phase now; those first that are prepared."""
+    """Return the rollout with the late joiners that enter a phase now, prepared hosts first."""
     if state.halted_since is not None or not is_open(state):
         return state
     rollout, states = state.rollout, state.rollout.hosts
@@ -94,12 +94,12 @@ def grant_phases(state: RolloutState, observation: RolloutObservation) -> Rollou
 
 
 def grants(state: RolloutState) -> dict[str, Grant]:
-    """Return what late hosts may enter."""
+    """Return the grants of late joiners, by host."""
     return {host: Grant(_groups(state.rollout, host)[0], phase) for host, phase in state.late_joiners.items()}
 
 
 def moments(state: RolloutState) -> Iterator[float]:
-    """Return when time alone changes something, in seconds since the epoch."""
+    """Return when the passage of time changes the state, in seconds since the epoch."""
     if state.halted_since is None:
         for host, phase in state.late_joiners.items():
             yield from (moment for moment, _ in _limits(state, host, phase))
@@ -112,14 +112,14 @@ def _report(state: RolloutState, host: str, phase: Phase, observation: RolloutOb
         return report
     if absence.is_gone(state, host, observation.now):
         return PhaseReport(observation.now, absence.error(state))
-    for moment, words in _limits(state, host, phase):
-        if state.halted_since is None and observation.now >= moment:
-            return PhaseReport(observation.now, f"{phase.value}: it did not end{words}")
+    for deadline, ending in _limits(state, host, phase):
+        if state.halted_since is None and observation.now >= deadline:
+            return PhaseReport(observation.now, f"{phase.value}: it did not end{ending}")
     return None
 
 
 def _limits(state: RolloutState, host: str, phase: Phase) -> Iterator[tuple[float, str]]:
-    """Return when a late host is out of time in its phase; each has the time that its group has."""
+    """Return the deadlines of a late joiner in its phase, which are those of its first group."""
     entered = state.late_since.get(host)
     if entered is not None:
         strategy = state.rollout.strategy
@@ -133,16 +133,16 @@ def _groups(rollout: Rollout, host: str) -> list[str]:
 
 
 def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str, list[str]]:
-    """Return the hosts that may enter, with their groups, of which some are no members yet.
+    """Return the hosts that may enter, each with its groups; the host may not be a member of all of them yet.
 
-    A host that has a group which is not judged goes with that; one that has a group which failed does not go.
+    A host with a group that has no verdict runs with that group. A host with a failed group does not run.
     """
     rollout = state.rollout
     verdicts = {name: progress.verdict for name, progress in rollout.progress.items()}
     if GroupVerdict.SUCCESS not in verdicts.values():
         return {}
-    judged_otherwise = [name for name, verdict in verdicts.items() if verdict is not GroupVerdict.SUCCESS]
-    others = frozenset[str]().union(*(rollout.members[name] for name in judged_otherwise), state.late_joiners)
+    not_successful = [name for name, verdict in verdicts.items() if verdict is not GroupVerdict.SUCCESS]
+    others = frozenset[str]().union(*(rollout.members[name] for name in not_successful), state.late_joiners)
     came = {
         host: observation.present[host]
         for host, progress in rollout.hosts.items()

@@ -1,4 +1,7 @@
-"""A phase of a group that is under way: which hosts enter it, what they report, and when it ends."""
+"""The active phase of a group: which hosts enter it, what they report, and when it ends.
+
+The variable ``active`` is always the ``ActivePhase`` of the state, as it is before or during the decision.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,34 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Group
     from zkdeployment.rollout.state import ActivePhase, RolloutObservation, RolloutState
 
-#: Characters of an error that are kept: the state has to fit into a node, whatever thousands of hosts say.
+#: Characters of an error that are kept: the state fits into one node even if thousands of hosts fail.
 _LONGEST_ERROR = 200
 
 
 def advance(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
-    """Take in what hosts report; judge the phase if it is over, else let in as many hosts as may be.
+    """Return the state after the reports of hosts: the phase gets its verdict, or further hosts enter it.
 
-    The same stage comes back if there was nothing to do; none, if it was judged, or if the hosts that its group
-    requires went away before any host entered it.
+    The active phase is the same object if nothing changed. There is none any more if the phase got its verdict, or
+    if the group's required hosts left before any host entered the phase.
     """
     group = state.rollout.strategy.group(active.task.group)
-    active = _gather(state, _record_reports(state, active, observation), observation)
+    active = _update_hosts(state, _record_reports(state, active, observation), observation)
     if not active.granted and absence.shortage(state, group.name):
         return replace(state, active_phase=None)
     if all(host in active.reports for host in active.task.hosts):
         return _finish(state, active, group, observation)
     if state.halted_since is None:
-        for moment, words in _limits(state, active):
-            if observation.now >= moment:
+        for deadline, ending in _limits(state, active):
+            if observation.now >= deadline:
                 undone = len(active.task.hosts) - len(active.reports)
-                fault = f"{undone} of {len(active.task.hosts)} hosts did not end{words}"
+                fault = f"{undone} of {len(active.task.hosts)} hosts did not end{ending}"
                 return _judge(state, active, _errors(active, fault), fault)
         active = _grant_phase(active, tasks.width(state.rollout, group.name), observation)
     return state if active is state.active_phase else replace(state, active_phase=active)
 
 
 def moments(state: RolloutState, active: ActivePhase) -> Iterator[float]:
-    """Return when time alone changes something, in seconds since the epoch."""
+    """Return when the passage of time changes the state, in seconds since the epoch."""
     group = state.rollout.strategy.group(active.task.group)
     halted = state.halted_since is not None
     if active.baking_since is not None:
@@ -59,12 +62,12 @@ def moments(state: RolloutState, active: ActivePhase) -> Iterator[float]:
 
 
 def _is_gone_for_good(state: RolloutState, host: str) -> bool:
-    """Whether a host is gone, and no end of a halt changes that."""
+    """Whether a host was gone when the current halt began, so that the end of the halt changes nothing."""
     return state.halted_since is not None and absence.is_gone(state, host, state.halted_since)
 
 
 def awaited(state: RolloutState) -> list[tuple[Phase, str]]:
-    """Return what hosts are expected to report now: the phase and the host."""
+    """Return the reports that are expected now, as pairs of phase and host."""
     late = [(phase, host) for host, phase in state.late_joiners.items()]
     if state.active_phase is None:
         return late
@@ -73,13 +76,13 @@ def awaited(state: RolloutState) -> list[tuple[Phase, str]]:
 
 
 def proving(state: RolloutState) -> frozenset[str]:
-    """Return the hosts that have to prove themselves now."""
+    """Return the hosts that have to prove themselves now, during the bake time of the active phase."""
     active = state.active_phase
     return frozenset() if active is None or active.baking_since is None else _proving(state, active)
 
 
 def tolerated(state: RolloutState) -> Mapping[str, Grant]:
-    """Return withdrawn grants for hosts that failed in the phase under way, while their group may succeed."""
+    """Return withdrawn grants for the hosts that failed in the active phase while their group may succeed."""
     active = state.active_phase
     if active is None or _is_closed(state, active):
         return {}
@@ -88,15 +91,15 @@ def tolerated(state: RolloutState) -> Mapping[str, Grant]:
 
 
 def brief(error: str) -> str:
-    """Return as much of an error as is kept."""
+    """Return an error, shortened to the length that is kept."""
     return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + "…"
 
 
-def _gather(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
-    """Return the stage with the hosts of the phase: those that entered it, and those that still can.
+def _update_hosts(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
+    """Return the active phase with its current hosts: those that entered it, and those that still may.
 
-    A host that is gone cannot. Once a limit is reached the phase does not wait for any host that is away. Once
-    the group misses its criteria for certain no further host enters, and the phase ends with those that did.
+    A host that is gone may not enter. Once a deadline has passed, the phase waits for no absent host. Once the
+    group misses its criteria for certain, no further host enters, and the phase ends with those that entered it.
     """
     eligible = tasks.eligible_hosts(state.rollout, active.task.group, active.task.phase)
     over = state.halted_since is None and any(observation.now >= moment for moment, _ in _limits(state, active))
@@ -138,7 +141,7 @@ def _grant_phase(active: ActivePhase, width: int, observation: RolloutObservatio
 
 
 def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, str]]:
-    """Return when the phase is out of time, and the words that end a sentence on it."""
+    """Return the deadlines of the active phase, each with the end of its error message."""
     strategy, task = state.rollout.strategy, active.task
     return timekeeping.limits(
         strategy, strategy.group(task.group), task.phase, begun=active.begun, last_progress=active.last_progress
@@ -148,7 +151,7 @@ def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, s
 def _finish(
     state: RolloutState, active: ActivePhase, group: Group, observation: RolloutObservation
 ) -> RolloutState:
-    """Judge a phase of which all hosts have reported; after the bake, where the group has one."""
+    """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
     ancestor = tasks.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
     hosts = _proving(state, active) if bakes else frozenset()
@@ -169,7 +172,7 @@ def _finish(
 
 
 def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
-    """Return the hosts of a group that have the revision, and were not watched with it for the time of a bake."""
+    """Return the hosts of a group that have the revision but have not proven themselves with it."""
     states = state.rollout.hosts
     had = {
         host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
@@ -178,23 +181,25 @@ def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
 
 
 def _spoiled(state: RolloutState, hosts: frozenset[str], observation: RolloutObservation) -> dict[str, str]:
-    """Return the hosts that had to prove themselves and did not stay well, with the reasons."""
+    """Return the errors of hosts that had to prove themselves and did not stay well."""
     failing = dict.fromkeys(
-        sorted(observation.failing & hosts), "it showed an error, or lost the revision, after its deployment"
+        sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
     )
     gone = sorted(hosts - observation.present.keys())
     return failing | dict.fromkeys(gone, f"{absence.error(state)}, since its deployment")
 
 
 def _errors(active: ActivePhase, fault: str = "") -> dict[str, str]:
-    """Return the hosts that failed; those that did not end are such because of the ``fault``."""
-    found = {host: report.error for host, report in active.reports.items() if report.error is not None}
-    late = dict.fromkeys(active.granted.keys() - active.reports.keys(), f"{active.task.phase.value}: {fault}")
-    return found | late
+    """Return the errors by host; a host that has not reported failed because of the ``fault``."""
+    reported = {host: report.error for host, report in active.reports.items() if report.error is not None}
+    unfinished = dict.fromkeys(
+        active.granted.keys() - active.reports.keys(), f"{active.task.phase.value}: {fault}"
+    )
+    return reported | unfinished
 
 
 def _judge(state: RolloutState, active: ActivePhase, errors: Mapping[str, str], fault: str = "") -> RolloutState:
-    """Judge the group; a host that never entered the phase was not submitted."""
+    """Return the state with the phase's verdict; hosts that never entered the phase were not submitted."""
     task = replace(active.task, hosts=tuple(host for host in active.task.hosts if host in active.granted))
     spoiled = errors.keys() - task.hosts
     rollout = engine.record(state.rollout, task, set(task.hosts) - errors.keys(), fault=fault, spoiled=spoiled)

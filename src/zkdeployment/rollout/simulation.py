@@ -1,4 +1,4 @@
-"""A rollout without hosts: the engine, given which of them fail."""
+"""The simulation of a rollout: the engine runs with given failures instead of hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The hosts that fail in a phase, and the phases that end for none of a group's hosts in time."""
+    """The simulated failures: hosts that fail in each phase, and phases of groups that time out."""
 
     prepare: frozenset[str] = frozenset()
     deploy: frozenset[str] = frozenset()
@@ -26,7 +26,7 @@ class Faults:
 
 
 def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> Rollout:
-    """Return the rollout at its end; the hosts of a group enter each phase in waves of ``max_parallel``."""
+    """Return the ended rollout; the hosts of a group enter each phase in waves of ``max_parallel``."""
     rollout = begin(strategy, hosts)
     while (task := next_task(rollout)) is not None:
         required, present = strategy.group(task.group).require_hosts or 0, len(rollout.members[task.group])
@@ -34,11 +34,13 @@ def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> 
             fault = f"it would wait: requires {required} hosts, found {present}"
             rollout = record(rollout, replace(task, hosts=()), (), fault=fault)
             continue
-        late = bool(task.hosts) and (task.group, task.phase) in faults.times_out
+        times_out = bool(task.hosts) and (task.group, task.phase) in faults.times_out
         failing = faults.prepare if task.phase is Phase.PREPARE else faults.deploy
-        entered = _entered(rollout, task, failing, waves=1 if late else None)
-        succeeded = frozenset() if late else frozenset(entered) - failing
-        fault = f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if late and entered else ""
+        entered = _entered(rollout, task, failing, waves=1 if times_out else None)
+        succeeded = frozenset() if times_out else frozenset(entered) - failing
+        fault = (
+            f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if times_out and entered else ""
+        )
         rollout = record(rollout, replace(task, hosts=entered), succeeded, fault=fault)
     return rollout
 
@@ -56,7 +58,7 @@ def _entered(rollout: Rollout, task: Task, failing: frozenset[str], waves: int |
 
 
 def summarize(rollout: Rollout) -> dict[str, object]:
-    """Return a rollout that is at its end as plain data."""
+    """Return an ended rollout as plain data."""
     return {
         "members": {name: sorted(hosts) for name, hosts in rollout.members.items()},
         "order": list(rollout.order),

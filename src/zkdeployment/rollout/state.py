@@ -123,17 +123,18 @@ class ActivePhase:
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """A rollout of a publication (``sequence``), and its ``attempt``, from 1 on.
+    """An attempt (from 1 on) to roll out a publication, identified by its ``sequence``.
 
-    ``waiting`` says in a sentence why nothing new begins, if so; ``held`` is since when that is because of a pause
-    or the cluster version. ``looked`` is when a coordinator last looked, to half a minute, while hosts may be at
-    work. ``errors`` are those of the hosts that failed. ``absent`` are the hosts that are not done and not
-    registered, since when (0: nobody waits for them).
+    ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a
+    halt by a pause or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle, to half a
+    minute, while hosts may run a phase. ``errors`` are by failed host. ``absent`` are the unfinished hosts that are
+    not registered, with the begin of their absence (0: the host does not block the rollout).
 
-    ``late`` are the hosts that entered a phase after their groups were judged, with that phase; ``entered`` says
-    when. ``proven`` are the hosts that stayed well with this revision for the time of a bake. ``promoted`` are the
-    manual groups that may begin, ``forced`` the groups that may begin without the hosts that they require.
-    ``taken`` is the number of the last act that was taken; ``acts`` are those that were.
+    ``late_joiners`` are the hosts that entered a phase after their groups got their verdicts, with that phase;
+    ``late_since`` is when. ``proven`` are the hosts that stayed well with this revision for a bake time.
+    ``promoted`` are the manual groups that may begin, ``forced`` the groups that may begin without their required
+    hosts. ``acts`` are the applied acts, ``last_act_number`` is the number of the last one. Times are in seconds
+    since the epoch.
     """
 
     sequence: int
@@ -160,20 +161,19 @@ class RolloutState:
 
     @property
     def id(self) -> str:
-        """The name of its node."""
+        """The rollout's id, which is also the name of its node."""
         return f"{self.sequence}-{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutObservation:
-    """What a coordinator sees at one moment.
+    """The facts that a coordinator observes at one moment.
 
-    ``active`` says whether hosts may start the rollout's revision now. ``present`` are the registered hosts,
-    ``current`` those of them that have the revision. Of the hosts that the rollout counts as successful,
-    ``outdated`` are those that do not have the revision (any more), and of the hosts that have to prove themselves
-    ``failing`` are those that show an error or do not have the revision. ``absent`` are hosts
-    that are known but not registered, ``left`` says since when, of those that were seen before. ``reports`` are by
-    phase and host. ``now`` is in seconds since the epoch, as all times.
+    ``active`` is whether hosts may start the rollout's revision now. ``present`` are the registered hosts and
+    ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
+    successful but that do not have the revision. ``failing`` are the hosts that have to prove themselves but show
+    an error or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` is when
+    they left, if that was observed. ``reports`` are by phase and host. Times are in seconds since the epoch.
     """
 
     now: float
@@ -190,7 +190,7 @@ class RolloutObservation:
 
 @dataclass(frozen=True, slots=True)
 class RolloutSnapshot:
-    """What is to be rolled out, and the newest rollout; ``None`` where there never was one that can be read."""
+    """The published revision and the newest rollout, if there is one that can be read, at one moment."""
 
     cluster: Cluster | None
     published: Published
@@ -198,5 +198,5 @@ class RolloutSnapshot:
 
     @property
     def active(self) -> bool:
-        """Whether hosts may start what was published, by its strategy."""
+        """Whether hosts may start the published revision by its strategy."""
         return self.published.governs(self.cluster)

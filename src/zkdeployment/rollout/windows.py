@@ -1,4 +1,4 @@
-"""Times in which a group may start."""
+"""The time windows in which a group may start."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.strategy import Window
 
-#: A window comes once a week at least, but not in an hour that its day has not got as the clocks are changed.
+#: A window opens at least once a week, but not in an hour that a change of the clocks skips.
 _DAYS_AHEAD = 15
 
 
 def is_open(windows: Collection[Window], now: float) -> bool:
-    """Whether any window is open at ``now`` (seconds since the epoch); where there are none it always is."""
+    """Whether any window is open at ``now`` (seconds since the epoch), or there are no windows."""
     return not windows or any(start <= now < end for window in windows for start, end in _spans(window, now))
 
 
@@ -36,5 +36,5 @@ def _spans(window: Window, now: float) -> Iterator[tuple[float, float]]:
             begin = datetime.combine(day, time()) + timedelta(minutes=window.start)
             end = begin + timedelta(minutes=length)
             span = begin.replace(tzinfo=zone).timestamp(), end.replace(tzinfo=zone).timestamp()
-            if span[0] < span[1]:  # else its hour is one that this day has not got
+            if span[0] < span[1]:  # otherwise the change of the clocks skips its hour
                 yield span

@@ -96,7 +96,7 @@ def test_what_was_granted_counts_for_nothing_when_the_rollout_has_stopped_the_fl
 def test_a_host_with_nothing_to_do_reports_both_phases_all_the_same(fleet, rollout):
     host = fleet.host("h2")
     with host.agent():
-        wait_for(host, "not its turn")
+        wait_for(host, "rollout 1-1 has not reached this host yet")
         let_through(rollout, host)
     assert fleet.calls() == []
 
@@ -202,7 +202,7 @@ def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_a
         wait_for(host, "no rollout")
         before = len(asked)
         rollout.begin()
-        wait_for(host, "not its turn")
+        wait_for(host, "rollout 1-1 has not reached this host yet")
         assert (0, 1.0) in asked[before:]
         before = len(asked)
         rollout.grant("prepare")

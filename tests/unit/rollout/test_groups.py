@@ -92,7 +92,7 @@ def test_each_selector_that_matches_no_known_host_is_described():
         Group("half", critical=True, selectors=(selector(names="a"), selector(names="vwxyz", racks=["r1"]))),
         Group("none", critical=True, selectors=(selector(tags=["ssd"], labels=[("tier", "db")]),)),
     )
-    message = "selector {} matches no known host ({}); correct it, or what the hosts' configuration says"
+    message = "selector {} matches no known host ({}); correct the selector or the hosts' configuration"
     assert unmatched_selectors(Strategy("s", groups), HOSTS) == (
         message.format("2 of group half", "node_names v or w or x or 2 more; rack_names r1"),
         message.format("1 of group none", "node_tags ssd; node_labels tier: db"),
