@@ -127,7 +127,7 @@ class RolloutState:
 
     ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a
     halt by a pause or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle, to half a
-    minute, while hosts may run a phase. ``errors`` are by failed host. ``absent`` are the unfinished hosts that are
+    minute, while hosts may run a phase. ``errors`` are by failed host. ``absent`` are unfinished hosts that are
     not registered, with the begin of their absence (0: the host does not block the rollout).
 
     ``late_joiners`` are the hosts that entered a phase after their groups got their verdicts, with that phase;
