@@ -1,7 +1,7 @@
-"""The planner: what a host is to run, against what it has, gives the steps to take.
+"""The planner: compares what a host is to run with its inventory, and returns the steps between the two.
 
-Nothing is remembered between two plans. Whatever a crash left half-done is found in the inventory, and the
-next plan goes on from there.
+Plans have no memory. A step that a crash interrupted shows in the inventory, and the next plan completes it. The
+reasons of steps are worded in ``step_reasons``.
 """
 
 from __future__ import annotations
@@ -26,22 +26,26 @@ from zkdeployment.model.plan import (
 from zkdeployment.planning.controllers import change_controller
 from zkdeployment.planning.ownership import removable_packages
 from zkdeployment.planning.packages import has_version
+from zkdeployment.planning.step_reasons import (
+    BUILD_AGAIN,
+    RUN_AGAIN,
+    package_change,
+    why_deployed_again,
+    why_undeployed,
+)
 from zkdeployment.planning.undeploying import find_script
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.model.deployment import Assignment, Deployment
-    from zkdeployment.model.inventory import Inventory, Marker, Package
+    from zkdeployment.model.inventory import Inventory, Marker
     from zkdeployment.model.plan import Step
-
-_RUN_AGAIN = "run again for this revision"
-_BUILD_AGAIN = "update and build again for this revision"
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """A package that some wanted deployment needs, the version (``None``: any) and whose it is."""
+    """The version (``None``: any) and the application of a package that wanted deployments need."""
 
     version: str | None
     application: str
@@ -54,41 +58,41 @@ def plan(
     *,
     services: Collection[str] = (),
 ) -> Plan:
-    """Return the steps from what a host has to what it is to run, each with its reason.
+    """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
-    ``wanted`` is free of conflicts (``planning.targets`` sees to that). Old deployments go first, then one package
-    transaction, then every checkout anew, then every wanted deployment, then software that nothing needs any more.
-    Of packages only those are touched that are wanted, registered as managed, or have a deploy script under their
-    name that is no checkout's. Our own may be wanted, but is never removed: nothing would bring it back.
+    ``wanted`` is free of conflicts, which ``targets`` has checked. The order is: undeploy, one package
+    transaction, renew all checkouts, run all wanted deployments, remove software that nothing needs any more. The
+    plan changes only packages that are wanted, registered as managed, or own the deploy script under their name.
+    The agent's own package may be wanted, but is never removed.
 
-    ``controller`` is the role's: it is brought up to date before anything else, and its scripts bracket all but
-    the removal of old deployments. Raises ``HostFilesError`` if the host has two controllers, or deployments in
-    the place of the wanted one, or if a deployment is to be undone whose script cannot be had.
-
-    ``services`` are paths of services that the tree has, perhaps for other hosts only: what the host has of them
-    is undeployed under a lock, after what is gone from the tree. ``unwanted_services`` names those that matter.
+    ``controller`` is the role controller: it is brought up to date first, and its scripts bracket all steps but
+    the undeployments. ``services`` are the paths of services in the tree, perhaps for other hosts only:
+    deployments of these are undeployed under their locks, after those of services that left the tree. Only
+    ``unwanted_services`` matter. Raises ``HostFilesError`` if the host has two controllers, if deployments occupy
+    the controller's directory, or if the script of an undeployment is lost and cannot be reinstalled.
     """
     planner = _Planner(wanted, inventory, controller, services)
     return Plan(tuple(planner.steps()), planner.handover)
 
 
 def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> frozenset[str]:
-    """Return the services that a host has and is not to have: only the tree says whether they are gone from it."""
-    return frozenset(marker.deployment.path for marker in inventory.markers).difference(one.path for one in wanted)
+    """Return the paths of services that a host has but should not have; the tree may have them for others."""
+    deployed = frozenset(marker.deployment.path for marker in inventory.markers)
+    return deployed.difference(assignment.path for assignment in wanted)
 
 
 def is_repetition(step: Step) -> bool:
-    """Whether a step only does again what was done for the revision before, as every revision does."""
+    """Whether a step repeats what was done for the previous revision, as each revision does."""
     match step:
         case Deploy(reason=reason):
-            return reason == _RUN_AGAIN
+            return reason == RUN_AGAIN
         case CheckOut(reason=reason):
-            return reason == _BUILD_AGAIN
+            return reason == BUILD_AGAIN
     return isinstance(step, StartDeployments | EndDeployments)
 
 
 class _Planner:
-    """One plan in the making; the methods are in the order of the steps."""
+    """Compares one host's inventory with its wanted assignments; the methods are in the order of the steps."""
 
     def __init__(
         self,
@@ -99,40 +103,50 @@ class _Planner:
     ) -> None:
         self.inventory = inventory
         self.controller = controller
-        self.controllers_place = frozenset(() if controller is None else (controller.package,))
-        self.wanted = sorted((one for one in wanted if one.n), key=lambda one: one.path)
-        self.applications = {one.application for one in self.wanted}
-        self.deployments = {(one.application, deployment) for one in self.wanted for deployment in one.deployments}
-        self.locked = {one.path for one in wanted}.union(services)
+        self.controller_packages = frozenset(() if controller is None else (controller.package,))
+        self.wanted = sorted((assignment for assignment in wanted if assignment.n), key=_path)
+        self.applications = {assignment.application for assignment in self.wanted}
+        deployments = {
+            (assignment.application, deployment)
+            for assignment in self.wanted
+            for deployment in assignment.deployments
+        }
+        self.locked = {assignment.path for assignment in wanted}.union(services)
         self.obsolete = [
-            one for one in inventory.markers if (one.application, one.deployment) not in self.deployments
+            marker for marker in inventory.markers if (marker.application, marker.deployment) not in deployments
         ]
-        self.handover = None if controller is not None else max(self._change_hands(), default=None)
+        self.handover = None if controller is not None else max(self._handovers(), default=None)
         software = self.wanted if controller is None else [*self.wanted, controller]
-        self.checkouts = {one.package: one.version for one in software if one.version and is_checkout(one.version)}
-        self.needs = _needs([one for one in self.wanted if one.package not in self.checkouts])
+        self.checkouts = {
+            assignment.package: assignment.version
+            for assignment in software
+            if assignment.version and is_checkout(assignment.version)
+        }
+        self.needs = _needs([assignment for assignment in self.wanted if assignment.package not in self.checkouts])
         self.controller_change = change_controller(controller, {*self.needs, *self.checkouts}, inventory)
-        # What the step for the controller does is done when the others begin.
+        # The controller's step has changed these packages before the other steps begin.
         changed = frozenset() if self.controller_change is None else self.controller_change.change.managed
         self.want = {
             name: need.version
             for name, need in sorted(self.needs.items())
             if name not in changed and not self._has(name)
         }
-        # What has to be installed again: the database says that it is there, but its script is not.
-        own = {one.package for one in self.wanted}
-        lost = inventory.lost_scripts | (own & inventory.packages.keys() - inventory.scripts.keys())
+        # Installed packages whose deploy script is missing have to be reinstalled.
+        deployed = {assignment.package for assignment in self.wanted}
+        lost = inventory.lost_scripts | (deployed & inventory.packages.keys() - inventory.scripts.keys())
         self.lost = (self.needs.keys() & lost) - self.want.keys() - changed
-        self.marked = {one.package: one.application for one in inventory.markers if one.package is not None}
+        self.marked = {
+            marker.package: marker.application for marker in inventory.markers if marker.package is not None
+        }
         # A directory whose script no package owns may be somebody's copy and is never cleared.
         scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
         self.replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
-        self.ours = self.replaceable - changed - self.controllers_place
-        self.unneeded = sorted(self.ours - self.needs.keys() - self.checkouts.keys())
-        self.displaced = frozenset(self.ours & self.checkouts.keys() & inventory.packages.keys())
+        self.removable = self.replaceable - changed - self.controller_packages
+        self.unneeded = sorted(self.removable - self.needs.keys() - self.checkouts.keys())
+        self.displaced = frozenset(self.removable & self.checkouts.keys() & inventory.packages.keys())
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
         self.undeploys = [self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order)]
-        # The system's own packages: those that change first, and those that nothing needs any more.
+        # Packages of the system: the versions before their first change, and those to restore.
         self.originals = {
             name: inventory.packages[name][0].evr
             for name in self.want
@@ -143,57 +157,64 @@ class _Planner:
         self.put_back = {
             name: version
             for name, version in sorted(inventory.originals.items())
-            if name not in needed | self.controllers_place
+            if name not in needed | self.controller_packages
         }
-        #: Packages whose scripts undeploy something, but are missing.
-        self.lost_before = frozenset(step.package for step in self.undeploys if step.script is None)
+        #: Packages to reinstall first, because their missing scripts are needed to undeploy.
+        self.reinstalled_first = frozenset(step.package for step in self.undeploys if step.script is None)
 
     def steps(self) -> Iterator[Step]:
-        """Give the steps in the order in which they are to be taken."""
+        """Yield the steps in the order of their execution."""
         yield from self._controller()
-        if self.lost_before:
-            yield self._reinstall()
+        if self.reinstalled_first:
+            yield self._reinstall_scripts()
         yield from self.undeploys
         if self.controller is not None:
             yield StartDeployments(self.controller, "before the deployments")
-        had = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controllers_place)
-        yield from (self._remove_checkout(name) for name in had if name in self.needs)
+        old_checkouts = sorted(self.inventory.checkouts.keys() - self.checkouts.keys() - self.controller_packages)
+        yield from (self._remove_checkout(name) for name in old_checkouts if name in self.needs)
         changes = self.want or self.dropped_patches or self.displaced or self.put_back
-        if changes or self.lost - self.lost_before:
+        if changes or self.lost - self.reinstalled_first:
             yield self._change_packages()
-        yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controllers_place))
-        markers = {(one.application, one.deployment): one for one in self.inventory.markers}
-        for one in sorted(self.wanted, key=lambda one: one.path != self.handover):
-            for deployment in one.deployments:
-                yield self._deploy(one, deployment, markers.get((one.application, deployment)))
-        gone = [name for name in had if name not in self.needs]
-        left = {step.application for step in self.undeploys}.union(
-            gone, (self._application_of(name) for name in self.unneeded)
+        yield from (self._check_out(name) for name in sorted(self.checkouts.keys() - self.controller_packages))
+        markers = {(marker.application, marker.deployment): marker for marker in self.inventory.markers}
+        for assignment in sorted(self.wanted, key=lambda wanted: wanted.path != self.handover):
+            for deployment in assignment.deployments:
+                yield self._deploy(assignment, deployment, markers.get((assignment.application, deployment)))
+        unneeded_checkouts = [name for name in old_checkouts if name not in self.needs]
+        ended = {step.application for step in self.undeploys}.union(
+            unneeded_checkouts, (self._application_of(name) for name in self.unneeded)
         )
-        if self.unneeded or left - self.applications:
-            yield self._remove_software(tuple(sorted(left - self.applications)))
-        # What was checked out here is forgotten with its directory, so that goes last.
-        yield from (self._remove_checkout(name) for name in gone)
+        if self.unneeded or ended - self.applications:
+            yield self._remove_software(tuple(sorted(ended - self.applications)))
+        # A checkout's directory is its only record, so its removal comes last.
+        yield from (self._remove_checkout(name) for name in unneeded_checkouts)
         if self.controller is not None:
             yield EndDeployments(self.controller, "after the deployments")
 
     def _controller(self) -> Iterator[Step]:
-        """Bring the controller up to date. A checkout that was one goes with the other unneeded ones, later."""
-        for name in self.controllers_place & self.inventory.checkouts.keys() - self.checkouts.keys():
+        """Yield the steps that bring the controller up to date.
+
+        The checkout of another controller is removed with the other unneeded checkouts.
+        """
+        for name in self.controller_packages & self.inventory.checkouts.keys() - self.checkouts.keys():
             yield self._remove_checkout(name)
         if self.controller_change is not None:
             yield self.controller_change
-        for name in self.controllers_place & self.checkouts.keys():
+        for name in self.controller_packages & self.checkouts.keys():
             yield self._check_out(name)
 
-    def _change_hands(self) -> Iterator[str]:
-        """Yield the services that are deployed here, and are to be: as another application only."""
-        had = {(one.application, one.deployment.path) for one in self.inventory.markers}
-        old = {one.deployment.path for one in self.obsolete}
-        return (one.path for one in self.wanted if one.path in old and (one.application, one.path) not in had)
+    def _handovers(self) -> Iterator[str]:
+        """Return the paths of services that pass from one application to another on this host."""
+        deployed = {(marker.application, marker.deployment.path) for marker in self.inventory.markers}
+        ending = {marker.deployment.path for marker in self.obsolete}
+        return (
+            assignment.path
+            for assignment in self.wanted
+            if assignment.path in ending and (assignment.application, assignment.path) not in deployed
+        )
 
     def _undeployment_order(self, marker: Marker) -> tuple[bool, bool, Deployment, str]:
-        """What needs no lock goes first; what is deployed anew under the same lock goes last."""
+        """Return the sort key: deployments without a lock first, the one whose lock is handed over last."""
         path = marker.deployment.path
         return path in self.locked, path == self.handover, marker.deployment, marker.application
 
@@ -204,39 +225,39 @@ class _Planner:
             application=marker.application,
             script=script,
             files=marker.files,
-            reason=self._why_obsolete(marker),
+            reason=why_undeployed(marker, self.wanted),
             locked=marker.deployment.path in self.locked,
             package=package,
         )
 
-    def _reinstall(self) -> ChangePackages:
-        names = sorted(self.lost_before)
+    def _reinstall_scripts(self) -> ChangePackages:
+        names = sorted(self.reinstalled_first)
         return ChangePackages(
-            change=PackageChange(reinstall=self.lost_before, managed=self.lost_before),
+            change=PackageChange(reinstall=self.reinstalled_first, managed=self.reinstalled_first),
             applications={name: self._application_of(name) for name in names},
             reason=f"deployments are undone with scripts of {', '.join(names)} that are missing",
         )
 
     def _change_packages(self) -> ChangePackages:
         unchanged = self.needs.keys() - self.want.keys()
-        touchable = (self.ours | self.want.keys()) - unchanged
+        changeable = (self.removable | self.want.keys()) - unchanged
         remove = self.dropped_patches | self.displaced
-        again = self.lost - self.lost_before
-        theirs = self.originals.keys() | self.inventory.originals.keys()
-        back = {name: version for name, version in self.put_back.items() if self._is_changed(name, version)}
-        names = (*self.want, *sorted(self.displaced), *sorted(again))
+        reinstalled = self.lost - self.reinstalled_first
+        of_system = self.originals.keys() | self.inventory.originals.keys()
+        restored = {name: version for name, version in self.put_back.items() if self._is_changed(name, version)}
+        names = (*self.want, *sorted(self.displaced), *sorted(reinstalled))
         return ChangePackages(
             change=PackageChange(
-                want=self.want | back,
+                want=self.want | restored,
                 remove=remove,
-                managed=frozenset(touchable | again | back.keys()),
-                reinstall=frozenset(again),
+                managed=frozenset(changeable | reinstalled | restored.keys()),
+                reinstall=frozenset(reinstalled),
                 preserve=frozenset(self.originals),
             ),
-            applications={name: self._application_of(name) for name in names if name not in theirs},
+            applications={name: self._application_of(name) for name in names if name not in of_system},
             reason=", ".join(
                 [self._change_of(name) for name in self.want]
-                + [f"{name} has lost its deploy script" for name in sorted(again)]
+                + [f"{name} has lost its deploy script" for name in sorted(reinstalled)]
                 + [f"{name} is no longer listed" for name in sorted(self.dropped_patches)]
                 + [f"{name} is checked out now" for name in sorted(self.displaced)]
                 + [f"{name} is the system's own and gets its version back" for name in self.put_back]
@@ -246,36 +267,38 @@ class _Planner:
         )
 
     def _check_out(self, name: str) -> CheckOut:
-        version, had = self.checkouts[name], self.inventory.checkouts.get(name)
-        if had == version:
-            reason = _BUILD_AGAIN
-        elif had is not None:
-            reason = f"version changed from {had}"
+        version, old_version = self.checkouts[name], self.inventory.checkouts.get(name)
+        if old_version == version:
+            reason = BUILD_AGAIN
+        elif old_version is not None:
+            reason = f"version changed from {old_version}"
         else:
             reason = "was a package" if name in self.replaceable else "new"
-        replaces = had is not None or name in self.replaceable
+        replaces = old_version is not None or name in self.replaceable
         return CheckOut(package=name, version=version, replaces=replaces, reason=reason)
 
     def _remove_checkout(self, name: str) -> RemoveCheckout:
-        now = name in self.needs or name in self.controllers_place
-        reason = "it is a package now" if now else "no deployment needs it any more"
+        is_package = name in self.needs or name in self.controller_packages
+        reason = "it is a package now" if is_package else "no deployment needs it any more"
         return RemoveCheckout(name, self.inventory.checkouts[name], reason)
 
-    def _deploy(self, one: Assignment, deployment: Deployment, marker: Marker | None) -> Deploy:
+    def _deploy(self, assignment: Assignment, deployment: Deployment, marker: Marker | None) -> Deploy:
         files = () if marker is None else marker.files
+        packages = (assignment.package, *sorted(assignment.patches))
+        changes = [self._change_of(name) for name in packages if name in self.want]
         return Deploy(
-            assignment=one,
+            assignment=assignment,
             deployment=deployment,
-            reason="new" if marker is None else self._why_again(one, marker),
+            reason="new" if marker is None else why_deployed_again(assignment, marker, changes),
             stale_files=tuple(file for file in files if file != deployment.marker_name),
         )
 
     def _remove_software(self, applications: tuple[str, ...]) -> RemoveSoftware:
         managed, installed = self.inventory.managed, self.inventory.packages
-        gone = frozenset(name for name in self.unneeded if name in installed) - self.dropped_patches
+        removed = frozenset(name for name in self.unneeded if name in installed) - self.dropped_patches
         names = self.unneeded or applications
         return RemoveSoftware(
-            change=PackageChange(remove=gone, managed=gone),
+            change=PackageChange(remove=removed, managed=removed),
             packages=tuple(self.unneeded),
             applications=applications,
             reason=f"no deployment needs {', '.join(names)} any more",
@@ -283,20 +306,20 @@ class _Planner:
         )
 
     def _has(self, name: str) -> bool:
-        """Whether a needed package is there, once, in the version needed."""
+        """Whether a needed package is installed once, in the needed version."""
         installed = self.inventory.packages.get(name, ())
         version = self.needs[name].version
-        releases = {(one.epoch, one.version, one.release) for one in installed}
+        releases = {(package.epoch, package.version, package.release) for package in installed}
         return len(releases) == 1 and (version is None or has_version(installed[0], version))
 
     def _is_changed(self, name: str, version: str) -> bool:
-        """Whether a package of the system's own is installed in another version than it was."""
+        """Whether a package of the system is installed in another version than its original one."""
         return any(not has_version(package, version) for package in self.inventory.packages.get(name, ()))
 
     def _is_dropped_patch(self, name: str) -> bool:
         """Whether an unneeded package without a deploy script is a patch of an application that stays.
 
-        Software that lost its script is no patch, also after its deployments have moved to another package.
+        Software that lost its script is no patch, even after its deployments have moved to another package.
         """
         inventory = self.inventory
         return (
@@ -308,7 +331,7 @@ class _Planner:
         )
 
     def _application_of(self, package: str) -> str:
-        """Return whose a package is: as registered, needed or marked, else by its name (``foo-1.4`` is foo's)."""
+        """Return a package's application: as registered, needed or marked, else by name (``foo-1.4``: ``foo``)."""
         if package in self.inventory.managed:
             return self.inventory.managed[package]
         if package in self.checkouts or package in self.inventory.checkouts:
@@ -319,49 +342,28 @@ class _Planner:
             return self.marked[package]
         return application_of(package)
 
-    def _why_obsolete(self, marker: Marker) -> str:
-        path = marker.deployment.path
-        for one in self.wanted:
-            if one.path == path:
-                if one.application != marker.application:
-                    return f"{path} is {one.application} now"
-                return f"only {one.n} {'instance is' if one.n == 1 else 'instances are'} wanted"
-        return "not wanted on this host any more"
-
-    def _why_again(self, one: Assignment, marker: Marker) -> str:
-        if marker.package is not None and marker.package != one.package:
-            return f"package changed from {marker.package} to {one.package}"
-        if marker.version is not None and one.version is not None and marker.version != one.version:
-            return f"package changed from {one.package} {marker.version} to {one.version}"
-        changed = [self._change_of(name) for name in (one.package, *sorted(one.patches)) if name in self.want]
-        if changed:
-            return f"package changed: {', '.join(changed)}"
-        if marker.package is not None and marker.subtype != one.subtype:
-            return f"subtype changed from {marker.subtype or 'none'} to {one.subtype or 'none'}"
-        return _RUN_AGAIN
-
     def _change_of(self, name: str) -> str:
-        installed = self.inventory.packages.get(name, ())
-        version = self.needs[name].version
-        if not installed:
-            return f"{name} {version} is new" if version else f"{name} is new"
-        if len(installed) > 1:
-            found = " and ".join(_release(package) for package in sorted(installed))
-            return f"{name} is there twice ({found})"
-        return f"{name} {installed[0].version} to {version}"
+        return package_change(name, self.needs[name].version, self.inventory.packages.get(name, ()))
+
+
+def _path(assignment: Assignment) -> str:
+    return assignment.path
 
 
 def _needs(wanted: Sequence[Assignment]) -> dict[str, _Need]:
-    """Return every package needed; an exact version goes before any version, a deployment's own before a patch."""
+    """Return the needed packages by name.
+
+    An exact version has precedence over any version, the package of a deployment over a patch.
+    """
     needs: dict[str, _Need] = {}
-    own = ((one.package, _Need(one.version, one.application)) for one in wanted)
-    patches = ((name, _Need(version, one.application)) for one in wanted for name, version in one.patches.items())
+    own = ((assignment.package, _Need(assignment.version, assignment.application)) for assignment in wanted)
+    patches = (
+        (name, _Need(version, assignment.application))
+        for assignment in wanted
+        for name, version in assignment.patches.items()
+    )
     for name, need in (*own, *patches):
         known = needs.setdefault(name, need)
         if known.version is None:
             needs[name] = _Need(need.version, known.application)
     return needs
-
-
-def _release(package: Package) -> str:
-    return f"{package.version}-{package.release}"

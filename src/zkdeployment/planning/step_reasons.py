@@ -1,0 +1,55 @@
+"""The reasons that a plan gives for its steps, as people read them.
+
+Which steps a plan has is decided in ``planner``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.inventory import Marker, Package
+
+#: The reason of a deployment of which nothing changed.
+RUN_AGAIN = "run again for this revision"
+
+#: The reason of a checkout whose version did not change.
+BUILD_AGAIN = "update and build again for this revision"
+
+
+def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
+    """Return why a recorded deployment is undeployed."""
+    path = marker.deployment.path
+    for assignment in wanted:
+        if assignment.path == path:
+            if assignment.application != marker.application:
+                return f"{path} is {assignment.application} now"
+            instances = "instance is" if assignment.n == 1 else "instances are"
+            return f"only {assignment.n} {instances} wanted"
+    return "not wanted on this host any more"
+
+
+def why_deployed_again(assignment: Assignment, marker: Marker, package_changes: Sequence[str]) -> str:
+    """Return why a recorded deployment runs again; ``package_changes`` are those of its packages, as sentences."""
+    if marker.package is not None and marker.package != assignment.package:
+        return f"package changed from {marker.package} to {assignment.package}"
+    if marker.version is not None and assignment.version is not None and marker.version != assignment.version:
+        return f"package changed from {assignment.package} {marker.version} to {assignment.version}"
+    if package_changes:
+        return f"package changed: {', '.join(package_changes)}"
+    if marker.package is not None and marker.subtype != assignment.subtype:
+        return f"subtype changed from {marker.subtype or 'none'} to {assignment.subtype or 'none'}"
+    return RUN_AGAIN
+
+
+def package_change(name: str, version: str | None, installed: Sequence[Package]) -> str:
+    """Return how the ``installed`` packages of a name become the wanted version (``None``: any)."""
+    if not installed:
+        return f"{name} {version} is new" if version else f"{name} is new"
+    if len(installed) > 1:
+        releases = " and ".join(f"{package.version}-{package.release}" for package in sorted(installed))
+        return f"{name} is there twice ({releases})"
+    return f"{name} {installed[0].version} to {version}"
