@@ -93,17 +93,19 @@ def command(
     drafted = draft(reviewed, baseline, published, revision=found or ", ".join(paths))
     for problem in drafted.warnings:
         echo(str(problem), err=True)
-    seen = forecast(live.tree, drafted.change, drafted.targets, snapshot.hosts, known, revision=found, asked=hosts)
+    seen = forecast(
+        live.tree, drafted.change, drafted.targets, snapshot.hosts, known, revision=found, selected=hosts
+    )
     strategy = drafted.strategy
     if paths and not reviewed.documents.files and not is_whole_tree(paths):
         strategy = StrategyChange(baseline.strategy, baseline.strategy)
     after = strategy.after
     turns = None if after is None else order(after, snapshot.hosts, known, drafted.targets)
-    seen = seen.by(strategy, turns)
+    seen = seen.with_strategy(strategy, turns)
     for warning in () if turns is None else turns.warnings:
         echo(f"warning: {warning}", err=True)
     _print(seen, output, short=short, every=bool(hosts))
-    if seen.those(Outlook.FAILS):
+    if seen.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(_CHANGES if seen.changes else 0)
 

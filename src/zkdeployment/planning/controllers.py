@@ -1,4 +1,4 @@
-"""Role controllers: the software that ``/roles/ROLE`` names, and what brings its package up to date on a host."""
+"""Role controllers: reads ``/roles/ROLE``, and plans the change of the controller's package on a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_controller(tree: Tree, path: str) -> Assignment:
-    """Read ``/roles/ROLE``, which has a ``type``; raises ``TreeError``.
+    """Return the controller of ``/roles/ROLE``, which has a ``type``; raises ``TreeError``.
 
     The type is the package's name, without a subtype; the version is a package's or a checkout's.
     """
@@ -40,22 +40,22 @@ def change_controller(
 ) -> ChangeController | None:
     """Return the step that brings the role controller's package up to date, if one is needed.
 
-    Where the controller is a checkout, that is the removal of what was a package. ``needed`` are the packages and
-    checkouts of the wanted deployments, which stay whatever scripts they have. Only what is a package, or was
-    installed by us, is ever removed. Raises ``HostFilesError`` if two packages of controllers are installed, or
-    the controller's place has deployments that need what is there now.
+    For a controller that is a checkout, the step removes the package in its place. ``needed`` are the packages and
+    checkouts of the wanted deployments, which are kept even if they have a controller's scripts. Raises
+    ``HostFilesError`` if two packages of controllers are installed, or if deployments use the software in the
+    controller's directory.
     """
     wanted = "" if controller is None else controller.package
     package = None if controller is None or is_checkout(controller.version) else controller
     _check_place(controller, inventory)
-    # Of checkouts we know from what is wanted alone which ones may go; they are swept away with the others.
+    # Unneeded checkouts are removed with those of deployments.
     installed = inventory.controllers - inventory.checkouts.keys() - (frozenset(needed) - {wanted})
-    # Ours beside the wanted one: a switch between the two was interrupted.
+    # A managed controller beside the wanted one is left from an interrupted switch between the two.
     extra = installed - {wanted} - (inventory.managed.keys() if wanted in installed else frozenset())
     if len(installed) > 1 and extra:
         raise HostFilesError(
             f"two role controllers are installed, {' and '.join(sorted(installed))}, expected one at most:"
-            " remove what does not belong there"
+            " remove the one that does not belong on this host"
         )
     if package is None and wanted in inventory.packages.keys() & (
         inventory.managed.keys() | inventory.scripts.keys()
@@ -86,17 +86,17 @@ def change_controller(
 def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
     """Raise ``HostFilesError`` if deployments would lose the script that undeploys them.
 
-    The controller comes first; a new version of a package or of a checkout may undeploy what the old one deployed,
-    but a checkout in the place of a package, or the other way round, is other software.
+    The controller changes before the undeployments. A new version of a package or a checkout may undeploy what
+    the old version deployed, but a checkout and a package are different software.
     """
     if controller is None:
         return
-    name, had = controller.package, controller.package in inventory.checkouts
-    used = any(name == (one.package or one.application) for one in inventory.markers)
-    if used and had is not is_checkout(controller.version):
+    name, is_checked_out = controller.package, controller.package in inventory.checkouts
+    used = any(name == (marker.package or marker.application) for marker in inventory.markers)
+    if used and is_checked_out is not is_checkout(controller.version):
         raise HostFilesError(
-            f"/opt/{name} is {'a checkout' if had else 'no checkout'} with deployments, expected room for the role"
-            f" controller {name} {controller.version}: publish a revision without both first"
+            f"/opt/{name} is {'a checkout' if is_checked_out else 'no checkout'} with deployments, expected room"
+            f" for the role controller {name} {controller.version}: publish a revision without both first"
         )
 
 
@@ -107,7 +107,7 @@ def _is_there(controller: Assignment, inventory: Inventory) -> bool:
 
 
 def _lost(name: str, inventory: Inventory) -> frozenset[str]:
-    """Return the controller's name if its package is installed, but its scripts are not there."""
+    """Return the controller's name if its package is installed but its scripts are missing."""
     return frozenset({name} if name in inventory.lost_scripts or name not in inventory.controllers else ())
 
 
@@ -115,5 +115,5 @@ def _reason(controller: Assignment | None, removed: tuple[str, ...], inventory: 
     if controller is None:
         return f"the role controller {', '.join(removed)} is not wanted any more"
     asked = f"{controller.path} asks for {controller.package} {controller.version}"
-    found = removed or tuple(str(one) for one in inventory.packages.get(controller.package, ()))
-    return f"{asked}, found {', '.join(found) or 'none'}"
+    installed = removed or tuple(str(package) for package in inventory.packages.get(controller.package, ()))
+    return f"{asked}, found {', '.join(installed) or 'none'}"

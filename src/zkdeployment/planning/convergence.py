@@ -1,6 +1,6 @@
-"""When a fleet is converged: which hosts have to have a revision, and whether the rollout of it is completed.
+"""Whether the fleet has converged: all hosts that must have the cluster version have it, or its rollout completed.
 
-Everything that judges convergence decides here: the syncer, ``status``, the monitor, the history.
+The syncer, ``status``, the monitor and the history all judge convergence by this module.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
 
 
 def is_excluded(running: RolloutState | None, host_id: str, facts: Facts) -> bool:
-    """Whether a host is in no group of the rollout's strategy, so that it keeps what it has and is not waited for.
+    """Whether a host is in no group of the rollout's strategy: the host keeps its version and is not waited for.
 
-    A host that is a member of a group stays one, whatever its facts are now.
+    A host that is a member of a group remains one, even if its facts have changed.
     """
     if running is None:
         return False
@@ -43,23 +43,23 @@ def is_excluded(running: RolloutState | None, host_id: str, facts: Facts) -> boo
 
 
 def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
-    """Return how many hosts are in no group of a strategy; none without a strategy."""
+    """Return the number of hosts in no group of a strategy; 0 without a strategy."""
     if strategy is None:
         return 0
     return sum(not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
 
 
 def is_completed(running: RolloutState) -> bool:
-    """Whether a rollout ended as its strategy accepts: no group is left, and no critical group failed."""
+    """Whether a rollout ended successfully: all groups are finished, and no critical group failed."""
     return running.ending is Ending.COMPLETED and running.rollout.result is not RolloutResult.FAILED
 
 
 def is_converged(snapshot: PublicationSnapshot) -> bool:
-    """Whether nothing has to end before the next publication.
+    """Whether the next revision may be published.
 
-    Without a strategy all registered hosts have to have the cluster version. Under a strategy the rollout has to
-    be completed: hosts that failed within the criteria, are absent or in no group do not hold up others. Where
-    every host has the version, no rollout needs to begin.
+    Without a strategy, all registered hosts must have the cluster version. With a strategy, the rollout must be
+    completed: hosts that failed within the criteria, are absent or in no group do not block it. If all hosts have
+    the version, no rollout needs to begin.
     """
     if snapshot.cluster is None:
         return True
@@ -69,39 +69,40 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
 
 
 def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
-    """Say what is in the way of a publication: which hosts, or how far the rollout is."""
+    """Return the message that a tip must wait: for which hosts, or for which state of the rollout."""
     ordered = snapshot.published.governs(snapshot.cluster)
     if ordered and snapshot.rollout is not None:
-        progress = _rollout(snapshot.rollout, snapshot.hosts)
-        words = f"{progress}; see 'zkdeployment rollout show', wait for its end"
+        progress = _rollout_progress(snapshot.rollout, snapshot.hosts)
+        reason = f"{progress}; see 'zkdeployment rollout show', wait for its end"
     else:
-        words = f"{_late(snapshot)}; wait for {'the rollout' if ordered else 'these hosts'}"
-    return f"not converged, so {tip} is not published: {words} or use --force"
+        reason = f"{_hosts_behind(snapshot)}; wait for {'the rollout' if ordered else 'these hosts'}"
+    return f"not converged, so {tip} is not published: {reason} or use --force"
 
 
-def _late(snapshot: PublicationSnapshot) -> str:
+def _hosts_behind(snapshot: PublicationSnapshot) -> str:
+    """Return the expected version and the versions of the hosts that are behind."""
     cluster, strategy = snapshot.cluster, snapshot.published.strategy
     late = () if cluster is None else behind(cluster, snapshot.hosts)
     version = None if cluster is None else cluster.version
     listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
-    words = f"expected version {version}, but {listed}"
+    message = f"expected version {version}, but {listed}"
     if snapshot.published.governs(cluster):
-        words = f"no coordinator has begun the rollout by {strategy}; {words}"
-    return words
+        message = f"no coordinator has begun the rollout by {strategy}; {message}"
+    return message
 
 
-def _rollout(running: RolloutState, hosts: Iterable[Host]) -> str:
-    """Say what a rollout is at."""
-    what = f"the rollout {running.id} of {short(running.revision)} by {running.rollout.strategy.name}"
+def _rollout_progress(running: RolloutState, hosts: Iterable[Host]) -> str:
+    """Return the phase of a rollout and its busy hosts, or why the rollout waits."""
+    rollout = f"the rollout {running.id} of {short(running.revision)} by {running.rollout.strategy.name}"
     if running.ended is not None:
-        return f"{what} failed, and the next has not begun"
-    parts = [f"{what} is under way"]
+        return f"{rollout} failed, and the next has not begun"
+    parts = [f"{rollout} is under way"]
     if running.active_phase is not None:
         task = running.active_phase.task
         names = {host.identity.id: str(host.identity) for host in hosts}
         busy = [
-            names.get(one, one)
-            for one in sorted(running.active_phase.granted.keys() - running.active_phase.reports.keys())
+            names.get(host_id, host_id)
+            for host_id in sorted(running.active_phase.granted.keys() - running.active_phase.reports.keys())
         ]
         at_work = f", with {listing(busy, _NAMED)} at work" if busy else ""
         parts.append(f"group {task.group} is in its {task.phase.value} phase{at_work}")

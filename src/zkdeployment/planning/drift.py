@@ -1,4 +1,4 @@
-"""Whether the nodes that a change touches are what was published before."""
+"""Whether the live nodes that a change concerns are still as they were published."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Tree
 
 
-def drift(change: TreeChange, published: Tree, found: Mapping[str, LiveNode]) -> Iterator[str]:
-    """Say of each node to be touched what is not as it was published, beginning with its path.
+def drift(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> Iterator[str]:
+    """Yield a message, which starts with the path, for each difference from what was published.
 
-    ``found`` are those that exist of ``change.paths``.
+    ``nodes`` are those of ``change.paths`` that exist.
     """
     for path in sorted(change.paths):
-        node = found.get(path)
+        node = nodes.get(path)
         if path in change.create:
             if node is not None:
                 yield f"{path} is there already"
@@ -32,6 +32,6 @@ def drift(change: TreeChange, published: Tree, found: Mapping[str, LiveNode]) ->
             yield from describe_change(TreeChange(update={path: node.properties}), published)
 
 
-def has_others_below(change: TreeChange, published: Tree, found: Mapping[str, LiveNode]) -> bool:
-    """Whether a node to be deleted has more below it than what was published: instances, as a rule."""
-    return any(path in found and found[path].children > len(published.children(path)) for path in change.delete)
+def has_foreign_children(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> bool:
+    """Whether a node to be deleted has children that were not published, usually registered instances."""
+    return any(path in nodes and nodes[path].children > len(published.children(path)) for path in change.delete)

@@ -1,4 +1,4 @@
-"""What hosts would do if a tree were published: the planner's plans, from what each host told that it has."""
+"""What hosts would do if a tree were published: the plans that follow from their reported inventories."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class Outlook(Enum):
-    """What becomes of a host."""
+    """What the publication of a tree means for a host."""
 
-    FAILS = "fails"  # its agent would refuse
+    FAILS = "fails"  # its agent would refuse the tree
     CHANGES = "changes"
-    UNKNOWN = "unknown"  # nobody can say
-    REPEATS = "repeats"  # it runs again what it has, as for every revision
+    UNKNOWN = "unknown"  # its inventory is unknown, or the host is
+    REPEATS = "repeats"  # it runs its deployments again, as for each revision
     NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class HostForecast:
-    """What one host would do. ``reason`` says why that is unknown, or why its agent would refuse.
+    """The plan of one host; ``reason`` is why the plan is unknown, or why the agent would refuse the tree.
 
-    ``absent``: it is not registered, so it would do so when it comes back.
+    ``absent``: the host is not registered, and would run the plan when it returns.
     """
 
     identity: Identity
@@ -53,11 +53,11 @@ class HostForecast:
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """Its steps in words, each with its script and its lock; hosts of equal lines do the same."""
+        """The steps as sentences, each with its script and its lock; hosts with equal lines do the same."""
         return tuple((sentence(step), action(step, self.plan.controller)) for step in self.plan.steps)
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the JSON form, as ``-o json`` prints it."""
         return {
             "id": self.identity.id,
             "name": self.identity.name,
@@ -71,10 +71,10 @@ class HostForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a tree would change, and what hosts would do; ``revision`` is ``None`` for files of no revision.
+    """What a tree would change, and what hosts would do; ``revision`` is ``None`` for files without a revision.
 
-    ``partial``: only hosts that were asked for are in it. ``strategy`` is what changes in how hosts take it up,
-    ``order`` when they do, if not as they come.
+    ``partial``: only selected hosts are included. ``strategy`` is the change of the strategy, ``order`` the order
+    of the rollout; without a strategy there is none.
     """
 
     revision: Revision | None
@@ -84,42 +84,44 @@ class Forecast:
     strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
     order: Order | None = None
 
-    def by(self, strategy: StrategyChange, order: Order | None) -> Forecast:
-        """Return it with what a strategy makes of it."""
+    def with_strategy(self, strategy: StrategyChange, order: Order | None) -> Forecast:
+        """Return the forecast with a change of the strategy and the order of the rollout."""
         hosts = {host.identity.id for host in self.hosts}
         shown = order if order is None or not self.partial else order.only(hosts)
         return replace(self, strategy=strategy, order=shown)
 
-    def those(self, outlook: Outlook) -> tuple[HostForecast, ...]:
+    def with_outlook(self, outlook: Outlook) -> tuple[HostForecast, ...]:
         """Return the hosts of one outlook."""
         return tuple(host for host in self.hosts if host.outlook is outlook)
 
     @property
     def changes(self) -> bool:
-        """Whether anything changes, or may: with the tree a host of which nothing is known."""
-        tree = bool(self.change or self.strategy) and (not self.partial or bool(self.those(Outlook.UNKNOWN)))
-        return tree or bool(self.those(Outlook.CHANGES) or self.those(Outlook.FAILS))
+        """Whether anything changes; with a changed tree, a host whose plan is unknown may change."""
+        tree = bool(self.change or self.strategy) and (
+            not self.partial or bool(self.with_outlook(Outlook.UNKNOWN))
+        )
+        return tree or bool(self.with_outlook(Outlook.CHANGES) or self.with_outlook(Outlook.FAILS))
 
     @property
     def summary(self) -> str:
-        """It in one sentence."""
+        """The numbers of hosts by outlook and of changed nodes, in one sentence."""
         change = self.change
         nodes = ((change.create, "added"), (change.update, "changed"), (change.delete, "deleted"))
-        tree = ", ".join(f"{len(some)} {what}" for some, what in nodes if some)
-        counts = [(len(self.those(outlook)), words) for outlook, words in _COUNTED.items()]
-        hosts = ", ".join(f"{number} {words}" for number, words in counts if number)
+        tree = ", ".join(f"{len(paths)} {kind}" for paths, kind in nodes if paths)
+        counts = [(len(self.with_outlook(outlook)), label) for outlook, label in _LABELS.items()]
+        hosts = ", ".join(f"{number} {label}" for number, label in counts if number)
         strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
         return f"hosts: {hosts or 'none'}; nodes of the tree: {tree or 'no change'}{strategy}"
 
     def groups(self, outlook: Outlook) -> list[tuple[HostForecast, ...]]:
-        """Return the hosts of an outlook that do the same together, the largest group first."""
-        found: dict[object, list[HostForecast]] = {}
-        for host in self.those(outlook):
-            found.setdefault((host.lines, host.reason), []).append(host)
-        return sorted(map(tuple, found.values()), key=len, reverse=True)
+        """Return the hosts of an outlook in groups that do the same, the largest group first."""
+        groups: dict[object, list[HostForecast]] = {}
+        for host in self.with_outlook(outlook):
+            groups.setdefault((host.lines, host.reason), []).append(host)
+        return sorted(map(tuple, groups.values()), key=len, reverse=True)
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the JSON form, as ``-o json`` prints it."""
         return {
             "revision": self.revision,
             "changes": self.changes,
@@ -135,7 +137,7 @@ class Forecast:
         }
 
 
-_COUNTED = {
+_LABELS = {
     Outlook.FAILS: "would fail",
     Outlook.CHANGES: "change",
     Outlook.UNKNOWN: "unknown",
@@ -144,7 +146,7 @@ _COUNTED = {
 }
 
 
-def forecast(  # noqa: PLR0913  each is one fact
+def forecast(  # noqa: PLR0913  the facts a forecast depends on
     live: Tree,
     change: TreeChange,
     targets: Targets,
@@ -152,70 +154,74 @@ def forecast(  # noqa: PLR0913  each is one fact
     known: Iterable[KnownHost],
     *,
     revision: Revision | None = None,
-    asked: Collection[str] = (),
+    selected: Collection[str] = (),
 ) -> Forecast:
-    """Say what each host would do once ``change`` made of the ``live`` tree one with these ``targets``.
+    """Return what each host would do after ``change`` turned the ``live`` tree into one with these ``targets``.
 
-    ``hosts`` are registered, ``known`` are those that told what they have. Only hosts ``asked`` for by id or name
-    count, if any are.
+    ``hosts`` are registered, ``known`` hosts have reported their inventory. ``selected`` restricts the forecast to
+    these ids and names; if empty, all hosts are included.
     """
-    stock = {one.identity.id: one for one in known}
+    known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
-    absent = absent_hosts(stock.values(), registered.values())
+    absent = absent_hosts(known_hosts.values(), registered.values())
     after = apply_change(live, change) if change else live
-    touched = _touched(live, change, after, targets)
-    coming = _Coming(targets, services(after))
-    found = [_of_registered(host, stock.get(host.identity.id), coming, revision) for host in registered.values()]
-    found += [_plan(one.identity, one, coming, absent=True) for one in absent]
-    found = [_judge(host, touched) for host in found]
-    found += _nobodies(targets, [host.identity for host in found])
-    if asked:
-        found = list(_chosen(found, asked))
-    found.sort(key=lambda host: (host.identity.name, host.identity.id))
-    return Forecast(revision, change, tuple(found), partial=bool(asked))
+    changed = _changed_services(live, change, after, targets)
+    future = _FutureTree(targets, services(after))
+    forecasts = [
+        _of_registered(host, known_hosts.get(host.identity.id), future, revision) for host in registered.values()
+    ]
+    forecasts += [_plan(host.identity, host, future, absent=True) for host in absent]
+    forecasts = [_with_changed_properties(host, changed) for host in forecasts]
+    forecasts += _unknown_targets(targets, [host.identity for host in forecasts])
+    if selected:
+        forecasts = list(_select(forecasts, selected))
+    forecasts.sort(key=lambda host: (host.identity.name, host.identity.id))
+    return Forecast(revision, change, tuple(forecasts), partial=bool(selected))
 
 
 @dataclass(frozen=True, slots=True)
-class _Coming:
-    """What hosts read of the tree that would be: its targets, and which services it has."""
+class _FutureTree:
+    """What hosts read of the tree to be published: its targets and the paths of its services."""
 
     targets: Targets
     services: frozenset[str]
 
 
 def _of_registered(
-    host: Host, known: KnownHost | None, coming: _Coming, revision: Revision | None
+    host: Host, known: KnownHost | None, future: _FutureTree, revision: Revision | None
 ) -> HostForecast:
     if host.deploying is not None:
-        return _unknown(host.identity, "it is deploying just now; ask again when it is done")
+        return _unknown(host.identity, "a deployment is running; repeat the command when it has finished")
     if revision is not None and host.has(revision):
         return HostForecast(host.identity, Outlook.NOTHING)
-    return _plan(host.identity, known, coming)
+    return _plan(host.identity, known, future)
 
 
-def _plan(identity: Identity, known: KnownHost | None, coming: _Coming, *, absent: bool = False) -> HostForecast:
+def _plan(
+    identity: Identity, known: KnownHost | None, future: _FutureTree, *, absent: bool = False
+) -> HostForecast:
     if known is None or known.inventory is None:
-        why = known.unknown if known is not None else "it did not tell what it has"
-        return _unknown(identity, why, absent=absent)
+        reason = known.unknown if known is not None else "the host has not reported its inventory"
+        return _unknown(identity, reason, absent=absent)
     try:
-        return _planned(identity, known.inventory, coming, absent=absent)
+        return _planned(identity, known.inventory, future, absent=absent)
     except (TreeError, HostFilesError) as error:
         return HostForecast(identity, Outlook.FAILS, reason=str(error), absent=absent)
 
 
-def _planned(identity: Identity, inventory: Inventory, coming: _Coming, *, absent: bool) -> HostForecast:
-    wanted = wanted_for(identity, coming.targets)
-    steps = plan(wanted.assignments, inventory, wanted.controller, services=coming.services)
+def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, absent: bool) -> HostForecast:
+    wanted = wanted_for(identity, future.targets)
+    steps = plan(wanted.assignments, inventory, wanted.controller, services=future.services)
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
     if not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
     return HostForecast(identity, outlook, steps, absent=absent)
 
 
-def _judge(host: HostForecast, touched: Collection[str]) -> HostForecast:
-    """Let a host count as changing when it only runs again a service whose properties change."""
-    mine = (step.deployment.path for step in host.plan.steps if isinstance(step, Deploy))
-    if host.outlook is not Outlook.REPEATS or not any(path in touched for path in mine):
+def _with_changed_properties(host: HostForecast, changed: Collection[str]) -> HostForecast:
+    """Return the forecast as a change if the host only repeats deployments, but of a service that changed."""
+    paths = (step.deployment.path for step in host.plan.steps if isinstance(step, Deploy))
+    if host.outlook is not Outlook.REPEATS or not any(path in changed for path in paths):
         return host
     return HostForecast(host.identity, Outlook.CHANGES, host.plan, absent=host.absent)
 
@@ -224,27 +230,27 @@ def _unknown(identity: Identity, reason: str, *, absent: bool = False) -> HostFo
     return HostForecast(identity, Outlook.UNKNOWN, reason=reason, absent=absent)
 
 
-def _nobodies(targets: Targets, identities: Sequence[Identity]) -> Iterator[HostForecast]:
-    """Yield the targets that mean no host that is known."""
-    names = {name for one in identities for name in one.target_names}
+def _unknown_targets(targets: Targets, identities: Sequence[Identity]) -> Iterator[HostForecast]:
+    """Yield a forecast for each target that matches no known host."""
+    names = {name for identity in identities for name in identity.target_names}
     for name, assignments in targets.items():
-        if name not in names and not name.startswith("/") and any(one.n for one in assignments):
+        if name not in names and not name.startswith("/") and any(assignment.n for assignment in assignments):
             yield _unknown(Identity(name, name), "no host with this id, name or role is known")
 
 
-def _chosen(hosts: Sequence[HostForecast], asked: Collection[str]) -> Iterator[HostForecast]:
+def _select(hosts: Sequence[HostForecast], selected: Collection[str]) -> Iterator[HostForecast]:
     names: set[str] = set()
     for host in hosts:
-        if not {host.identity.id, host.identity.name}.isdisjoint(asked):
+        if not {host.identity.id, host.identity.name}.isdisjoint(selected):
             names |= {host.identity.id, host.identity.name}
             yield host
-    for name in sorted(set(asked) - names):
+    for name in sorted(set(selected) - names):
         yield _unknown(Identity(name, name), "no host with this id or name is known")
 
 
-def _touched(live: Tree, change: TreeChange, after: Tree, targets: Targets) -> frozenset[str]:
-    """Return the services whose own node, or a node below it, changes; who runs them does not count."""
-    deployed = {one.path for assignments in targets.values() for one in assignments}
+def _changed_services(live: Tree, change: TreeChange, after: Tree, targets: Targets) -> frozenset[str]:
+    """Return the services of which a node changes; changes of their targets do not count."""
+    deployed = {assignment.path for assignments in targets.values() for assignment in assignments}
     changed = set()
     for path in (*change.create, *change.update, *change.delete):
         above = path

@@ -1,4 +1,4 @@
-"""What is not published unless an operator says so: history that goes back, and the end of much at once."""
+"""Guards against unintended publications: rewinds, back-dated commits, mass removals, outdated requests."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import PublicationRequest, Targets
     from zkdeployment.planning.published_state import PublishedState
 
-#: The part of the deployments that may end at once; one of them always may, however few there are.
+#: The fraction of the deployments that one publication may end; a single deployment may always end.
 MOST_REMOVED = 0.3
 
 _SHOWN = 5
 
 
 def predecessor(published_state: PublishedState) -> Revision | None:
-    """Return the revision that the next one has to descend from; ``None`` if none is known to be published.
+    """Return the revision that the next one must descend from; ``None`` if no published revision is known.
 
-    Where a publication was interrupted it is that one's, else the published one, else the cluster version, else
-    the last one that was published: a fleet that was stopped, and its tree changed by hand, tells nothing else.
+    In order of precedence: the revision of an interrupted publication, the published revision, the cluster
+    version, the revision that hosts were last ordered to deploy. Only the last one is known if the fleet was
+    stopped and its tree changed by hand.
     """
     cluster, published = published_state.cluster, published_state.published
     importing, version = (None, None) if cluster is None else (cluster.importing, cluster.version or None)
     known = [importing, published.revision, version, published.ordered]
-    return next((one for one in known if isinstance(one, int) or is_commit(str(one))), None)
+    return next((revision for revision in known if isinstance(revision, int) or is_commit(str(revision))), None)
 
 
 def rewind_refusal(tip: Revision, before: Revision, *, descends: bool) -> str | None:
-    """Say why a tip would take history back, or nothing."""
+    """Return why a tip that does not descend from ``before`` is refused, else ``None``."""
     if descends:
         return None
     return (
@@ -47,7 +48,7 @@ def rewind_refusal(tip: Revision, before: Revision, *, descends: bool) -> str | 
 
 
 def request_refusal(request: PublicationRequest, published_state: PublishedState, now: float) -> str | None:
-    """Return why an operator's request is not carried out any more, or nothing; ``now`` is ZooKeeper's time."""
+    """Return why an operator's request is no longer served, else ``None``; ``now`` is ZooKeeper's time."""
     again = "look at 'zkdeployment status', then ask again"
     if request.is_expired(now):
         return (
@@ -70,9 +71,9 @@ def _shown(version: Revision | Literal[False] | None) -> str:
 
 
 def date_refusal(tip: Revision, origin: Origin, before: Origin) -> str | None:
-    """Say why a signed commit is dated back, or nothing.
+    """Return why a signed commit that is dated before its predecessor is refused, else ``None``.
 
-    Whether a key is valid is judged at the date that the commit gives itself.
+    The validity of a key is verified at the date that the commit itself states.
     """
     if origin.signer is None or origin.time >= before.time:
         return None
@@ -85,36 +86,36 @@ def date_refusal(tip: Revision, origin: Origin, before: Origin) -> str | None:
 def removal_refusal(
     tip: Revision, before: Targets, after: Targets, hosts: Collection[Identity], pruned: Collection[str] = ()
 ) -> str | None:
-    """Return why targets that replace those ``before`` would end too many deployments at once, or nothing.
+    """Return why targets that end too many deployments of those ``before`` are refused, else ``None``.
 
-    ``hosts`` are all known ones: an instance on each host that a target means is a deployment. What is below the
-    ``pruned`` top-level nodes does not count: those are removed only where that was asked for.
+    Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
+    ``pruned`` top-level nodes do not count: an operator asked for their removal.
     """
-    had = _deployments(before, hosts)
-    gone = had - _deployments(after, hosts)
+    deployed = _deployments(before, hosts)
+    removed = deployed - _deployments(after, hosts)
     ended: Counter[str] = Counter()
-    for (path, _), number in gone.items():
+    for (path, _), number in removed.items():
         if f"/{path.split('/')[1]}" not in pruned:
             ended[path] += number
-    if ended.total() <= max(1, MOST_REMOVED * had.total()):
+    if ended.total() <= max(1, MOST_REMOVED * deployed.total()):
         return None
     listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
     return (
-        f"{tip} is not published: it would end {ended.total()} of {had.total()} deployments"
+        f"{tip} is not published: it would end {ended.total()} of {deployed.total()} deployments"
         f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is meant, use"
         " --allow-mass-removal"
     )
 
 
 def _deployments(targets: Targets, hosts: Collection[Identity]) -> Counter[tuple[str, str]]:
-    """Count the instances of each service on each host, by path and host; an unknown target is one host."""
-    found: Counter[tuple[str, str]] = Counter()
+    """Return the number of instances by service path and host; an unknown target counts as one host."""
+    instances: Counter[tuple[str, str]] = Counter()
     for host in hosts:
         for assignment in unchecked_assignments(host, targets):
-            found[assignment.path, host.id] += assignment.n
+            instances[assignment.path, host.id] += assignment.n
     known = {name for host in hosts for name in host.target_names}
     for name, assignments in targets.items():
         if name not in known and not name.startswith("/"):
             for assignment in assignments:
-                found[assignment.path, name] += assignment.n
-    return found
+                instances[assignment.path, name] += assignment.n
+    return instances

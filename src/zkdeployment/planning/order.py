@@ -1,4 +1,4 @@
-"""In what order hosts would take up a tree by its strategy, if none of them failed."""
+"""The order in which hosts would deploy a tree under its strategy, if no host failed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One group: the ids of the ``hosts`` that go with it, and of those that go with one ``before``.
+    """One group: the ids of the ``hosts`` that deploy with the group.
 
-    ``fault`` says why it fails although no host does.
+    ``before`` are the ids of members that deploy with an earlier group. ``fault`` is why the group fails although
+    no host fails.
     """
 
     group: Group
@@ -34,7 +35,7 @@ class Turn:
     fault: str = ""
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the JSON form, as ``-o json`` prints it."""
         return {
             "name": self.group.name,
             "critical": self.group.critical,
@@ -48,7 +49,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The groups in the order in which they go, those that never begin last, and the hosts that are in none.
+    """The groups in the order of their rollout, then groups that never begin; ``others`` are hosts in no group.
 
     ``warnings`` name the selectors that match no known host.
     """
@@ -59,15 +60,15 @@ class Order:
     warnings: tuple[str, ...] = ()
 
     def only(self, hosts: Collection[str]) -> Order:
-        """Return what it says of these hosts."""
+        """Return the order of these hosts alone."""
         turns = (
-            replace(turn, hosts=_those(turn.hosts, hosts), before=_those(turn.before, hosts))
+            replace(turn, hosts=_selected(turn.hosts, hosts), before=_selected(turn.before, hosts))
             for turn in self.turns
         )
-        return replace(self, turns=tuple(turns), others=_those(self.others, hosts))
+        return replace(self, turns=tuple(turns), others=_selected(self.others, hosts))
 
     def to_json(self) -> dict[str, Value]:
-        """Return it as ``-o json`` prints it."""
+        """Return the JSON form, as ``-o json`` prints it."""
         return {
             "strategy": self.strategy,
             "groups": [turn.to_json() for turn in self.turns],
@@ -77,29 +78,29 @@ class Order:
 
 
 def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost], targets: Targets) -> Order:
-    """Work it out for the ``hosts`` that are registered, those that are ``known``, and those that targets name."""
-    found = {host.identity.id: host for host in known} | {host.identity.id: host for host in hosts}
-    facts = _facts(found, targets)
+    """Return the order for registered ``hosts``, ``known`` hosts and hosts that only targets name."""
+    known_hosts = {host.identity.id: host for host in known} | {host.identity.id: host for host in hosts}
+    facts = _facts(known_hosts, targets)
     rollout = simulate(strategy, facts, Faults())
     begun = [strategy.group(name) for name in rollout.order]
     turns = []
     for group in (*begun, *(group for group in strategy.groups if group not in begun)):
-        course, members = rollout.progress[group.name], rollout.members[group.name]
-        sent = course.submitted.get(Phase.PREPARE, ())
-        before = tuple(sorted(members.difference(sent))) if group in begun else ()
-        fault = course.reason if course.verdict is GroupVerdict.FAILED else ""
-        turns.append(Turn(group, sent if group in begun else tuple(sorted(members)), before, fault))
+        progress, members = rollout.progress[group.name], rollout.members[group.name]
+        submitted = progress.submitted.get(Phase.PREPARE, ())
+        before = tuple(sorted(members.difference(submitted))) if group in begun else ()
+        fault = progress.reason if progress.verdict is GroupVerdict.FAILED else ""
+        turns.append(Turn(group, submitted if group in begun else tuple(sorted(members)), before, fault))
     grouped = frozenset[str]().union(*rollout.members.values())
     others = tuple(sorted(facts.keys() - grouped))
-    known_facts = {host_id: host.facts for host_id, host in found.items()}
+    known_facts = {host_id: host.facts for host_id, host in known_hosts.items()}
     return Order(strategy.name, tuple(turns), others, unmatched_selectors(strategy, known_facts))
 
 
-def _facts(found: Mapping[str, Host | KnownHost], targets: Targets) -> Mapping[str, Facts]:
-    names = {name for host in found.values() for name in host.identity.target_names}
-    strangers = {name: Facts() for name in targets if name not in names and is_host_name(name)}
-    return strangers | {host_id: host.facts for host_id, host in found.items()}
+def _facts(hosts: Mapping[str, Host | KnownHost], targets: Targets) -> Mapping[str, Facts]:
+    names = {name for host in hosts.values() for name in host.identity.target_names}
+    unknown = {name: Facts() for name in targets if name not in names and is_host_name(name)}
+    return unknown | {host_id: host.facts for host_id, host in hosts.items()}
 
 
-def _those(hosts: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
+def _selected(hosts: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
     return tuple(host for host in hosts if host in wanted)

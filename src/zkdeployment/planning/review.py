@@ -1,4 +1,7 @@
-"""Everything wrong with a set of files: what the language says, the plans, and the strategies of rollouts."""
+"""Reviews the files of a tree: parses, lints and compiles them, and reads their strategies.
+
+Nothing here depends on the live tree or on hosts; ``publishing`` checks those.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Tree
 
-#: To be counted up whenever the same text comes to mean another tree or other targets: what an older program
-#: published is not taken for granted then.
+#: Increment this number whenever the same text results in another tree or other targets: the new program then
+#: does not rely on what an older program published.
 RULES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Files, read, checked and compiled; ``problems`` are all there are, sorted by their places.
+    """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
 
-    ``targets`` and ``conflicts`` are what compiling the text alone gives, ``documents`` what it says of rollouts.
-    Equal fingerprints are equal texts.
+    ``targets`` and ``conflicts`` result from compiling the text alone; ``documents`` are its strategies. Reviews
+    with equal fingerprints have equal texts.
     """
 
     fingerprint: str
@@ -48,12 +51,12 @@ class Review:
 
     @property
     def spare_strategies(self) -> tuple[Problem, ...]:
-        """The strategies that are not in force while another is: errors of lint that forbid no publication."""
+        """The strategies that are not in force beside the one that is: lint errors that forbid no publication."""
         return self.documents.unused if self.documents.in_force else ()
 
 
 def fingerprint(files: Sequence[SourceFile]) -> str:
-    """Return a text that tells these files, by the rules of this program, from all others."""
+    """Return a hash of the tree files, the strategies and the rules of this program."""
     digest = hashlib.sha256(f"{RULES}\n".encode())
     for file in (*tree_files(files), *document_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
@@ -62,32 +65,32 @@ def fingerprint(files: Sequence[SourceFile]) -> str:
 
 
 def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
-    """Check files as lint, plan and the syncer do before anything is published.
+    """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
 
-    What did not change since the ``last`` review is not read again.
+    Files that are unchanged since the ``last`` review are not parsed again.
     """
     files = tuple(files)
-    found = fingerprint(files)
-    if last is not None and last.fingerprint == found:
+    digest = fingerprint(files)
+    if last is not None and last.fingerprint == digest:
         return last
     linted = lint(files, None if last is None else last.linted)
     documents = read_strategies(document_files(files), None if last is None else last.documents)
     targets, conflicts = _compile(linted, last)
-    damaged = _paths(linted, Severity.ERROR)
-    near = damaged.union(*(_above(path) for path in damaged))
-    dubious = _paths(linted, Severity.WARNING)
-    # Whoever has a strategy alone checked does not miss a tree.
+    with_errors = _paths(linted, Severity.ERROR)
+    at_errors = with_errors.union(*(_above(path) for path in with_errors))
+    with_warnings = _paths(linted, Severity.WARNING)
+    # Files with a strategy alone need no tree.
     placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.errors]
     for problem in conflicts:
-        # What may only be there because a line of its node, or below it, could not be understood, is not said.
-        if problem.path in near:
+        # Errors in lines of the node, or below it, may be the cause of this conflict.
+        if problem.path in at_errors:
             continue
-        # What hangs on a link to nodes that only the live tree knows is judged when it is published.
-        severity = Severity.WARNING if problem.path in dubious else problem.severity
+        # A link to nodes of the live tree can be followed only at publication.
+        severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
-    return Review(found, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
+    return Review(digest, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
 
 
 def _compile(linted: LintResult, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:
@@ -99,7 +102,7 @@ def _compile(linted: LintResult, last: Review | None) -> tuple[Targets, tuple[Pr
 
 
 def _linked_targets(linted: LintResult) -> Iterator[Problem]:
-    """Refuse symbolic links where a service says who runs it: only nodes count there, so nobody would."""
+    """Yield an error for each symbolic link in place of a target: only nodes are targets."""
     for (path, name), where in linted.merged.links.items():
         if name == f"deploy{SYMBOLIC_LINK}":
             service, what = path, "deploy"
@@ -112,7 +115,7 @@ def _linked_targets(linted: LintResult) -> Iterator[Problem]:
 
 
 def _misplaced(tree: Tree) -> Iterator[Problem]:
-    """Warn of what stands where it says nothing of a service: ``n`` beside its targets, a node like ``Deploy``."""
+    """Yield a warning for each misplaced ``n`` and each node that is named like ``deploy`` but in capitals."""
     for path, properties in tree.nodes.items():
         name = path[-7:]
         if name.lower() != "/deploy" or (name == "/deploy" and not properties):
@@ -120,15 +123,15 @@ def _misplaced(tree: Tree) -> Iterator[Problem]:
         if not has_property(tree, parent_path(path), "type") or has_property(tree, path, "type"):
             continue
         if name != "/deploy":
-            words = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
-            yield Problem(words, path=path, severity=Severity.WARNING)
+            message = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
+            yield Problem(message, path=path, severity=Severity.WARNING)
         elif has_property(tree, path, "n"):
-            words = "n of a deploy node is not read; set n on each target below the node"
-            yield Problem(words, path=path, severity=Severity.WARNING)
+            message = "n of a deploy node is not read; set n on each target below the node"
+            yield Problem(message, path=path, severity=Severity.WARNING)
 
 
 def place(problem: Problem, linted: LintResult) -> Problem:
-    """Fill in the place of a problem that knows its node's path only: the node's, or that of the nearest above."""
+    """Return a problem with the place of its node, or of the nearest node above that has a place."""
     path = problem.path
     while problem.file is None and path:
         if path in linted.positions:
@@ -139,7 +142,8 @@ def place(problem: Problem, linted: LintResult) -> Problem:
 
 
 def _paths(linted: LintResult, severity: Severity) -> set[str]:
-    return {found.path for found in linted.problems if found.path is not None and found.severity is severity}
+    problems = (problem for problem in linted.problems if problem.severity is severity)
+    return {problem.path for problem in problems if problem.path is not None}
 
 
 def _above(path: str) -> Iterator[str]:

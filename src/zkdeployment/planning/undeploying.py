@@ -1,4 +1,4 @@
-"""Which script undeploys a recorded deployment, and which package brings that script back if it is missing."""
+"""Finds the script that undeploys a recorded deployment, or the package to reinstall if the script is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def find_script(
     marker: Marker, inventory: Inventory, application_of: Callable[[str], str]
 ) -> tuple[str | None, str]:
-    """Return the script that undeploys a deployment (``None``: it is missing) and the package that it belongs to.
+    """Return the script that undeploys a deployment (``None``: missing) and the package of that script.
 
-    That is the script of the recorded package, else the recorded script, else that of the application's newest
-    package. A package whose script is missing is installed and can be installed again. Raises ``HostFilesError``
-    if there is no script and no such package: nothing ends the deployment's processes then.
+    The script is that of the recorded package, else the recorded script, else that of the application's newest
+    package. A package whose script is missing is installed, so it can be reinstalled. Raises ``HostFilesError`` if
+    there is neither a script nor such a package: nothing could end the deployment's processes.
     """
     scripts = {name: script for name, script in inventory.scripts.items() if name not in inventory.lost_scripts}
     if marker.package is not None:
@@ -34,7 +34,7 @@ def find_script(
     for names in (scripts, [name for name in inventory.packages if _is_installed(name, inventory)]):
         candidates = [name for name in names if application_of(name) == marker.application]
         if candidates:
-            # A patch of the application is no candidate as long as there is a package that is called like it.
+            # A package named after the application wins over its patches.
             best = max(
                 candidates, key=lambda name: (application_of(name) == marker.application, version_key(name))
             )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from zkdeployment.model.publication import LiveNode, TreeChange
 from zkdeployment.model.tree import Tree
-from zkdeployment.planning.drift import drift, has_others_below
+from zkdeployment.planning.drift import drift, has_foreign_children
 
 PUBLISHED = Tree({"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}, "/a/d": {"y": "old"}})
 CHANGE = TreeChange(create={"/a/new": {}}, update={"/a": {"x": 2}}, delete=frozenset({"/a/b", "/a/b/c"}))
@@ -15,7 +15,7 @@ FOUND = {
 
 def test_what_is_as_it_was_published_has_not_drifted():
     assert list(drift(CHANGE, PUBLISHED, FOUND)) == []
-    assert not has_others_below(CHANGE, PUBLISHED, FOUND)
+    assert not has_foreign_children(CHANGE, PUBLISHED, FOUND)
 
 
 def test_each_node_that_is_not_as_published_is_named_with_what_was_found():
@@ -39,5 +39,5 @@ def test_nodes_that_are_not_touched_do_not_count():
 
 def test_nodes_below_a_deleted_one_that_nobody_published_are_noticed():
     found = FOUND | {"/a/b/c": LiveNode({}, 0, children=1)}
-    assert has_others_below(CHANGE, PUBLISHED, found)
+    assert has_foreign_children(CHANGE, PUBLISHED, found)
     assert list(drift(CHANGE, PUBLISHED, found)) == []

@@ -101,10 +101,10 @@ def test_a_service_whose_properties_change_changes_the_hosts_that_run_it(path, p
     seen = look(changed(path, **properties))
     assert outlooks(seen)["h1"] is outlook
     assert seen.changes, "the tree changes in any case"
-    assert look(changed(path, **properties), asked=["h1"]).changes is (outlook is Outlook.CHANGES)
+    assert look(changed(path, **properties), selected=["h1"]).changes is (outlook is Outlook.CHANGES)
 
 
-def test_of_a_host_that_did_not_tell_what_it_has_nothing_is_claimed():
+def test_a_host_without_a_reported_inventory_is_unknown():
     hosts = [host(1), host(2), host(3), host(4, deploying="r1")]
     told = [known(1), known(2, None, unknown="too large"), known(4)]
     seen = look(NODES, hosts, told)
@@ -116,11 +116,11 @@ def test_of_a_host_that_did_not_tell_what_it_has_nothing_is_claimed():
     }
     assert [one.reason for one in seen.hosts[1:]] == [
         "too large",
-        "it did not tell what it has",
-        "it is deploying just now; ask again when it is done",
+        "the host has not reported its inventory",
+        "a deployment is running; repeat the command when it has finished",
     ]
     assert not seen.changes
-    assert look(changed("/other"), hosts, told, asked=["h3"]).changes, "who knows"
+    assert look(changed("/other"), hosts, told, selected=["h3"]).changes, "who knows"
 
 
 def test_a_target_that_means_nobody_is_unknown():
@@ -164,7 +164,7 @@ def test_hosts_that_do_the_same_are_grouped_the_most_first():
 def test_only_hosts_asked_for_are_shown_by_id_or_name():
     hosts = [host(number) for number in (1, 2, 3)]
     told = [known(number) for number in (1, 2, 3)]
-    seen = look(NODES, hosts, told, asked=["h1", "app3", "h9"])
+    seen = look(NODES, hosts, told, selected=["h1", "app3", "h9"])
     assert outlooks(seen) == {"h1": Outlook.REPEATS, "h3": Outlook.REPEATS, "h9": Outlook.UNKNOWN}
 
 
@@ -214,15 +214,17 @@ def test_a_forecast_as_json():
 
 def test_a_change_of_the_strategy_is_one_for_the_fleet_and_not_for_one_host():
     change = StrategyChange(None, ALL_HOSTS)
-    seen = look(NODES, revision="r2").by(change, None)
+    seen = look(NODES, revision="r2").with_strategy(change, None)
     assert seen.changes
     assert seen.summary.endswith("; nodes of the tree: no change; strategy: added")
     assert seen.to_json()["strategy"]["after"] == "all-hosts"
-    assert not look(NODES, revision="r2", asked=["h1"]).by(change, None).changes
+    assert not look(NODES, revision="r2", selected=["h1"]).with_strategy(change, None).changes
 
 
 def test_the_order_is_shown_of_the_hosts_that_were_asked_for():
     hosts = [host(1), host(2)]
     turns = order(ALL_HOSTS, hosts, [], {})
-    (turn,) = look(NODES, hosts, asked=["h2"]).by(StrategyChange(), turns).to_json()["order"]["groups"]
+    (turn,) = (
+        look(NODES, hosts, selected=["h2"]).with_strategy(StrategyChange(), turns).to_json()["order"]["groups"]
+    )
     assert turn["hosts"] == ["h2"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError, TreeError
 from zkdeployment.log import get_logger
-from zkdeployment.planning.drift import drift, has_others_below
+from zkdeployment.planning.drift import drift, has_foreign_children
 from zkdeployment.planning.publishing import Baseline, PreparedPublication, draft, require_publishable
 from zkdeployment.planning.review import Review, review
 
@@ -62,7 +62,7 @@ class PublicationBuilder:
         differences = list(drift(change, tree, nodes))
         for difference in differences:
             get_logger().warning("tree-drifted", found=difference)
-        if differences or has_others_below(change, tree, nodes):
+        if differences or has_foreign_children(change, tree, nodes):
             return None
         versions = {path: node.version for path, node in nodes.items()}
         return PreparedPublication(drafted, snapshot, versions, partial=True)
