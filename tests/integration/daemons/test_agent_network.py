@@ -137,7 +137,7 @@ def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, hos
     def lost() -> bool:
         nonlocal said
         said += "".join(capsys.readouterr())
-        return "this host stood still after taking it" in said
+        return "this host was suspended after it acquired the lock" in said
 
     with host.agent(session_timeout=SESSION):
         wait_until(fleet.calls, "the first script", timeout=60)

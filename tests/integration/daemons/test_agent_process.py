@@ -104,7 +104,7 @@ def test_a_host_waits_out_the_lock_delay_of_one_that_was_killed_at_work_and_neve
         agent.kill()
         agent.wait()
     with second.process():
-        waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session is over (lock delay: "
+        waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session has ended (lock delay: "
         wait_until(lambda: waiting in second.status, "h2 waits for h1")
         assert "lock-delay" in second.log.read_text()
         assert fleet.calls() == FOO_0[:1]
@@ -144,7 +144,7 @@ def test_a_frozen_host_loses_its_lock_but_no_other_runs_into_its_script(fleet, p
         wait_until(fleet.calls, "the script of h1")
         agent.send_signal(signal.SIGSTOP)
         with second.process():
-            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1")
+            wait_until(lambda: "whose session has ended" in second.status, "h2 waits for h1")
             block.unlink()
             wait_until(lambda: len(fleet.calls()) == 2, "the script ends")
             assert fleet.calls() == FOO_0
@@ -166,7 +166,7 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
         wait_until(fleet.calls, "the script of h1")
         proxy.freeze()
         with second.process():
-            wait_until(lambda: "whose session is over" in second.status, "h2 waits for h1")
+            wait_until(lambda: "whose session has ended" in second.status, "h2 waits for h1")
             wait_until(lambda: second.at("r1"), "h2 is done after the delay")
             block.unlink()
             wait_until(lambda: first.markers == ["who:myfoo.0.deployed"], "the step of h1 ends")

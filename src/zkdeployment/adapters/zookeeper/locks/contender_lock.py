@@ -1,9 +1,9 @@
-"""Locks: contenders queue as ephemeral sequential nodes; the lowest number holds.
+"""Locks of sessions: contenders queue as ephemeral sequential nodes; the one with the lowest number is the holder.
 
-The nodes are named as kazoo's own ``Lock`` names them, so that both exclude each other. Differences: a fresh
-contender that finds others leaves nothing behind, whatever happens to the connection; waiting has one
-deadline; and ``check`` asks the server instead of remembering. A contender that waits watches its predecessor and
-reads nothing.
+The nodes have the same names as those of kazoo's ``Lock``, so that both kinds exclude each other. Differences
+from kazoo: ``try_acquire`` leaves no contender behind, whatever happens to the connection; ``acquire`` has one
+deadline; ``check`` asks the server instead of relying on local state. A waiting contender watches its predecessor
+and sends no requests.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 _MARK = "__lock__"
-_ATTEMPTS = 5  # at making a contender
+_ATTEMPTS = 5  # at creating a contender
 _CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})$")
 _HOST = re.compile(r"\(([^()\s]+)\)$")  # NAME (HOST-ID)
 
 
 def contenders(session: Session, directory: str) -> tuple[Contender, ...]:
-    """Return who contends for a lock: the holder first, then who waits, in order."""
+    """Return the contenders of a lock: the holder first, then the waiting ones, in queue order."""
     paths = [f"{directory}/{name}" for name in queued(session.children(directory) or ())]
     nodes = session.get_many(paths)
     return tuple(contender(path, node) for path, node in zip(paths, nodes, strict=True) if node is not None)
 
 
 def contender(path: str, node: Node) -> Contender:
-    """Read a contender's node."""
+    """Decode a contender's node."""
     identity = _identity(node)
     host = _HOST.search(identity)
     return Contender(identity, node.created, path, None if host is None else host[1])
@@ -51,7 +51,7 @@ def _identity(node: Node) -> str:
 
 
 def queued(names: Iterable[str]) -> list[str]:
-    """Return those of a lock's children that are contenders, the lowest number first."""
+    """Return the names that are contenders among a lock's children, the lowest number first."""
     numbered = [(int(match[1]), name) for name in names if (match := _CONTENDER.search(name)) is not None]
     return [name for _, name in sorted(numbered)]
 
@@ -59,14 +59,14 @@ def queued(names: Iterable[str]) -> list[str]:
 class ContenderLock:
     """One attempt at the lock whose contenders are the children of ``directory`` (a ``NodeLock``).
 
-    ``identity`` is the text by which people know the contender. Not for use by several threads at once.
+    ``identity`` is the name that operators see for this contender. Not thread-safe.
     """
 
     def __init__(self, session: Session, directory: str, identity: str) -> None:
         self._session = session
         self._directory = directory
         self._data = identity.encode("utf-8", errors="replace")
-        # Nobody else's contender starts like ours: it can be found again when the answer to its creation got lost.
+        # The prefix is unique, so that the contender is found again when the answer to its creation was lost.
         self._prefix = uuid.uuid4().hex + _MARK
         self._node: str | None = None
         self._tried = False
@@ -77,7 +77,7 @@ class ContenderLock:
 
     @property
     def path(self) -> str | None:
-        """Our contender's node, once we are in the queue; it is gone when we are not any more."""
+        """The path of this contender's node; ``None`` while it is not in the queue."""
         return None if self._node is None else f"{self._directory}/{self._node}"
 
     @property
@@ -88,12 +88,14 @@ class ContenderLock:
         try:
             names = self._session.children(self._directory)
             if self._tried or not queued(names or ()):
-                self._join(there=names is not None)
+                self._join(exists=names is not None)
                 if self._predecessor() is None:
                     return True
         except LockLostError as error:
             self.release()
-            raise UnreachableError(f"the session was lost while taking the lock {self._directory}") from error
+            raise UnreachableError(
+                f"the session was lost while the lock {self._directory} was acquired"
+            ) from error
         except ZkdeploymentError:
             self.release()
             raise
@@ -110,10 +112,10 @@ class ContenderLock:
 
     def check(self) -> None:
         if self._node is None:
-            raise LockLostError(f"the lock {self._directory} was not taken")
-        owner = self._session.get(f"{self._directory}/{self._node}")
-        if owner is None or owner.owner != self._session_id or self._session.id != self._session_id:
-            raise LockLostError(f"the lock {self._directory} is lost: the session that held it is over")
+            raise LockLostError(f"the lock {self._directory} was not acquired")
+        node = self._session.get(f"{self._directory}/{self._node}")
+        if node is None or node.owner != self._session_id or self._session.id != self._session_id:
+            raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         if self._predecessor() is not None:
             raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
 
@@ -127,7 +129,7 @@ class ContenderLock:
             get_logger().warning("lock-not-released", lock=self._directory, reason=str(error))
             self._session.later(lambda: self._withdraw(node))
         except RestartError:
-            pass  # the session is over, and with it our contender
+            pass  # the session has ended, and its contender with it
 
     def holder(self) -> str | None:
         node = None if self._first is None else self._session.get(f"{self._directory}/{self._first}")
@@ -138,26 +140,26 @@ class ContenderLock:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether our place is behind a contender that was there when the queue was read, and is watched since."""
-        return self._node is not None and self._watch.stands
+        """Whether the contender is queued and watches a predecessor that still exists."""
+        return self._node is not None and self._watch.is_active
 
     def _is_first(self) -> bool:
-        """Be in the queue and return whether ours is the first place; if it is not, the one before is watched."""
+        """Join the queue if necessary; return whether this contender is first, otherwise watch its predecessor."""
         self._join()
         session_id = self._session.id
         try:
             predecessor = self._predecessor()
         except LockLostError:
-            self._node = None  # the session we queued in is over; queue again
+            self._node = None  # the session that joined the queue has ended: join again
             return False
         if predecessor is not None:
             self._watch.set(f"{self._directory}/{predecessor}", session_id)
         return predecessor is None
 
-    def _join(self, *, there: bool = False) -> None:
-        """Have a contender in the queue, only one, also when an earlier answer got lost.
+    def _join(self, *, exists: bool = False) -> None:
+        """Ensure that exactly one contender of this object is in the queue, even if an earlier answer was lost.
 
-        ``there``: the directory is known to be there.
+        ``exists``: the directory is known to exist.
         """
         if self._node is not None:
             return
@@ -165,26 +167,28 @@ class ContenderLock:
             self._node = self._find()
             if self._node is not None:
                 return
-        if not there:
+        if not exists:
             self._session.ensure(self._directory)
         self._session_id = self._session.id
         self._tried = True
         self._node = self._enqueue().rpartition("/")[2]
 
     def _enqueue(self) -> str:
-        """Make our contender; the directory may have been removed as unused after it was found."""
+        """Create the contender; retry if the directory was removed as unused in the meantime."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
             except TransactionError:
                 self._session.ensure(self._directory)
-        raise UnreachableError(f"the lock {self._directory} is removed again and again")
+        raise UnreachableError(
+            f"cannot join the queue of {self._directory}: the node was removed during each of {_ATTEMPTS} attempts"
+        )
 
     def _predecessor(self) -> str | None:
-        """Return the contender just before ours; raises ``LockLostError`` if ours is gone."""
+        """Return the contender just before this one; raises ``LockLostError`` if this one is gone."""
         queue = self._read_queue()
         if self._node not in queue:
-            raise LockLostError(f"the lock {self._directory} is lost: our place in its queue is gone")
+            raise LockLostError(f"the lock {self._directory} is lost: this contender's node is gone")
         self._ahead = queue.index(self._node)
         return queue[self._ahead - 1] if self._ahead else None
 
@@ -194,17 +198,17 @@ class ContenderLock:
         return queue
 
     def _find(self) -> str | None:
-        ours = (name for name in self._session.children(self._directory) or () if name.startswith(self._prefix))
-        return next(ours, None)
+        names = self._session.children(self._directory) or ()
+        return next((name for name in names if name.startswith(self._prefix)), None)
 
     def _withdraw(self, node: str | None) -> None:
-        """Make sure that no contender of ours is left; ``node`` is what ours is called, if we know."""
+        """Ensure that no contender of this object is left; ``node`` is the name of its node, if known."""
         if node is not None:
             with contextlib.suppress(TransactionError):
                 self._session.commit(Delete(f"{self._directory}/{node}"))
                 return
-        while (ours := self._find()) is not None:
+        while (name := self._find()) is not None:
             try:
-                self._session.commit(Delete(f"{self._directory}/{ours}"))
+                self._session.commit(Delete(f"{self._directory}/{name}"))
             except TransactionError:
-                continue  # gone meanwhile
+                continue  # removed in the meantime

@@ -1,4 +1,4 @@
-"""All locks at one moment, and how an operator frees one."""
+"""All locks of the fleet, as operators list and release them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ZooKeeperLocks:
 
 
 def read_locks(session: Session) -> tuple[Lock, ...]:
-    """Read every lock that somebody has, waits for or left at work, in pipelined rounds."""
+    """Return every lock that has contenders or a record of unfinished work; read in pipelined rounds."""
     directories = {
         **{f"{paths.AGENT_LOCKS}/{name}": LockKind.SERVICE for name in session.children(paths.AGENT_LOCKS) or ()},
         **{f"{paths.ROLE_LOCKS}/{name}": LockKind.ROLE for name in session.children(paths.ROLE_LOCKS) or ()},
@@ -50,24 +50,24 @@ def read_locks(session: Session) -> tuple[Lock, ...]:
     }
     nodes = _read(session, [path for queue in queues.values() for path in queue])
     records = _read(session, [f"{paths.BUSY}/{name}" for name in session.children(paths.BUSY) or ()])
-    found = (
+    all_locks = (
         Lock(
             kind=kind,
             name=_name(kind, path),
             path=path,
-            contenders=tuple(_contender(kind, one, nodes[one]) for one in queues[path] if one in nodes),
+            contenders=tuple(_contender(kind, node, nodes[node]) for node in queues[path] if node in nodes),
             work=_work(records.get(_record(kind, path))),
             record=_record(kind, path),
         )
         for path, kind in directories.items()
     )
-    return tuple(lock for lock in found if lock.contenders or lock.work)
+    return tuple(lock for lock in all_locks if lock.contenders or lock.work)
 
 
 def release_lock(session: Session, node: str, act: Act) -> None:
-    """Remove the node that keeps a lock taken and write down who did it.
+    """Remove the node that holds a lock and record the act, in one transaction.
 
-    Raises ``ConflictError`` when the node is gone.
+    Raises ``ConflictError`` if the node is gone.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -75,11 +75,14 @@ def release_lock(session: Session, node: str, act: Act) -> None:
         except TransactionError as error:
             if error.path == node:
                 raise ConflictError(
-                    "the lock changed hands just now; look again with 'zkdeployment locks'"
+                    f"cannot release the lock: {node} is gone, so its holder has changed; see 'zkdeployment locks'"
                 ) from error
-            continue  # somebody else wrote down an act
+            continue  # another operator recorded an act
         return
-    raise ConflictError(f"cannot write to {paths.AUDIT}: it changes all the time")
+    raise ConflictError(
+        f"cannot record the release in {paths.AUDIT}: other writers changed the node during each of {_ATTEMPTS}"
+        " attempts; try again"
+    )
 
 
 def _read(session: Session, wanted: list[str]) -> dict[str, Node]:

@@ -1,7 +1,6 @@
-"""Waiting for the node before ours in a queue, over any number of calls, with one request.
+"""Waiting for the predecessor in a queue with a single request, across any number of calls.
 
-A queue of a thousand hosts must not become a thousand hosts that read the queue again and again: each watches
-its predecessor only, and reads nothing until that watch fires.
+In a queue of a thousand hosts, each host watches only its predecessor and reads nothing until that watch fires.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class QueueWatch:
-    """A watch of one node that is kept until it fires or the session ends. For use by one thread."""
+    """A watch on one node, valid until it fires or the session ends. Not thread-safe."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -22,19 +21,19 @@ class QueueWatch:
         self._fired = threading.Event()
 
     @property
-    def stands(self) -> bool:
-        """Whether the watch is of the current session and has not fired; asks nobody."""
+    def is_active(self) -> bool:
+        """Whether the watch belongs to the current session and has not fired; sends no request."""
         return self._session_id is not None and self._session_id == self._session.id and not self._fired.is_set()
 
     def set(self, path: str, session_id: int | None) -> None:
-        """Watch another node, which was found in the session with this id: in a later one the watch is void.
+        """Watch another node, which was read in the session with this id; in a later session the watch is void.
 
-        If that node is gone the watch does not stand.
+        If the node no longer exists, the watch is not active.
         """
-        fired = self._fired = threading.Event()  # an earlier watch, which may fire yet, does not count any more
-        there = self._session.exists(path, lambda _: fired.set())
-        self._session_id = session_id if there else None
+        fired = self._fired = threading.Event()  # a new event: an earlier watch that still fires has no effect
+        exists = self._session.exists(path, lambda _: fired.set())
+        self._session_id = session_id if exists else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the watch fires, for some seconds at most; return whether the watch fired."""
+        """Wait until the watch fires, for at most ``seconds``; return whether it fired."""
         return self._fired.wait(max(0.0, seconds))

@@ -1,8 +1,8 @@
-"""Role locks: hosts queue with persistent requests; the lowest number holds.
+"""Role locks: hosts queue with persistent requests; the one with the lowest number holds the lock.
 
-A request belongs to a host, not to a session: it outlives crashes and failures of its host, which finds it again
-when it comes back. So a role that was left half-deployed stays closed to other hosts until the same host has
-succeeded or somebody removes the request.
+A request belongs to a host, not to a session: it outlives crashes and failures of its host, which adopts it when
+it returns. A role that was left half-deployed is therefore locked for other hosts until the same host has
+succeeded or an operator removes the request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REQUEST = re.compile(r"lr-(-?\d{10})$")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One host's request; one that cannot be read is nobody's, and counts until somebody removes it."""
+    """A host's request. An unreadable one has no requestor, and blocks the queue until an operator removes it."""
 
     path: str
     requestor: str | None
@@ -44,7 +44,7 @@ class Request:
 
     @classmethod
     def read(cls, path: str, node: Node) -> Request:
-        """Read the node at a path."""
+        """Decode the node at ``path``."""
         requestor, hostname = (node.properties.get(name) for name in ("requestor", "hostname"))
         return cls(
             path,
@@ -54,15 +54,17 @@ class Request:
 
 
 def requests(session: Session, role: str, most: int | None = None) -> tuple[Request, ...]:
-    """Return who asks for a role's lock: the holder first, then who waits, in order; ``most`` of them or all."""
+    """Return the requests for a role's lock: the holder's first, then in queue order; at most ``most`` of them."""
     directory = f"{paths.ROLE_LOCKS}/{role}"
-    found = [f"{directory}/{name}" for name in queued(session.children(directory) or ())[:most]]
-    nodes = session.get_many(found)
-    return tuple(Request.read(path, node) for path, node in zip(found, nodes, strict=True) if node is not None)
+    request_paths = [f"{directory}/{name}" for name in queued(session.children(directory) or ())[:most]]
+    nodes = session.get_many(request_paths)
+    return tuple(
+        Request.read(path, node) for path, node in zip(request_paths, nodes, strict=True) if node is not None
+    )
 
 
 def queued(names: Iterable[str]) -> list[str]:
-    """Return those of a role lock's children that are requests, the lowest number first."""
+    """Return the names that are requests among a role lock's children, the lowest number first."""
     numbered = [(int(match[1]), name) for name in names if (match := _REQUEST.fullmatch(name)) is not None]
     return [name for _, name in sorted(numbered)]
 
@@ -70,22 +72,22 @@ def queued(names: Iterable[str]) -> list[str]:
 def hand_on(session: Session, identity: Identity) -> bool:
     """Remove a host's requests for the lock of its role; return whether the host held the lock.
 
-    Then the role controller's start script may have run there, and its end script has not: the host is marked as
-    out of service, until it has released the lock itself.
+    If it did, the role controller's start script may have run on the host, but not its end script: the host is
+    marked as out of service until it releases the lock itself.
     """
     role = identity.role
     queue = () if role is None else requests(session, role)
-    mine = [request for request in queue if request.requestor == identity.id]
-    held = mine != [] and mine[0] == queue[0]
-    if held:  # the mark is there first: it is never missing, whatever happens in between
+    own = [request for request in queue if request.requestor == identity.id]
+    held = own != [] and own[0] == queue[0]
+    if held:  # the mark is written before the lock is free: a crash in between must not leave the host unmarked
         session.ensure(paths.out_of_service_path(identity.id), encode({"role": role}))
-    for request in mine:
+    for request in own:
         _delete(session, request.path)
     return held
 
 
 def read_out_of_service(session: Session) -> dict[str, str]:
-    """Return the role of each host that is out of service, by host id."""
+    """Return the hosts that are out of service: host id → role."""
     hosts = session.children(paths.OUT_OF_SERVICE) or []
     nodes = session.get_many(map(paths.out_of_service_path, hosts)) if hosts else []
     return {
@@ -94,12 +96,12 @@ def read_out_of_service(session: Session) -> dict[str, str]:
 
 
 def _delete(session: Session, path: str) -> None:
-    with contextlib.suppress(TransactionError):  # gone meanwhile
+    with contextlib.suppress(TransactionError):  # removed in the meantime
         session.commit(Delete(path))
 
 
 class RoleRequestLock:
-    """A host's way to the lock of its role (a ``RoleLock``). One process of a host may use it at a time.
+    """The lock of a role, as one host acquires it (a ``RoleLock``). Only one process of a host may use it.
 
     Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
@@ -116,8 +118,8 @@ class RoleRequestLock:
         self._joined = self._may_be_several = False
         if session.get(self._directory) is None:
             raise TreeError(
-                f"{self._directory} does not exist, so the role {role}, which has a controller, cannot be locked;"
-                " the syncer makes it: publish again"
+                f"cannot lock role {role}, which has a controller: {self._directory} does not exist; the syncer"
+                " creates it, so publish again"
             )
 
     @property
@@ -136,7 +138,7 @@ class RoleRequestLock:
     def check(self) -> None:
         first = requests(self._session, self._role, 1)
         if not first or first[0].requestor != self._identity.id:
-            raise LockLostError(f"the lock of role {self._role} is lost: somebody removed this host's request")
+            raise LockLostError(f"the lock of role {self._role} is lost: an operator removed this host's request")
 
     def release(self) -> None:
         mark = paths.out_of_service_path(self._identity.id)
@@ -146,8 +148,8 @@ class RoleRequestLock:
 
     def _remove_requests(self) -> None:
         if self._request is None or self._may_be_several:
-            for mine in self._mine(requests(self._session, self._role)):
-                _delete(self._session, mine.path)
+            for own in self._own(requests(self._session, self._role)):
+                _delete(self._session, own.path)
         else:
             _delete(self._session, self._request)
         self._request, self._may_be_several = None, False
@@ -169,17 +171,17 @@ class RoleRequestLock:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether our place is behind a request that was there when the queue was read, and is watched since."""
-        return self._request is not None and self._watch.stands
+        """Whether the request is queued and watches a predecessor that still exists."""
+        return self._request is not None and self._watch.is_active
 
     def _is_first(self) -> bool:
-        """Be in the queue and return whether ours is the first place; if it is not, the one before is watched."""
+        """Join the queue if necessary; return whether this request is first, otherwise watch its predecessor."""
         if self._request is None:
             self._request = self._adopt() or self._join()
         session_id = self._session.id
         queue = self._read_queue()
         if self._request not in queue:
-            self._request = None  # somebody removed it: queue again
+            self._request = None  # an operator removed the request: join again
             return False
         self._ahead = queue.index(self._request)
         if self._ahead:
@@ -187,19 +189,19 @@ class RoleRequestLock:
         return not self._ahead
 
     def _adopt(self) -> str | None:
-        """Return the oldest request that this host has, and remove newer ones; read all, once for each place."""
-        mine = self._mine(requests(self._session, self._role))
-        for newer in mine[1:]:
+        """Return this host's oldest request, and remove its newer ones; ``None`` if it has none."""
+        own = self._own(requests(self._session, self._role))
+        for newer in own[1:]:
             _delete(self._session, newer.path)
-        return mine[0].path if mine else None
+        return own[0].path if own else None
 
     def _join(self) -> str:
         data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
-        self._joined = True  # also when the answer gets lost: any request of this host is ours then
+        self._joined = True  # even if the answer is lost: any request of this host was then made by this object
         try:
             return self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
         except UnreachableError:
-            self._may_be_several = True  # this one may come to light when another one has been made
+            self._may_be_several = True  # the server may have created the request, and a retry creates another
             raise
 
     def _read_queue(self) -> list[str]:
@@ -207,5 +209,5 @@ class RoleRequestLock:
         self._first = queue[0] if queue else None
         return queue
 
-    def _mine(self, queue: Iterable[Request]) -> list[Request]:
-        return [one for one in queue if one.requestor == self._identity.id]
+    def _own(self, queue: Iterable[Request]) -> list[Request]:
+        return [request for request in queue if request.requestor == self._identity.id]

@@ -1,9 +1,9 @@
-"""The locks of service nodes: a contender's lock, and beside it a record of the work that is done under it.
+"""The locks of service nodes: a contender lock and a record of the work that is done under it.
 
-A host whose session is over has lost its lock, but its script may still run. The record outlives the session:
-who gets the lock next and finds the record of another host gives that host the *lock delay* to end. The record
-goes with the release of the lock, however late that comes, and with the next start of the host's agent; whoever
-waits sees that and goes on at once.
+A host whose session has ended has lost its lock, but its script may still be running. The record outlives the
+session: the next holder of the lock finds the record of another host and waits up to the *lock delay* for it. The
+record is removed when the lock is released, however late, and when the host's agent starts again; a waiting host
+then continues at once.
 """
 
 from __future__ import annotations
@@ -28,38 +28,39 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.host import Identity
 
-#: Seconds that a host whose session is over has for the script it may still be running.
+#: Seconds that a host whose session has ended has to finish a running script.
 LOCK_DELAY = 60.0
 
 
-#: A lock is ours for this part of the session timeout after the server said so, even if it sees nothing of us any
-#: more: it may have given us a shorter session than we asked for, but hardly one this short.
+#: For this fraction of the requested session timeout after the server confirmed a lock, the lock is still held,
+#: even without contact: servers may grant a shorter session than requested, but hardly one this short.
 _LEASE = 0.2
 
 
 class LockDelay:
-    """Remembers since when (monotonic seconds) a record was in the way, over all attempts at its lock."""
+    """Measures for how long a record of another host has blocked a lock, across all attempts at that lock."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._found: dict[str, tuple[LockedWork, float]] = {}
+        self._seen: dict[str, tuple[LockedWork, float]] = {}
 
     def left(self, name: str, work: LockedWork) -> float:
-        """Return for how many seconds the lock ``name`` must not be used because of this record."""
+        """Return for how many more seconds the lock ``name`` must not be used because of this record."""
         now = time.monotonic()
-        found, since = self._found.get(name, (None, now))
-        if found != work:
+        seen, since = self._seen.get(name, (None, now))
+        if seen != work:
             since = now
-            self._found[name] = work, since
+            self._seen[name] = work, since
             if self._seconds:
                 get_logger().warning("lock-delay", lock=name, work=str(work), seconds=self._seconds)
         return max(0.0, since + self._seconds - now)
 
 
 class ZooKeeperServiceLock(ContenderLock):
-    """One attempt at the lock of a service node (a ``ZooKeeperServiceLock`` of the ports).
+    """One attempt at the lock of a service node (a ``ServiceLock``).
 
-    ``name`` is that of the node below ``/agent-locks``.
+    ``name`` is the name of the node below ``/agent-locks``. A holder that another host's lock delay keeps from
+    using the lock keeps its place in the queue.
     """
 
     def __init__(self, session: Session, name: str, identity: Identity, delay: LockDelay) -> None:
@@ -76,7 +77,7 @@ class ZooKeeperServiceLock(ContenderLock):
         if not super().try_acquire():
             return False
         try:
-            if self._delayed_by() is None:
+            if self._blocked_by() is None:
                 return True
         except ZkdeploymentError:
             self.release()
@@ -88,8 +89,8 @@ class ZooKeeperServiceLock(ContenderLock):
         deadline = time.monotonic() + timeout
         if not super().acquire(timeout):
             return False
-        while (delayed := self._delayed_by(self._record_changed.set)) is not None:
-            _, left = delayed
+        while (blocked := self._blocked_by(self._record_changed.set)) is not None:
+            _, left = blocked
             patience = min(left, deadline - time.monotonic())
             if patience <= 0:
                 return False
@@ -98,50 +99,52 @@ class ZooKeeperServiceLock(ContenderLock):
         return True
 
     def holder(self) -> str | None:
-        found = super().holder()
-        if found is not None and found != str(self._identity):
-            return found  # at work: its lock delay does not run while it has the lock
-        delayed = self._delayed_by()
-        if delayed is None:
-            return found
-        work, left = delayed
-        return f"{work} whose session is over (lock delay: {left:.0f} s)"
+        holder = super().holder()
+        if holder is not None and holder != str(self._identity):
+            return holder  # while a host holds the lock, no lock delay runs for its own work
+        blocked = self._blocked_by()
+        if blocked is None:
+            return holder
+        work, left = blocked
+        return f"{work} whose session has ended (lock delay: {left:.0f} s)"
 
     def begin(self, step: str) -> None:
         if self._node is None or self._session.id != self._session_id:
-            raise LockLostError(f"the lock {self._directory} is lost: the session that held it is over")
-        # Numbers only grow: who had the lowest has it for as long as the contender is there.
-        ours = Check(f"{self._directory}/{self._node}", 0)
+            raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
+        # Sequence numbers only grow: the lowest contender stays the lowest for as long as its node exists.
+        held = Check(f"{self._directory}/{self._node}", 0)
         self._work = LockedWork(self._identity.id, self._identity.name, step, time.time())
         data = encode(self._work.properties())
         asked = _now()
         try:
-            self._session.commit(ours, Create(self._record, data))
+            self._session.commit(held, Create(self._record, data))
         except TransactionError as error:
             former = self._session.get(self._record)
             if error.path != self._record or former is None:
                 raise LockLostError(f"the lock {self._directory} is lost: {error}") from error
             try:
-                self._session.commit(ours, Set(self._record, data, former.version))
+                self._session.commit(held, Set(self._record, data, former.version))
             except TransactionError as lost:
                 raise LockLostError(f"the lock {self._directory} is lost: {lost}") from lost
         self._sure_until = asked + self._session.session_timeout * _LEASE
 
     def check_lease(self) -> None:
         if _now() > self._sure_until:
-            raise LockLostError(f"the lock {self._directory} may be lost: this host stood still after taking it")
+            raise LockLostError(
+                f"the lock {self._directory} may be lost: this host was suspended after it acquired the lock"
+            )
 
-    def _delayed_by(self, changed: Callable[[], None] | None = None) -> tuple[LockedWork, float] | None:
-        """Return another host's record, and for how long it is in the way; ``None`` if none is.
+    def _blocked_by(self, changed: Callable[[], None] | None = None) -> tuple[LockedWork, float] | None:
+        """Return the work of another host that blocks the lock, and for how many seconds; ``None`` if none does.
 
-        ``changed`` is called once when a record that is in the way changes.
+        ``changed`` is called once, when the record changes.
         """
         if changed is not None:
             self._session.exists(self._record, lambda _: changed())
-        return _in_the_way(self._session.get(self._record), self._name, self._identity, self._delay)
+        return _blocking_work(self._session.get(self._record), self._name, self._identity, self._delay)
 
     def _withdraw(self, node: str | None) -> None:
-        """Give back the lock and remove the record of our work: in one request if both are as we left them."""
+        """Release the lock and remove the work record, in one transaction if possible."""
         if self._work is not None:
             if node is not None:
                 with contextlib.suppress(TransactionError):
@@ -154,10 +157,10 @@ class ZooKeeperServiceLock(ContenderLock):
 
 
 def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:
-    """Return whether a host may take any of these locks now, from one round of reads.
+    """Return whether a host can acquire any of these locks now; reads all in one round.
 
-    Queues are not read, however long they are: ZooKeeper counts a node's children. A child that is no contender
-    makes a lock look taken here.
+    Queues are not read, however long they are: ZooKeeper counts the children of a node. A child that is not a
+    contender makes a lock look held here.
     """
     ordered = sorted(names)
     nodes = session.get_many(
@@ -165,15 +168,15 @@ def any_free(session: Session, names: Collection[str], identity: Identity, delay
     )
     records, locks = nodes[: len(ordered)], nodes[len(ordered) :]
     return any(
-        (lock is None or not lock.children) and _in_the_way(record, name, identity, delay) is None
+        (lock is None or not lock.children) and _blocking_work(record, name, identity, delay) is None
         for name, record, lock in zip(ordered, records, locks, strict=True)
     )
 
 
-def _in_the_way(
+def _blocking_work(
     record: Node | None, name: str, identity: Identity, delay: LockDelay
 ) -> tuple[LockedWork, float] | None:
-    """Return another host's work that keeps a lock from being used, and for how many seconds."""
+    """Return the work of another host that blocks a lock, and for how many more seconds; ``None`` if none does."""
     if record is None:
         return None
     work = LockedWork.from_properties(record.properties)
@@ -182,16 +185,16 @@ def _in_the_way(
 
 
 def _now() -> float:
-    """Return seconds of a clock that goes on while the machine sleeps."""
+    """Return seconds of a clock that also advances while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def remove_work(session: Session, name: str, ours: Callable[[LockedWork], bool]) -> bool:
-    """Remove a record if it is one of ours; say whether it was."""
+def remove_work(session: Session, name: str, is_own: Callable[[LockedWork], bool]) -> bool:
+    """Remove the work record of a lock if ``is_own`` accepts it; return whether it was accepted."""
     record = f"{paths.BUSY}/{name}"
     node = session.get(record)
-    if node is None or not ours(LockedWork.from_properties(node.properties)):
+    if node is None or not is_own(LockedWork.from_properties(node.properties)):
         return False
-    with contextlib.suppress(ConflictError):  # the next holder's already
+    with contextlib.suppress(ConflictError):  # the next holder has replaced the record
         session.commit(Delete(record, node.version))
     return True

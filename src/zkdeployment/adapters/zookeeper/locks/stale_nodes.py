@@ -1,4 +1,4 @@
-"""What a killed agent leaves in ZooKeeper besides its host's node, which registering takes over."""
+"""Removing the nodes of a killed agent, except its host's node, which the registration replaces."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def remove_stale_nodes(session: Session, host_id: str, previous: int | None) -> None:
-    """Remove the contenders of the session ``previous``, and the host's records of work.
+    """Remove the contenders of the session ``previous`` and the work records of the host.
 
-    Nothing of the killed agent may run any more. Others need not wait for the end of its session then.
+    Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
+    running.
     """
     if previous is not None and previous != session.id:
         for path in _contenders_of(session, previous):
-            with contextlib.suppress(ConflictError):  # its session has ended
+            with contextlib.suppress(ConflictError):  # the session has ended, and the contender with it
                 session.commit(Delete(path))
                 get_logger().info("contender-of-killed-agent-removed", contender=path)
     for name in session.children(paths.BUSY) or ():

@@ -1,4 +1,4 @@
-"""Removing the lock nodes of services that are gone from the tree: agents make them, and never remove them."""
+"""Removing the lock nodes of services that are no longer in the tree: agents create them and never remove them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def remove_unused_locks(session: Session, deployed: Collection[str]) -> None:
-    """Remove the locks that nobody holds or waits for, of services that are not in the tree.
+    """Remove the locks without contenders whose services are not in the tree.
 
-    ``deployed`` are services that are known to be in it; the server is asked about others. An agent that needs a
-    lock just then makes its node again.
+    ``deployed`` are services that are known to be in the tree; for others the tree is read. An agent that needs a
+    lock at the same time creates its node again.
     """
     names = session.children(paths.AGENT_LOCKS) or ()
     services = {f"/{name.replace(',', '/')}": name for name in names}
@@ -29,7 +29,7 @@ def remove_unused_locks(session: Session, deployed: Collection[str]) -> None:
     for service in sorted(unknown - read_services(session, unknown)):
         lock = f"{paths.AGENT_LOCKS}/{services[service]}"
         try:
-            with contextlib.suppress(ConflictError):  # it has contenders, or is gone
+            with contextlib.suppress(ConflictError):  # the lock has contenders, or was removed
                 session.commit(Delete(lock))
         except DeniedError as error:
             get_logger().warning("unused-locks-not-removed", reason=str(error))

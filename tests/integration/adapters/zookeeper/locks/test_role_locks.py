@@ -34,7 +34,9 @@ def lock(session, number=1):
 
 
 def test_a_role_without_a_place_for_its_lock_is_an_error_that_names_it(session):
-    with pytest.raises(TreeError, match=r"^/role-locks/db does not exist, so the role db, .*: publish again$"):
+    with pytest.raises(
+        TreeError, match=r"^cannot lock role db, .*: /role-locks/db does not exist; .*, so publish again$"
+    ):
         RoleRequestLock(session, "db", Identity("1", "db1", "db"))
 
 
@@ -207,7 +209,7 @@ def test_a_request_that_somebody_removed_is_noticed(session, other):
     mine = lock(session)
     assert mine.acquire(0)
     session.commit(Delete(f"{PLACE}/lr-0000000000"))
-    with pytest.raises(LockLostError, match="lock of role web is lost: somebody removed this host's request"):
+    with pytest.raises(LockLostError, match="lock of role web is lost: an operator removed this host's request"):
         mine.check()
     assert lock(other, 2).acquire(0)
     with pytest.raises(LockLostError):

@@ -101,7 +101,7 @@ def test_what_the_server_said_of_a_lock_is_not_believed_for_long(session, monkey
     mine.check_lease()
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     monkeypatch.setattr(time, "clock_gettime", lambda _: now + session.session_timeout / 3)  # it slept
-    with pytest.raises(LockLostError, match="this host stood still"):
+    with pytest.raises(LockLostError, match="this host was suspended"):
         mine.check_lease()
 
 
@@ -112,7 +112,7 @@ def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_
     theirs = lock(other, TWO, delay=delay)
     assert not theirs.try_acquire()
     assert client.get_children(LOCK) == []
-    assert theirs.holder() == "one.example.com (1) at deploy /web/shop 0 whose session is over (lock delay: 1 s)"
+    assert theirs.holder() == "one.example.com (1) at deploy /web/shop 0 whose session has ended (lock delay: 1 s)"
     assert not theirs.acquire(0.1)
     assert len(client.get_children(LOCK)) == 1
     assert theirs.acquire(60)
