@@ -153,8 +153,8 @@ CLUSTER = Machine(
             26,
         ),
         Transition(ClusterState.IMPORTING, ClusterState.RUNNING, "its last transaction", 26),
-        Transition(ClusterState.IMPORTING, ClusterState.STOPPED, "stop, or a host that was still at work failed"),
-        Transition(ClusterState.HELD, ClusterState.STOPPED, "stop, or a host that was still at work failed"),
+        Transition(ClusterState.IMPORTING, ClusterState.STOPPED, "stop, or a host failed in its current step"),
+        Transition(ClusterState.HELD, ClusterState.STOPPED, "stop, or a host failed in its current step"),
     ),
 )
 
@@ -182,7 +182,7 @@ AGENT = Machine(
         Transition(_Cycle.READ, Outcome.DONE, "the host already has the cluster version", 16),
         Transition(_Cycle.READ, _Cycle.WORK, "the host has another version; with a strategy, it is its turn"),
         Transition(
-            _Cycle.READ, Outcome.FAILED, "the host failed before in this rollout, which goes on without it", -16
+            _Cycle.READ, Outcome.FAILED, "the host failed before in this rollout, which continues without it", -16
         ),
         Transition(_Cycle.READ, Outcome.MOVED, "ZooKeeper is unreachable, or nodes changed while they were read"),
         Transition(_Cycle.WORK, Outcome.DONE, "every step succeeded; the version is recorded"),
