@@ -14,7 +14,7 @@ from support.waiting import wait_until
 from zkdeployment.sandbox.demo import play
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.process_cleanup import sandbox_processes
-from zkdeployment.sandbox.story import DemoError, DemoStory
+from zkdeployment.sandbox.scenario import DemoError, DemoScenario
 
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
 
@@ -38,7 +38,7 @@ def test_all_five_stages_do_what_they_say(directory):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "All five stages did what they say" in done.stdout
+    assert "All five stages succeeded" in done.stdout
     assert sandbox_processes(directory) == []
     assert not directory.exists()
 
@@ -54,7 +54,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
 
 
 def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(directory, monkeypatch, capsys):
-    monkeypatch.setattr(DemoStory, "tell", lambda _: None)
+    monkeypatch.setattr(DemoScenario, "play_stages", lambda _: None)
     play(directory, Console(), keep=True)
     assert sandbox_processes(directory)
     farewell = capsys.readouterr().out
@@ -66,10 +66,10 @@ def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(directory, mo
 
 
 def test_a_story_that_does_not_come_true_leaves_nothing_and_fails(directory, monkeypatch):
-    def tell(story):
-        story.check(holds=False, text="the moon is made of cheese")
+    def play_stages(scenario):
+        scenario.check(holds=False, text="the moon is made of cheese")
 
-    monkeypatch.setattr(DemoStory, "tell", tell)
+    monkeypatch.setattr(DemoScenario, "play_stages", play_stages)
     with pytest.raises(DemoError, match="expected: the moon is made of cheese"):
         play(directory, Console(), keep=True)
     assert sandbox_processes(directory) == []

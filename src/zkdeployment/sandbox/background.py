@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, and that a later command finds again."""
+"""Background processes, which outlive the command that started them, and which later commands find again."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: The kernel's clock and ours may differ by a little when a process' start time is worked out again.
+#: The tolerance in seconds for the start time of a process, which is computed from the kernel's clock each time.
 _SAME_START = 2.0
 
-#: Even SIGKILL takes its time when a process is in the kernel.
+#: The limit in seconds for the end after SIGKILL, which takes time while a process is in the kernel.
 _KILL_LIMIT = 10.0
 
 
 class BackgroundProcess:
-    """A process known by ``pid_file``, which holds its id and when it started.
+    """A process that is identified by ``pid_file``, which contains its id and its start time.
 
-    A process id alone may have been given to somebody else since: nothing but the process that was started
-    here is ever signalled.
+    The kernel may reuse a process id. The start time ensures that only the process that was started here receives
+    signals.
     """
 
     def __init__(self, pid_file: Path) -> None:
@@ -48,15 +48,15 @@ class BackgroundProcess:
         return pid
 
     def adopt(self, pid: int) -> None:
-        """Note a process that was started in another way."""
+        """Record a process that was started in another way."""
         started = psutil.Process(pid).create_time()
         self.pid_file.write_text(json.dumps({"pid": pid, "started": started}), encoding="ascii")
 
     @property
     def pid(self) -> int | None:
-        """The process id, or ``None`` when the process is not running."""
-        found = self._process()
-        return None if found is None else found.pid
+        """The process id; ``None`` when the process does not run."""
+        running = self._process()
+        return None if running is None else running.pid
 
     @property
     def alive(self) -> bool:
@@ -64,42 +64,42 @@ class BackgroundProcess:
         return self._process() is not None
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End the process (SIGTERM, after ``timeout`` seconds SIGKILL) and return when it is gone."""
-        if (found := self._process()) is not None:
-            found.terminate()
-            if not wait_ended([found], timeout):
+        """End the process (SIGTERM, after ``timeout`` seconds SIGKILL), and return when it has ended."""
+        if (running := self._process()) is not None:
+            running.terminate()
+            if not wait_ended([running], timeout):
                 self.kill()
         self.pid_file.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End the process with SIGKILL, as a crash would, and return when it is gone."""
-        if (found := self._process()) is not None:
-            found.kill()
-            wait_ended([found], _KILL_LIMIT)
+        """End the process with SIGKILL, like a crash, and return when it has ended."""
+        if (running := self._process()) is not None:
+            running.kill()
+            wait_ended([running], _KILL_LIMIT)
         self.pid_file.unlink(missing_ok=True)
 
     def _process(self) -> psutil.Process | None:
         try:
-            noted = json.loads(self.pid_file.read_text(encoding="ascii"))
-            found = psutil.Process(noted["pid"])
-            same = abs(found.create_time() - noted["started"]) < _SAME_START
-            return found if same and not has_ended(found) else None
+            record = json.loads(self.pid_file.read_text(encoding="ascii"))
+            candidate = psutil.Process(record["pid"])
+            same = abs(candidate.create_time() - record["started"]) < _SAME_START
+            return candidate if same and not has_ended(candidate) else None
         except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
             return None
 
 
-def has_ended(found: psutil.Process) -> bool:
-    """Whether a process does nothing any more, be its entry still there because nobody asked for its status."""
+def has_ended(target: psutil.Process) -> bool:
+    """Whether a process has ended, also if it is a zombie because its parent did not read its status."""
     try:
-        return not found.is_running() or found.status() == psutil.STATUS_ZOMBIE
+        return not target.is_running() or target.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
 def wait_ended(processes: Sequence[psutil.Process], timeout: float) -> bool:
-    """Return when all of these have ended, or after ``timeout`` seconds; say whether they have."""
+    """Wait up to ``timeout`` seconds for the end of all processes, and return whether they have ended."""
     deadline = time.monotonic() + timeout
-    while not all(has_ended(one) for one in processes):
+    while not all(has_ended(target) for target in processes):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The sandbox's git repository: a bare one, and a mirror from which its branch is pushed."""
+"""The sandbox's git repository: a bare repository, and a mirror from which its branch is pushed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AUTHOR = {
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Branch ``name`` of the bare repository ``bare``; ``mirror`` is where pushes are made."""
+    """The branch ``name`` of the repository ``bare``; pushes come from the repository ``mirror``."""
 
     bare: Path
     mirror: Path
@@ -31,23 +31,23 @@ class Branch:
 
     @property
     def url(self) -> str:
-        """What to clone."""
+        """The URL to clone."""
         return str(self.bare)
 
     def create(self) -> None:
-        """Make the repositories, without a commit."""
+        """Create both repositories, without a commit."""
         for directory in (self.bare, self.mirror):
             self._git("init", "--quiet", "--bare", f"--initial-branch={self.name}", str(directory))
 
     def push(self, directory: Path, message: str) -> str:
         """Make the files of ``directory`` the branch's content and return its revision.
 
-        A ``.git`` in it is left out, and nothing is committed when nothing changed. Raises ``ProgramError``
-        with git's words if the push is rejected.
+        A ``.git`` directory is ignored. Without changes there is no commit. Raises ``ProgramError`` with git's
+        message if the push is rejected.
         """
         if not directory.is_dir():
-            raise ConfigurationError(f"expected a directory of tree files, and {directory} is not one")
-        # Everybody may push to the repository, so its tip is asked for each time.
+            raise ConfigurationError(f"expected a directory of tree files, found no directory {directory}")
+        # Other users may push to the repository, so its tip is fetched each time.
         self._at_mirror("fetch", "--quiet", "--prune", self.url, f"+refs/heads/*:{_TIPS}*")
         tip = self._at_mirror("for-each-ref", "--format=%(objectname)", f"{_TIPS}{self.name}")
         tree = self._content(directory)
@@ -61,22 +61,24 @@ class Branch:
     def _content(self, directory: Path) -> str:
         index = self.mirror / "content.index"
         index.unlink(missing_ok=True)
-        there = {"GIT_WORK_TREE": str(directory.resolve()), "GIT_INDEX_FILE": str(index)}
-        self._at_mirror("-c", "core.bare=false", "add", "--all", "--force", ".", cwd=directory, environment=there)
-        return self._at_mirror("write-tree", environment=there)
+        variables = {"GIT_WORK_TREE": str(directory.resolve()), "GIT_INDEX_FILE": str(index)}
+        self._at_mirror(
+            "-c", "core.bare=false", "add", "--all", "--force", ".", cwd=directory, environment=variables
+        )
+        return self._at_mirror("write-tree", environment=variables)
 
     def _at_mirror(
-        self, *words: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+        self, *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> str:
-        there = {"GIT_DIR": str(self.mirror)} | dict(environment or {})
-        return self._git(*words, cwd=cwd, environment=there)
+        variables = {"GIT_DIR": str(self.mirror)} | dict(environment or {})
+        return self._git(*arguments, cwd=cwd, environment=variables)
 
-    def _git(self, *words: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    def _git(self, *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-        env = kept | alone | _AUTHOR | dict(environment or {})
-        return process.run(["git", *words], cwd=cwd, env=env, timeout=120).check().stdout.strip()
+        isolated = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+        env = kept | isolated | _AUTHOR | dict(environment or {})
+        return process.run(["git", *arguments], cwd=cwd, env=env, timeout=120).check().stdout.strip()
 
 
-#: Where the mirror keeps the repository's tips.
+#: The prefix of the mirror's references to the tips of the repository.
 _TIPS = "refs/tips/"

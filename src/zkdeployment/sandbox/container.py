@@ -1,7 +1,7 @@
-"""ZooKeeper in a container, where Docker runs and nothing is installed.
+"""ZooKeeper in a container, for machines with Docker and without an installed ZooKeeper.
 
-The container shares the machine's network and the server's directory, so that it is found, reached and ended just
-as a server that runs without one: its first process is a process of this machine.
+The container shares the machine's network and the server's directory, and its first process is a process of this
+machine. It is therefore found, reached and ended like a server without a container.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 IMAGE = "zookeeper:3.9"
 
-#: The image's own start script would change owners and users.
+#: Replaces the image's own start script, which would change owners and users.
 _SERVER = (
     'exec java "$@" -cp "$0:$(echo /apache-zookeeper-*-bin)/lib/*" {main} "$0/zoo.cfg" >>"$0/server.log" 2>&1'
 )
 
 
 def docker_problem() -> str | None:
-    """Say why there can be no container here; ``None`` if there can."""
+    """Return the reason why this machine cannot run containers; ``None`` if it can."""
     try:
         client = importlib.import_module("testcontainers.core.docker_client").DockerClient()
         client.client.ping()
     except ImportError:
         return "testcontainers is not installed (pip install testcontainers)"
-    except Exception as error:  # noqa: BLE001  the library lets everything of the layers below it through
+    except Exception as error:  # noqa: BLE001  the library passes on the errors of all layers below it
         return f"Docker does not answer ({type(error).__name__})"
     return None
 
 
 def start_container(directory: Path, options: Sequence[str], main: str) -> int:
-    """Start a server on the configuration in ``directory`` and return the id of its process.
+    """Start a server with the configuration in ``directory`` and return the id of its process.
 
-    It outlives this process and is removed when it ends. Raises ``ProgramError``.
+    The container outlives this process and is removed when the server ends. Raises ``ProgramError``.
     """
     config = importlib.import_module("testcontainers.core.config").testcontainers_config
-    config.ryuk_disabled = True  # which would end it together with this process
+    config.ryuk_disabled = True  # because ryuk ends the container together with this process
     containers = importlib.import_module("testcontainers.core.container")
     try:
         container = containers.DockerContainer(IMAGE)
@@ -59,6 +59,6 @@ def start_container(directory: Path, options: Sequence[str], main: str) -> int:
         wrapped = container.get_wrapped_container()
         wrapped.reload()
         pid: int = wrapped.attrs["State"]["Pid"]
-    except Exception as error:  # see above: Docker's errors, those of HTTP, and whatever else is below it
+    except Exception as error:  # see above: errors of Docker, HTTP and other layers
         raise ProgramError(f"cannot start {IMAGE} in a container: {error}") from error
     return pid

@@ -1,4 +1,4 @@
-"""``scripts/demo``: plays the story in a sandbox of its own and leaves nothing behind."""
+"""``scripts/demo``: plays the demo scenario in a sandbox of its own, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.sandbox import process_cleanup
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
-from zkdeployment.sandbox.story import DemoStory
+from zkdeployment.sandbox.scenario import DemoScenario
 
 _FAREWELL = """
-The fleet stays up in {directory}. Talk to it:
+The fleet keeps running in {directory}. To use it:
 
   . {activate}
-  zkdeployment sandbox shell{option}       # a shell in which zkdeployment finds this fleet; in it for example:
+  zkdeployment sandbox shell{option}       # a shell in which zkdeployment finds this fleet; for example:
   zkdeployment status
   zkdeployment tree show
 
   git clone {tree}
   zkdeployment sandbox push{option} tree -m "my change"
 
-and end it:
+To end it:
 
   zkdeployment sandbox down{option}
 """
 
 
 def main() -> None:
-    """Play the story; exit with 0 only if all of it came true."""
+    """Play the scenario; exit with 0 only if all its checks succeeded."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo", description="A fleet follows a git repository, in five stages."
     )
-    parser.add_argument("--keep", action="store_true", help="leave the fleet up and say how to talk to it")
+    parser.add_argument("--keep", action="store_true", help="keep the fleet running and print how to use it")
     parser.add_argument(
         "-d",
         "--directory",
         type=Path,
-        help="where; default: a new directory, with --keep the sandbox's usual place",
+        help="the sandbox's directory; default: a new one, with --keep the usual one",
     )
     options = parser.parse_args()
     log.configure(quiet=True)
@@ -58,20 +58,20 @@ def main() -> None:
         Console(stderr=True).print(f"[bold red]the demo failed:[/] {error}", highlight=False)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing is left behind")
+        Console(stderr=True).print("interrupted; the sandbox was removed")
         sys.exit(128 + signal.SIGINT)
 
 
 def play(directory: Path | None, console: Console, *, keep: bool) -> None:
-    """Tell the story in a new sandbox in ``directory``; end that unless all went well and it is to be kept."""
+    """Play the scenario in a new sandbox; remove the sandbox after a failure or without ``keep``."""
     if directory is None:
         directory = default_directory() if keep else Path(tempfile.mkdtemp(prefix="zkdemo-"))
     sandbox = Sandbox(directory)
-    story = DemoStory(sandbox, console)
+    scenario = DemoScenario(sandbox, console)
     begun = time.monotonic()
-    story.start()
+    scenario.start()
     try:
-        story.tell()
+        scenario.play_stages()
     except BaseException:
         sandbox.down()
         raise
@@ -79,9 +79,9 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         console.print(_farewell(sandbox), highlight=False, markup=False, soft_wrap=True)
     else:
         sandbox.down()
-        story.check(not process_cleanup.sandbox_processes(sandbox.directory), "no process is left")
-        story.check(not sandbox.directory.exists(), "no file is left")
-    console.print(f"\n[bold green]All five stages did what they say, in {time.monotonic() - begun:.0f} s.[/]")
+        scenario.check(not process_cleanup.sandbox_processes(sandbox.directory), "no process is left")
+        scenario.check(not sandbox.directory.exists(), "no file is left")
+    console.print(f"\n[bold green]All five stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
 
 
 def _farewell(sandbox: Sandbox) -> str:

@@ -17,7 +17,7 @@ _ATTEMPTS = 3
 
 
 def start_ensemble(layout: Layout, count: int) -> dict[int, tuple[int, int, int]]:
-    """Start ``count`` new servers on free ports and return these when the servers serve.
+    """Start ``count`` new servers on free ports, and return these ports when all servers serve.
 
     Raises ``ProgramError`` with the end of a server's log.
     """
@@ -30,13 +30,13 @@ def start_ensemble(layout: Layout, count: int) -> dict[int, tuple[int, int, int]
             for server in started:
                 server.wait()
         except ProgramError:
-            # Somebody may have taken a port between our asking and the server's using it: others, then.
+            # Another program may have taken a port before the server did, so the next attempt uses other ports.
             for server in started:
                 server.kill()
             if attempt == _ATTEMPTS:
                 raise
             for server in started:
-                shutil.rmtree(server.directory, ignore_errors=True)  # it may not have come to one
+                shutil.rmtree(server.directory, ignore_errors=True)  # some servers may not have created theirs
         else:
             return ports
     raise AssertionError

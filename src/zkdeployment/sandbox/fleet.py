@@ -1,4 +1,4 @@
-"""The sandbox: starts a fleet of the real parts in one directory, and ends it without a trace."""
+"""The sandbox: starts a fleet of the real programs in one directory, and removes it completely."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.host import Host
 
-#: How long another command may take to finish changing the sandbox, in seconds.
-_PATIENCE = 60.0
+#: Seconds to wait for another command that is changing the sandbox.
+_LOCK_TIMEOUT = 60.0
 
 
 class Sandbox:
@@ -37,10 +37,10 @@ class Sandbox:
 
     @property
     def directory(self) -> Path:
-        """Where all of it is."""
+        """The directory that contains the whole sandbox."""
         return self.layout.directory
 
-    # From the first process to the last
+    # Start and end
 
     def up(
         self,
@@ -51,13 +51,13 @@ class Sandbox:
         with_samples: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Start a new fleet and return when every agent is registered; ``report`` is told what is under way.
+        """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
-        Raises ``RefusedError`` if there is one already. Whatever else goes wrong: nothing is left of it.
+        Raises ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
         self._claim()
         try:
-            with self._changing():
+            with self._exclusive():
                 SandboxDescription(tuple(hosts), {}, syncer=syncer).save(self.layout.description)
                 report("starting ZooKeeper")
                 ports = start_ensemble(self.layout, servers)
@@ -81,25 +81,25 @@ class Sandbox:
             raise
 
     def down(self) -> None:
-        """End everything that belongs to the sandbox and remove its directory; also after a crash.
+        """End all processes of the sandbox and remove its directory, also after a crash.
 
-        Raises ``RefusedError`` if the directory is something else.
+        Raises ``RefusedError`` if the directory is not a sandbox.
         """
         is_sandbox = self.layout.description.exists()
         if not is_sandbox and self.directory.exists() and any(self.directory.iterdir()):
-            raise RefusedError(f"{self.directory} is not a sandbox: nothing was ended, nothing removed")
+            raise RefusedError(f"{self.directory} is not a sandbox; nothing was ended or removed")
         process_cleanup.end_processes(self.directory)
         if is_sandbox:
-            # Last of all what says that this is a sandbox: so that an interrupted removal can be repeated.
+            # The description is removed last, so that an interrupted removal can be repeated.
             for entry in self.directory.iterdir():
                 if entry.is_dir():
                     shutil.rmtree(entry)
             shutil.rmtree(self.directory)
 
-    # While it runs
+    # While the fleet runs
 
     def status(self) -> dict[str, Any]:
-        """Return what the sandbox consists of, and which processes run."""
+        """Return the parts of the sandbox and their process ids."""
         description = self._description()
         return {
             "directory": str(self.directory),
@@ -118,34 +118,34 @@ class Sandbox:
         }
 
     def push(self, directory: Path, message: str) -> str:
-        """Make the files of ``directory`` the content of the tree's branch; return its revision."""
+        """Make the files of ``directory`` the content of the tree's branch, and return the revision."""
         description = self._description()
-        with self._changing():
+        with self._exclusive():
             return self._branch(description).push(directory, message)
 
     def add_rpms(self, files: Sequence[Path]) -> None:
         """Sign RPM files and add them to the repository."""
         self._description()
-        with self._changing():
+        with self._exclusive():
             self._repository.add(files)
 
     def start(self, names: Sequence[str]) -> None:
-        """Start hosts' agents, the syncer, the coordinator or ZooKeeper servers, unless they run."""
+        """Start agents, the syncer, the coordinator or ZooKeeper servers by name, unless they run."""
         for member in self._members(names):
-            with self._changing():
+            with self._exclusive():
                 member.start()
 
     def stop(self, names: Sequence[str], *, kill: bool = False) -> None:
-        """End hosts' agents, the syncer, the coordinator or ZooKeeper servers; ``kill``: as a crash would."""
+        """End agents, the syncer, the coordinator or ZooKeeper servers by name; ``kill`` simulates a crash."""
         for member in self._members(names):
-            with self._changing():
+            with self._exclusive():
                 if kill:
                     member.kill()
                 else:
                     member.stop()
 
     def revive(self) -> list[str]:
-        """Start the daemons that ended though nobody stopped them; return their names."""
+        """Start the daemons that crashed, and return their names."""
         daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
         daemons |= {"syncer": self._syncer, "coordinator": self._coordinator}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
@@ -153,41 +153,43 @@ class Sandbox:
         return crashed
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which ``zkdeployment status`` and the like talk to this sandbox."""
+        """Return the environment in which commands such as ``zkdeployment status`` use this sandbox."""
         return plain_environment(self.directory) | {
             "ZC_ZK_CONNECTION_STRING": self._description().zookeeper,
             "ZKDEPLOYMENT_CONFIG": str(self.layout.config),
         }
 
-    # Inside
+    # Internals
 
     def enter_shell(self, argv: Sequence[str] = ()) -> None:
-        """Become a shell, or the command ``argv``, in which zkdeployment finds this sandbox; does not return."""
+        """Replace this process by a shell, or the command ``argv``, in which zkdeployment uses this sandbox."""
         environment = self.environment()
         process.replace(argv or [environment.get("SHELL", "/bin/sh")], env=environment)
 
     def _claim(self) -> None:
-        """Make the directory ours, or say why not."""
+        """Create the directory of the new sandbox; raise an error if it cannot be used."""
         if any(character.isspace() for character in str(self.directory)):
-            raise ConfigurationError(f"{self.directory} holds white space, which rpm's configuration cannot")
+            raise ConfigurationError(
+                f"{self.directory} contains blanks, which rpm does not allow; use another directory"
+            )
         if self.layout.description.exists():
             running = process_cleanup.sandbox_processes(self.directory)
-            found = "a sandbox is running" if running else "what is left of a sandbox is"
+            state = "a sandbox is running" if running else "there are remains of a sandbox"
             raise RefusedError(
-                f"{found} in {self.directory}; end it with: zkdeployment sandbox down -d {self.directory}"
+                f"{state} in {self.directory}; remove it with: zkdeployment sandbox down -d {self.directory}"
             )
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             if any(self.directory.iterdir()):
-                raise ConfigurationError(f"{self.directory} is not empty; a sandbox needs a directory of its own")
+                raise ConfigurationError(f"{self.directory} is not empty; a sandbox needs an empty directory")
             self.directory.chmod(0o700)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from error
+            raise ConfigurationError(f"cannot create {self.directory}: {error.strerror}") from error
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Keep other commands from changing the sandbox meanwhile; raises ``RefusedError`` if one does."""
-        deadline = time.monotonic() + _PATIENCE
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the lock of the sandbox; raises ``RefusedError`` if another command keeps it too long."""
+        deadline = time.monotonic() + _LOCK_TIMEOUT
         with self.layout.lock.open("a") as lock:
             while True:
                 try:
@@ -211,8 +213,8 @@ class Sandbox:
 
     @property
     def _syncer(self) -> SandboxDaemon:
-        words = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
-        return SandboxDaemon(self.directory, self.layout.syncer, "syncer", words)
+        arguments = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
+        return SandboxDaemon(self.directory, self.layout.syncer, "syncer", arguments)
 
     @property
     def _coordinator(self) -> SandboxDaemon:
@@ -227,7 +229,7 @@ class Sandbox:
     def _make_repositories(
         self, description: SandboxDescription, *, with_samples: bool, report: Callable[[str], None]
     ) -> None:
-        report("making the git and the RPM repository")
+        report("creating the git and the RPM repository")
         branch = self._branch(description)
         branch.create()
         self._repository.create()
@@ -273,7 +275,7 @@ class Sandbox:
         }
 
     def _members(self, names: Sequence[str]) -> list[SandboxMember]:
-        """Return what names mean; all of them are looked up before anything is done."""
+        """Return the members with these names; an unknown name is an error before any member changes."""
         description = self._description()
         known: dict[str, SandboxMember] = {
             host.identity.id: self._agent(host.identity.id) for host in description.hosts

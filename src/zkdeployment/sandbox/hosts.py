@@ -1,4 +1,4 @@
-"""Which hosts a sandbox has: a number, or a YAML or JSON file."""
+"""The hosts of a sandbox, from a number or from a YAML or JSON file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from zkdeployment.rollout.facts import read_host_document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: ``sandbox stop`` means something else by these.
-_TAKEN = re.compile(r"syncer|coordinator|zookeeper\d+")
+#: Names of other members of a sandbox, for ``sandbox stop`` and ``sandbox start``.
+_OTHER_MEMBERS = re.compile(r"syncer|coordinator|zookeeper\d+")
 
-#: More agents than this on one machine are more likely a mistake than a wish.
-MOST = 1000
+#: The limit of agents on one machine; a larger number is probably a mistake.
+MAX_HOSTS = 1000
 
 
 def read_hosts(text: str) -> tuple[Host, ...]:
-    """Return the hosts that ``text`` means: a number of them, or a file of them.
+    """Return the hosts that ``text`` specifies: a number of hosts, or the path of a file.
 
     Raises ``ConfigurationError``.
     """
@@ -32,7 +32,7 @@ def read_hosts(text: str) -> tuple[Host, ...]:
         document = read_host_document(text, Path(text).read_bytes())
     except OSError as error:
         raise ConfigurationError(
-            f"--hosts: expected a number of hosts or a file of them, and {text} cannot be read: {error.strerror}"
+            f"--hosts: expected a number of hosts or a readable file, found {text}: {error.strerror}"
         ) from error
     values: Any = document.value
     if not values:
@@ -46,9 +46,9 @@ def read_hosts(text: str) -> tuple[Host, ...]:
 
 
 def numbered(count: int) -> tuple[Host, ...]:
-    """Return ``host1`` (``host1.sandbox``) and so on; raises ``ConfigurationError``."""
-    if not 1 <= count <= MOST:
-        raise ConfigurationError(f"--hosts: expected 1 to {MOST} hosts, not {count}")
+    """Return ``count`` hosts ``host1`` (``host1.sandbox``) and so on; raises ``ConfigurationError``."""
+    if not 1 <= count <= MAX_HOSTS:
+        raise ConfigurationError(f"--hosts: expected 1 to {MAX_HOSTS} hosts, found {count}")
     return tuple(Host(Identity(f"host{number}", f"host{number}.sandbox")) for number in range(1, count + 1))
 
 
@@ -57,7 +57,11 @@ def _host(where: str, host_id: str, values: Mapping[str, Any]) -> Host:
     role = values.get("role") or None
     problem = (
         name_problem(NameKind.HOST_ID, host_id)
-        or (f"{host_id} is the name of another part of the sandbox" if _TAKEN.fullmatch(host_id) else None)
+        or (
+            f"{host_id} is the name of another member of the sandbox"
+            if _OTHER_MEMBERS.fullmatch(host_id)
+            else None
+        )
         or name_problem(NameKind.HOST_NAME, name)
         or (name_problem(NameKind.ROLE, role) if role else None)
     )
@@ -77,5 +81,5 @@ def _check_names(where: str, hosts: Sequence[Host]) -> None:
         other = seen.setdefault(host.identity.name, host.identity.id)
         if other != host.identity.id:
             raise ConfigurationError(
-                f"{where}: {other} and {host.identity.id} have one name, {host.identity.name}"
+                f"{where}: {other} and {host.identity.id} have the same name {host.identity.name}"
             )

@@ -1,4 +1,4 @@
-"""Where a sandbox keeps its things, and what it writes into its configuration files."""
+"""The files of a sandbox: their paths, its description, and the text of its configuration files."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ if TYPE_CHECKING:
 
 
 def default_directory() -> Path:
-    """Return the place of a sandbox that was given none; raises ``ConfigurationError`` if we have no home."""
+    """Return the default directory of a sandbox; raises ``ConfigurationError`` if the user has no home."""
     try:
         return Path(platformdirs.user_state_dir("zkdeployment", appauthor=False)) / "sandbox"
     except RuntimeError as error:
-        raise ConfigurationError("this user has no home for a sandbox; say where it is with -d DIR") from error
+        raise ConfigurationError(
+            "the user has no home for a sandbox; specify its directory with -d DIR"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of the sandbox in ``directory``, which is absolute."""
+    """The paths of a sandbox; ``directory`` is absolute."""
 
     directory: Path
 
     @property
     def description(self) -> Path:
-        """The file that says that this is a sandbox, and of what."""
+        """The file that describes the sandbox and marks the directory as one."""
         return self.directory / "sandbox.json"
 
     @property
     def lock(self) -> Path:
-        """The file whose lock is held by whoever changes the sandbox."""
+        """The file whose lock a command holds while it changes the sandbox."""
         return self.directory / "lock"
 
     @property
@@ -56,7 +58,7 @@ class Layout:
 
     @property
     def mirror(self) -> Path:
-        """From where the sandbox pushes."""
+        """The repository from which the sandbox pushes."""
         return self.directory / "push.git"
 
     @property
@@ -71,7 +73,7 @@ class Layout:
 
     @property
     def syncer_tree(self) -> Path:
-        """The syncer's copy of the tree: not that of the tools, so that ``sync`` works by hand meanwhile."""
+        """The syncer's copy of the tree, separate from that of the tools, so that ``sync`` works manually."""
         return self.syncer / "tree"
 
     @property
@@ -84,7 +86,7 @@ class Layout:
         return self.directory / f"zookeeper{number}"
 
     def host(self, host_id: str) -> HostLayout:
-        """Return the places of a host."""
+        """Return the paths of a host."""
         return HostLayout(self.directory / "hosts" / host_id)
 
 
@@ -96,7 +98,7 @@ class HostLayout:
 
     @property
     def root(self) -> Path:
-        """What stands for ``/``."""
+        """The directory that stands for ``/``."""
         return self.directory / "root"
 
     @property
@@ -112,9 +114,9 @@ class HostLayout:
 
 @dataclass(frozen=True, slots=True)
 class SandboxDescription:
-    """What a sandbox consists of, as kept in its directory.
+    """The parts of a sandbox, as stored in its directory.
 
-    ``ports`` are those of the ZooKeeper servers: number → for clients, for the other servers, for elections.
+    ``ports`` maps the numbers of ZooKeeper servers to ports for clients, for the other servers, and for elections.
     """
 
     hosts: tuple[Host, ...]
@@ -128,7 +130,7 @@ class SandboxDescription:
         return ",".join(f"127.0.0.1:{client}" for client, _, _ in self.ports.values())
 
     def save(self, file: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the description to ``file`` atomically."""
         content = {
             "hosts": {host.identity.id: host.properties() for host in self.hosts},
             "ports": self.ports,
@@ -139,7 +141,7 @@ class SandboxDescription:
 
     @classmethod
     def load(cls, file: Path) -> SandboxDescription:
-        """Read it; raises ``ConfigurationError`` if it is not there or damaged."""
+        """Return the description in ``file``; raises ``ConfigurationError`` if it is missing or damaged."""
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             return cls(
@@ -156,7 +158,7 @@ class SandboxDescription:
             raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(
-                f"{file} is damaged; end the sandbox with: zkdeployment sandbox down -d {file.parent}"
+                f"{file} is damaged; remove the sandbox with: zkdeployment sandbox down -d {file.parent}"
             ) from error
 
 
@@ -207,7 +209,7 @@ def _ini(sections: Mapping[str, Mapping[str, str | None]]) -> str:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file atomically; it is its owner's alone."""
+    """Replace a file atomically; only the owner has access."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as temporary:
         temporary.write(text)
@@ -217,10 +219,10 @@ def write_private(file: Path, text: str) -> None:
 
 
 def log_tail(log: Path, lines: int = 5) -> str:
-    """Return the end of a log, as one line for a message."""
+    """Return the last lines of a log as one line for a message."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "it printed nothing"
-    words: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
-    return " / ".join(words[-lines:]) or "it printed nothing"
+        return "no output"
+    printed: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(printed[-lines:]) or "no output"

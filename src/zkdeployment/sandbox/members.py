@@ -1,4 +1,4 @@
-"""What of a sandbox can be stopped and started: agents, the syncer, the coordinator, ZooKeeper servers."""
+"""The members of a sandbox, which can be stopped and started: daemons and ZooKeeper servers."""
 
 from __future__ import annotations
 
@@ -14,67 +14,67 @@ from zkdeployment.sandbox.process_cleanup import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: An agent that is told to end finishes its step first: seconds until it is killed.
-_GRACE = 40.0
+#: Seconds until a stopped daemon is killed. An agent finishes its step before it ends.
+_STOP_TIMEOUT = 40.0
 
 
 class SandboxMember(Protocol):
-    """What of a sandbox can be stopped and started by its name."""
+    """A part of a sandbox that can be stopped and started by its name."""
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while the member runs."""
 
     def start(self) -> None:
-        """Start it unless it runs."""
+        """Start the member unless it runs."""
 
     def stop(self) -> None:
-        """End it and return when it is gone."""
+        """End the member and return when it has ended."""
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End the member like a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxDaemon:
-    """One of our daemons, ``zkdeployment WORDS…``, of the sandbox ``owner``.
+    """A daemon of the sandbox ``owner``: ``zkdeployment ARGUMENTS…``.
 
-    Its log and its process id are in ``directory``, called after ``name``.
+    Its log and its process id are in files in ``directory``, which are named for ``name``.
     """
 
     owner: Path
     directory: Path
     name: str
-    words: Sequence[str]
+    arguments: Sequence[str]
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file of the daemon's output."""
         return self.directory / f"{self.name}.log"
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while the member runs."""
         return self._process.pid
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended though nobody stopped it."""
+        """Whether the daemon ended without being stopped."""
         return self._process.pid_file.exists() and not self._process.alive
 
     def start(self) -> None:
-        """Start it unless it runs; raises ``ProgramError`` if that cannot be done."""
+        """Start the daemon unless it runs; raises ``ProgramError`` if it cannot be started."""
         if not self._process.alive:
-            argv = [sys.executable, "-m", "zkdeployment", *self.words]
+            argv = [sys.executable, "-m", "zkdeployment", *self.arguments]
             environment = plain_environment(self.owner)
             self._process.start(argv, log=self.log, cwd=self.directory, env=environment)
 
     def stop(self) -> None:
-        """End it and return when it is gone."""
-        self._process.stop(_GRACE)
+        """End the member and return when it has ended."""
+        self._process.stop(_STOP_TIMEOUT)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End the member like a crash."""
         self._process.kill()
 
     @property
@@ -83,9 +83,9 @@ class SandboxDaemon:
 
 
 def plain_environment(owner: Path) -> dict[str, str]:
-    """Return this process' environment without what points to another fleet, marked as ``owner``'s.
+    """Return this process's environment without references to other fleets, and with a mark of ``owner``.
 
-    The program itself is the first to be found on its ``PATH``.
+    This installation of the program is the first on its ``PATH``.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ZKDEPLOYMENT_", "ZC_ZK_"))}
     programs = str(Path(sys.executable).parent)

@@ -1,4 +1,4 @@
-"""Watches a fleet from outside while the demo plays: a live table, and who held which lock when."""
+"""The observation of a fleet during the demo: a live table, the holders of a lock, and runs of scripts."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _INTERVAL = 0.05
 
 
 class FleetObserver:
-    """Looks at the fleet of ``connection`` 20 times a second; a context manager."""
+    """Takes a snapshot of the fleet at ``connection`` 20 times a second; a context manager."""
 
     def __init__(self, connection: str, console: Console) -> None:
         self._session = Session(connection)
         self._reader = ZooKeeperFleetReader(self._session)
         self._console = console
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._look_again, name="observer", daemon=True)
+        self._thread = threading.Thread(target=self._observe, name="observer", daemon=True)
         self._holders: list[str] = []
         self._watched: str | None = None
-        self._seen: FleetSnapshot | None = None
+        self._snapshot: FleetSnapshot | None = None
 
     def __enter__(self) -> Self:
         self._session.open()
@@ -49,16 +49,16 @@ class FleetObserver:
         self._session.close()
 
     def snapshot(self) -> FleetSnapshot:
-        """Read the fleet as it is now."""
+        """Return the current state of the fleet."""
         return self._reader.snapshot()
 
     def providers(self, service: str) -> list[str]:
-        """Return the addresses of the instances that are registered now."""
+        """Return the addresses of the registered instances of a service."""
         return self._session.children(f"{service}/providers") or []
 
     @contextmanager
     def holders(self, deployment: Deployment) -> Iterator[list[str]]:
-        """Give a list that grows by the holder of the service node's lock each time it passes to another."""
+        """Yield a list that grows by the holder of the service node's lock each time the holder changes."""
         self._holders = []
         self._watched = f"/agent-locks/{deployment.lock_name}"
         yield self._holders
@@ -66,22 +66,22 @@ class FleetObserver:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show the hosts in a table that follows them, on a terminal; it disappears afterwards."""
+        """Show a live table of the hosts on a terminal, until the context ends."""
         if not self._console.is_terminal:
             yield
             return
         with Live(console=self._console, get_renderable=self._table, refresh_per_second=8, transient=True):
             yield
 
-    def _look_again(self) -> None:
+    def _observe(self) -> None:
         while not self._closed.wait(_INTERVAL):
             try:
-                self._seen = self._reader.snapshot()
-                self._note_holder()
+                self._snapshot = self._reader.snapshot()
+                self._record_holder()
             except UnreachableError:
                 continue
 
-    def _note_holder(self) -> None:
+    def _record_holder(self) -> None:
         if (directory := self._watched) is None:
             return
         contenders = sorted(self._session.children(directory) or (), key=lambda name: name[-10:])
@@ -94,7 +94,7 @@ class FleetObserver:
 
     def _table(self) -> Table:
         table = Table("host", "role", "version", "does", "done")
-        for host in self._seen.hosts if self._seen else ():
+        for host in self._snapshot.hosts if self._snapshot else ():
             done, total = host.steps or (0, 0)
             table.add_row(
                 host.identity.name,
@@ -107,7 +107,7 @@ class FleetObserver:
 
 
 class ScriptRun(NamedTuple):
-    """One run of a deploy script, as its own log tells: from and to in seconds since the epoch."""
+    """One run of a deploy script, from the script's own log; ``begin`` and ``end`` are seconds since the epoch."""
 
     begin: float
     end: float
@@ -115,7 +115,7 @@ class ScriptRun(NamedTuple):
 
 
 def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since: float) -> list[ScriptRun]:
-    """Read the logs of the sample packages' scripts: the runs for a service, on all hosts, in order of time."""
+    """Return the runs of a sample package's script for a service, on all hosts, in the order of time."""
     runs = []
     for host, root in roots.items():
         begun: dict[str, float] = {}
@@ -129,10 +129,10 @@ def script_runs(roots: Mapping[str, Path], package: str, service: str, *, since:
 
 
 def overlaps(runs: list[ScriptRun]) -> list[tuple[ScriptRun, ScriptRun]]:
-    """Return the pairs of runs on different hosts that went on at the same time."""
+    """Return the pairs of runs on different hosts that overlap in time."""
     return [
-        (one, other)
-        for index, one in enumerate(runs)
+        (run, other)
+        for index, run in enumerate(runs)
         for other in runs[index + 1 :]
-        if other.begin < one.end and one.host != other.host
+        if other.begin < run.end and run.host != other.host
     ]

@@ -1,8 +1,8 @@
-"""Finding and ending every process that belongs to a sandbox, whoever started it, even after a crash.
+"""Finding and ending all processes of a sandbox, also processes of crashed members.
 
-A process belongs to the sandbox in a directory if its environment says so (agents, scripts and what they
-started inherit it), or if it works in, or was given a path of, that directory. Of the latter only those
-without a terminal: somebody's shell or editor in the directory is not the sandbox's.
+A process belongs to the sandbox in a directory if its environment names the directory (agents, scripts and their
+children inherit it), or if its working directory or an argument is in that directory. A process with a terminal
+does not belong to the sandbox: it may be a user's shell or editor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zkdeployment.sandbox.background import has_ended, wait_ended
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The variable that holds the sandbox's directory in the environment of all that it starts.
+#: The variable with the sandbox's directory, in the environment of all processes that the sandbox starts.
 VARIABLE = "ZKDEPLOYMENT_SANDBOX"
 
 _PLACES = (VARIABLE, "ZKDEPLOYMENT_ROOT", "ZKDEPLOYMENT_CONFIG")
@@ -28,31 +28,31 @@ _ROUNDS = 20
 
 
 def sandbox_processes(directory: Path) -> list[psutil.Process]:
-    """Return the processes that belong to the sandbox in ``directory``, but for this one and its ancestors."""
+    """Return the processes of the sandbox in ``directory``, except this process and its ancestors."""
     here = str(directory.resolve())
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    return [found for found in psutil.process_iter() if found.pid not in ours and _belongs(found, here)]
+    return [target for target in psutil.process_iter() if target.pid not in ours and _belongs(target, here)]
 
 
 def end_processes(directory: Path, *, grace: float = 2.0) -> None:
-    """End all that belongs to the sandbox: SIGTERM, after ``grace`` seconds SIGKILL, until nothing is left.
+    """End all processes of the sandbox: with SIGTERM, and after ``grace`` seconds with SIGKILL.
 
-    The ZooKeeper servers go last and without ceremony, so that all others can end their sessions. Raises
-    ``ProgramError`` naming what would not go.
+    The ZooKeeper servers are killed last, so that all other processes can close their sessions. Raises
+    ``ProgramError`` with the ids of processes that did not end.
     """
-    found = [one for one in sandbox_processes(directory) if not _is_server(one)]
-    for one in found:
-        _signal(one, kill=False)
-    wait_ended(found, grace)
-    for _ in range(_ROUNDS):  # What we end may just have started something else.
-        found = sandbox_processes(directory)
-        if not found:
+    targets = [target for target in sandbox_processes(directory) if not _is_server(target)]
+    for target in targets:
+        _signal(target, kill=False)
+    wait_ended(targets, grace)
+    for _ in range(_ROUNDS):  # an ended process may have started others just before
+        targets = sandbox_processes(directory)
+        if not targets:
             return
-        for one in found:
-            _signal(one, kill=True)
-        wait_ended(found, grace)
-    names = ", ".join(f"{one.pid}" for one in found)
-    raise ProgramError(f"processes of the sandbox in {directory} would not end: {names}")
+        for target in targets:
+            _signal(target, kill=True)
+        wait_ended(targets, grace)
+    pids = ", ".join(f"{target.pid}" for target in targets)
+    raise ProgramError(f"processes of the sandbox in {directory} did not end after SIGKILL: {pids}")
 
 
 def _signal(target: psutil.Process, *, kill: bool) -> None:
@@ -62,37 +62,37 @@ def _signal(target: psutil.Process, *, kill: bool) -> None:
         else:
             target.terminate()
     except psutil.Error:
-        pass  # It went by itself, or is not ours to end: the next look tells.
+        pass  # It ended by itself, or belongs to another user; the next round finds out.
 
 
-def _is_server(found: psutil.Process) -> bool:
+def _is_server(target: psutil.Process) -> bool:
     try:
-        return found.name() == "java"
+        return target.name() == "java"
     except psutil.Error:
         return False
 
 
-def _belongs(found: psutil.Process, here: str) -> bool:
+def _belongs(target: psutil.Process, here: str) -> bool:
     try:
-        if has_ended(found) or _has_terminal(found):
+        if has_ended(target) or _has_terminal(target):
             return False
-        return any(_inside(place, here) for place in _places(found, here))
+        return any(_inside(place, here) for place in _places(target, here))
     except (psutil.Error, OSError):
-        return False  # Gone meanwhile, or somebody else's.
+        return False  # It has ended, or belongs to another user.
 
 
-def _has_terminal(found: psutil.Process) -> bool:
-    # psutil knows only terminals that it finds under /dev; the kernel says it in the seventh field.
-    fields = Path(f"/proc/{found.pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+def _has_terminal(target: psutil.Process) -> bool:
+    # psutil knows only terminals under /dev; the kernel's seventh field is set for all terminals.
+    fields = Path(f"/proc/{target.pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
     return fields.split()[4] != "0"
 
 
-def _places(found: psutil.Process, here: str) -> Iterator[str]:
-    environment = found.environ()
+def _places(target: psutil.Process, here: str) -> Iterator[str]:
+    environment = target.environ()
     yield from (environment[name] for name in _PLACES if name in environment)
-    yield found.cwd()
-    for word in found.cmdline():
-        # ``sandbox status -d DIR`` talks about the sandbox; ``--installroot=DIR/hosts/…`` works in it.
+    yield target.cwd()
+    for word in target.cmdline():
+        # ``sandbox status -d DIR`` only refers to the sandbox; ``--installroot=DIR/hosts/…`` works in it.
         value = word.partition("=")[2] if word.startswith("-") else word
         if value != here:
             yield value

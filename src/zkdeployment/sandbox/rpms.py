@@ -1,6 +1,6 @@
-"""A signed RPM repository in one directory, and how to build what goes into it.
+"""A signed RPM repository in one directory, and the build of its packages.
 
-The same as an operator would do by hand with gpg, rpmbuild, rpmsign and createrepo_c. A host uses it with
+It uses the operators' own tools: gpg, rpmbuild, rpmsign and createrepo_c. A host uses the repository with
 ``repositories = DIRECTORY/definitions``.
 """
 
@@ -32,20 +32,20 @@ gpgkey={key}
 metadata_expire=1
 """
 
-#: Seconds for which metadata that was replaced stays, for readers that began with it.
+#: Seconds for which replaced metadata stays, for readers that have begun to use it.
 _GRACE = 600.0
 
-#: How every RPM file begins.
+#: The first bytes of each RPM file.
 _MAGIC = b"\xed\xab\xee\xdb"
 
-#: Seconds for gpg, rpmbuild, rpmsign and createrepo_c.
+#: The timeout in seconds of gpg, rpmbuild, rpmsign and createrepo_c.
 _TIMEOUT = 300.0
 
 
 def build_packages(spec: Path, directory: Path, definitions: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Build the packages of a spec file and return the RPM files made in ``directory``.
+    """Build the packages of a spec file in ``directory``, and return the RPM files.
 
-    ``definitions`` are macros the spec file uses. Raises ``ProgramError`` with what rpmbuild said.
+    ``definitions`` are macros that the spec file uses. Raises ``ProgramError`` with the output of rpmbuild.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".build-") as scratch:
@@ -62,9 +62,9 @@ def build_packages(spec: Path, directory: Path, definitions: Mapping[str, str] |
 
 
 class RpmRepository:
-    """A repository of signed packages: ``directory`` holds the RPM files and their metadata.
+    """A repository of signed packages; ``directory`` contains the RPM files and their metadata.
 
-    Several processes may add to it and any number read it meanwhile.
+    Several processes may write and read concurrently.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -72,21 +72,21 @@ class RpmRepository:
 
     @property
     def definitions(self) -> Path:
-        """The directory of the ``.repo`` file, to be used as ``repositories`` in a host's configuration."""
+        """The directory of the ``.repo`` file, for ``repositories`` in a host's configuration."""
         return self.directory / "definitions"
 
     @property
     def key(self) -> Path:
-        """The public key that the packages are signed with, as text."""
+        """The file of the public key of the packages' signatures, as text."""
         return self.directory / "RPM-GPG-KEY"
 
     def create(self, name: str = "sandbox") -> None:
-        """Make an empty repository with a key of its own. One that is there already is left as it is.
+        """Create an empty repository with a key of its own; an existing repository is kept.
 
-        Raises ``ProgramError`` when gpg or createrepo_c fail.
+        Raises ``ProgramError`` if gpg or createrepo_c fails.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        with self._changing():
+        with self._exclusive():
             if not self.key.exists():
                 self._make_key(name)
             self.definitions.mkdir(exist_ok=True)
@@ -97,13 +97,13 @@ class RpmRepository:
             self._refresh()
 
     def add(self, files: Sequence[Path]) -> tuple[Path, ...]:
-        """Sign copies of RPM files and publish them all at once; return where they are.
+        """Sign copies of RPM files, publish them all at once, and return their paths.
 
-        One of the same name, version, release and architecture is replaced. Raises ``ConfigurationError`` for a
-        file that is no RPM package, ``ProgramError`` when signing fails; nothing is published then.
+        Packages of the same name, version, release and architecture are replaced. Raises ``ConfigurationError``
+        for a file that is not an RPM package, and ``ProgramError`` if signing fails; then nothing is published.
         """
         names = [_file_name(file) for file in files]
-        with self._changing(), tempfile.TemporaryDirectory(dir=self.directory, prefix=".incoming-") as scratch:
+        with self._exclusive(), tempfile.TemporaryDirectory(dir=self.directory, prefix=".incoming-") as scratch:
             copies = [
                 Path(shutil.copyfile(file, Path(scratch) / name)) for file, name in zip(files, names, strict=True)
             ]
@@ -116,8 +116,8 @@ class RpmRepository:
             return published
 
     def remove(self, pattern: str) -> None:
-        """Take the RPM files whose names match ``pattern`` (``hello-1.0-*``) out of the repository."""
-        with self._changing():
+        """Remove the RPM files whose names match ``pattern`` (``hello-1.0-*``) from the repository."""
+        with self._exclusive():
             for file in self.directory.glob(f"{pattern}.rpm"):
                 file.unlink()
             self._refresh()
@@ -140,15 +140,16 @@ class RpmRepository:
             yield env
 
     def _refresh(self) -> None:
-        """Make the metadata anew.
+        """Replace the metadata.
 
-        createrepo_c's own swap leaves a moment without any. So it writes beside; its files, whose names hold their
-        checksums, are moved in first, and the index that points to them replaces the old one at last.
+        createrepo_c's own replacement leaves a moment without metadata. Therefore it writes to a separate
+        directory. Its files, whose names contain their checksums, are moved first; the index that refers to them
+        is replaced last.
         """
         metadata = self.directory / "repodata"
         metadata.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.directory, prefix=".metadata-") as scratch:
-            words = [
+            command = [
                 "createrepo_c",
                 "-q",
                 "--no-database",
@@ -158,9 +159,9 @@ class RpmRepository:
                 ".*",
                 str(self.directory),
             ]
-            process.run(words, timeout=_TIMEOUT).check()
-            made = sorted((Path(scratch) / "repodata").iterdir(), key=lambda file: file.name == "repomd.xml")
-            names = {file.replace(metadata / file.name).name for file in made}
+            process.run(command, timeout=_TIMEOUT).check()
+            files = sorted((Path(scratch) / "repodata").iterdir(), key=lambda file: file.name == "repomd.xml")
+            names = {file.replace(metadata / file.name).name for file in files}
         outdated = time.time() - _GRACE
         for file in metadata.iterdir():
             if file.name not in names and file.stat().st_mtime < outdated:
@@ -171,8 +172,8 @@ class RpmRepository:
         return self.directory / ".secret-key"
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Hold the repository's lock, which dies with its holder."""
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the repository's lock, which ends with its process."""
         with (self.directory / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -180,9 +181,9 @@ class RpmRepository:
 
 @contextmanager
 def _gpg_home() -> Iterator[Mapping[str, str]]:
-    """Yield an environment with an empty home for gpg, and leave no gpg-agent behind.
+    """Yield an environment with an empty home for gpg, and end its gpg-agent afterwards.
 
-    Its path is short, as the agent's socket is in it.
+    The path is short because it contains the agent's socket, whose path has a small limit.
     """
     with tempfile.TemporaryDirectory(prefix="zkd-", ignore_cleanup_errors=True) as home:
         env = {**os.environ, "GNUPGHOME": home}
@@ -193,16 +194,16 @@ def _gpg_home() -> Iterator[Mapping[str, str]]:
 
 
 def _gpg() -> str:
-    """Return gpg's path: some systems' rpm look for it under a name it does not have."""
+    """Return the path of gpg, because rpm looks for it under a wrong name on some systems."""
     return shutil.which("gpg") or "gpg"
 
 
 def _file_name(file: Path) -> str:
-    """Return the usual name for an RPM file; ``ConfigurationError`` if it is none."""
+    """Return the canonical name of an RPM file; raises ``ConfigurationError`` for another file."""
     if not file.is_file():
-        raise ConfigurationError(f"{file} is not a file; expected an RPM package")
+        raise ConfigurationError(f"expected an RPM package, found no file {file}")
     with file.open("rb") as opened:
-        if opened.read(len(_MAGIC)) != _MAGIC:  # rpm would read a text as a list of packages
+        if opened.read(len(_MAGIC)) != _MAGIC:  # because rpm reads a text as a list of packages
             raise ConfigurationError(f"{file} is not an RPM package")
     read = process.run(["rpm", "-qp", "--qf", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm", str(file)])
     if read.status or "/" in read.stdout or not read.stdout:

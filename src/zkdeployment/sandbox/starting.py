@@ -1,4 +1,4 @@
-"""Waiting until daemons that were started do their work, or saying why they do not."""
+"""Waiting until started daemons are ready, with an error that shows the log of a daemon that is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.sandbox.members import SandboxDaemon
 
-#: How long daemons may take: this, and so much more for each of them, in seconds.
+#: The time limit of daemons in seconds, and the addition for each daemon.
 _LIMIT = 60.0
 _LIMIT_EACH = 2.0
 
@@ -25,7 +25,8 @@ _INTERVAL = 0.05
 def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None:
     """Return when the agents (by host id) are registered.
 
-    Raises ``ProgramError`` if one ends before, ``WaitTimeoutError`` if they take too long; with its last words.
+    Raises ``ProgramError`` if an agent ends before, and ``WaitTimeoutError`` at the time limit, with the end of
+    its log.
     """
     deadline = time.monotonic() + _LIMIT + _LIMIT_EACH * len(agents)
     with Session(zookeeper) as session:
@@ -36,7 +37,7 @@ def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None
 
 
 def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
-    """Return when the syncer has published a revision; raises as ``wait_registered`` does."""
+    """Return when the syncer has published a revision; raises errors like ``wait_registered``."""
     deadline = time.monotonic() + _LIMIT
     with Session(zookeeper) as session:
         while ZooKeeperFleetReader(session).snapshot().published is None:
@@ -48,4 +49,4 @@ def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: float) -> None:
     if daemon.pid is None:
         raise ProgramError(f"{name} ended before it {aim}: {log_tail(daemon.log)}")
     if time.monotonic() > deadline:
-        raise WaitTimeoutError(f"{name} took too long until it {aim}; it said: {log_tail(daemon.log)}")
+        raise WaitTimeoutError(f"{name} took too long before it {aim}; the end of its log: {log_tail(daemon.log)}")

@@ -1,4 +1,4 @@
-"""What systemd is to real daemons: starts those of a sandbox again that crash."""
+"""The restart of crashed daemons of a sandbox, which is systemd's task in a real fleet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTERVAL = 0.5
 
 
 class DaemonSupervisor:
-    """Revives crashed daemons of ``sandbox`` and tells ``report`` their names; a context manager."""
+    """Restarts crashed daemons of ``sandbox`` and reports their names to ``report``; a context manager."""
 
     def __init__(self, sandbox: Sandbox, report: Callable[[str], None]) -> None:
         self._sandbox = sandbox
@@ -37,7 +37,7 @@ class DaemonSupervisor:
             try:
                 revived = self._sandbox.revive()
             except ZkdeploymentError as error:
-                self._report(f"a daemon crashed and could not be started again: {error}")
+                self._report(f"a daemon crashed and could not be restarted: {error}")
                 continue
             for name in revived:
-                self._report(f"{name} crashed and was started again, as systemd would")
+                self._report(f"{name} crashed and was restarted, like systemd does")

@@ -1,4 +1,4 @@
-"""Finding and running a real ZooKeeper: for the sandbox, the demo and the tests."""
+"""Finding and running a real ZooKeeper, for the sandbox, the demo and the tests."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zkdeployment.sandbox.container import IMAGE, docker_problem, start_containe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Where distributions and package managers put ZooKeeper's jars, besides what ``ZOOKEEPER_HOME`` names.
+#: The places of ZooKeeper's jars in distributions and packages, besides ``ZOOKEEPER_HOME``.
 PLACES = (
-    "/usr/share/java/zookeeper.jar",  # Debian, Ubuntu: the manifest names the other jars but those below
+    "/usr/share/java/zookeeper.jar",  # Debian, Ubuntu: the manifest names the other jars, except those below
     "/usr/share/java/zookeeper/*.jar",
     "/usr/share/zookeeper/lib/*.jar",
     "/usr/share/zookeeper/*.jar",
@@ -28,7 +28,7 @@ PLACES = (
     "/opt/zookeeper/lib/*.jar",
 )
 
-#: A logger, and what Netty needs for encrypted connections.
+#: Jars that the manifest does not name: a logger, and parts of Netty for encrypted connections.
 _NOT_NAMED = ("slf4j-simple", "netty-codec", "netty-resolver")
 
 _LOOPBACK = "127.0.0.1"
@@ -46,7 +46,7 @@ _OPTIONS = (
     "-XX:-UsePerfData",
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    # What a machine's crash would lose does not matter in a throw-away directory.
+    # The data need not survive a crash of the machine.
     "-Dzookeeper.forceSync=no",
 )
 
@@ -83,9 +83,9 @@ _LOGBACK = """\
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperInstallation:
-    """A ZooKeeper for this machine: the java program, the jars, and where they were found.
+    """A ZooKeeper on this machine: the java program, the jars, and their origin.
 
-    ``java`` is ``None`` when it is in a container image.
+    ``java`` is ``None`` if it is in a container image.
     """
 
     java: str | None
@@ -96,16 +96,16 @@ class ZooKeeperInstallation:
 def find_installation(
     environment: Mapping[str, str] | None = None, places: Sequence[str] = PLACES
 ) -> ZooKeeperInstallation:
-    """Find ZooKeeper: in ``ZOOKEEPER_HOME``, where the distribution's package puts it, or as a container image.
+    """Return the ZooKeeper in ``ZOOKEEPER_HOME``, of the distribution's package, or of a container image.
 
-    Raises ``ProgramError`` that names what was looked for and how to install it.
+    Raises ``ProgramError`` with the places that were searched and a hint at the installation.
     """
     environment = os.environ if environment is None else environment
     home = environment.get("ZOOKEEPER_HOME")
     if home:
         jars = _jars(f"{home}/lib/*.jar") + _jars(f"{home}/*.jar")
         if not _is_zookeeper(jars):
-            raise ProgramError(f"ZOOKEEPER_HOME is {home}, but there is no lib/zookeeper-*.jar in it")
+            raise ProgramError(f"expected lib/zookeeper-*.jar in ZOOKEEPER_HOME, found none in {home}")
         return ZooKeeperInstallation(_java(environment), jars, home)
     for place in places:
         jars = _jars(place)
@@ -124,7 +124,7 @@ def find_installation(
 
 def _jars(pattern: str) -> tuple[str, ...]:
     path = Path(pattern)
-    return tuple(sorted(str(found) for found in path.parent.glob(path.name)))
+    return tuple(sorted(str(jar) for jar in path.parent.glob(path.name)))
 
 
 def _is_zookeeper(jars: Sequence[str]) -> bool:
@@ -133,21 +133,21 @@ def _is_zookeeper(jars: Sequence[str]) -> bool:
 
 def _java(environment: Mapping[str, str]) -> str:
     home = environment.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH"))
-    if found is None:
+    java = shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH"))
+    if java is None:
         raise ProgramError(
             f"ZooKeeper needs java, which is not in {f'JAVA_HOME ({home})' if home else 'the PATH'}; install a"
             " runtime (Debian, Ubuntu: apt-get install default-jre-headless; Fedora: dnf install java-headless)"
         )
-    return found
+    return java
 
 
 class ZooKeeperServer:
-    """One server with all its files in ``directory``, reachable on the loopback interface only.
+    """A server with all its files in ``directory``, which is reachable on the loopback interface only.
 
-    ``port`` 0 takes the port that the directory's server had before, else a free one. For an ensemble every
-    server gets its ``number`` and the same ``ensemble``: number → ``HOST:PORT:PORT`` for the servers' own talk.
-    ``more`` are further lines of its configuration.
+    ``port`` 0 is the previous port of the directory's server, or else a free port. Each server of an ensemble has
+    its ``number`` and the same ``ensemble``: a mapping of numbers to ``HOST:PORT:PORT``, for the communication
+    between the servers. ``more`` are further lines of the configuration.
     """
 
     def __init__(
@@ -176,18 +176,18 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while the server runs."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
+        """Whether the server's process runs."""
         return self._process.alive
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it unless it runs; return when it serves, or at once without ``wait`` (for an ensemble).
+        """Start the server unless it runs; return when it serves, or at once without ``wait`` (for an ensemble).
 
-        Raises ``ProgramError`` with the end of its log if it does not come up.
+        Raises ``ProgramError`` with the end of its log if it does not start.
         """
         if not self.alive:
             self._check_port()
@@ -197,15 +197,15 @@ class ZooKeeperServer:
             self.wait()
 
     def wait(self, timeout: float = _START_LIMIT) -> None:
-        """Return when it serves; raises ``ProgramError`` if it ends, or after ``timeout`` seconds."""
+        """Return when the server serves; raises ``ProgramError`` if it ends, or after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while not self.serving():
             if not self.alive or time.monotonic() > deadline:
-                raise ProgramError(f"ZooKeeper did not start on {self.address}: {self._last_words()}")
+                raise ProgramError(f"ZooKeeper did not start on {self.address}: {self._log_end()}")
             time.sleep(0.02)
 
     def serving(self) -> bool:
-        """Whether it answers and has a quorum."""
+        """Whether the server answers and has a quorum."""
         try:
             with socket.create_connection((_LOOPBACK, self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")
@@ -214,15 +214,15 @@ class ZooKeeperServer:
             return False
 
     def stop(self) -> None:
-        """End it; its data stays for the next start."""
+        """End the server; its data is kept for the next start."""
         self._process.stop()
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End the server like a crash."""
         self._process.kill()
 
     def _check_port(self) -> None:
-        """Raise ``ProgramError`` if another program has the port, not only the last threads of a killed server."""
+        """Raise ``ProgramError`` if another program uses the port for longer than a killed server takes to end."""
         deadline = time.monotonic() + _PORT_LIMIT
         while True:
             try:
@@ -256,7 +256,7 @@ class ZooKeeperServer:
         argv = [java, *_OPTIONS, "-cp", classpath, _MAIN, str(self.directory / "zoo.cfg")]
         self._process.start(argv, log=self.log, cwd=self.directory)
 
-    def _last_words(self) -> str:
+    def _log_end(self) -> str:
         try:
             return self.log.read_text(encoding="utf-8", errors="replace")[-1000:].strip() or "its log is empty"
         except OSError as error:
@@ -273,10 +273,10 @@ def _port_of(directory: Path) -> int:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody uses now.
+    """Return an unused port of the loopback interface.
 
-    Not one of those that the kernel gives to outgoing connections: a client that looks for a stopped server there
-    could take its port, even connect to itself.
+    The port is outside the range for outgoing connections. Otherwise a client of a stopped server could occupy the
+    server's port, or connect to itself.
     """
     for _ in range(_PORT_ATTEMPTS):
         port = secrets.choice(_PORTS)

@@ -50,7 +50,7 @@ def test_push_without_a_change_commits_nothing(branch, tree):
     assert branch.push(tree, "again") == first
 
 
-def test_files_that_git_is_told_to_ignore_are_pushed_and_a_clones_own_are_not(branch, tree):
+def test_ignored_files_are_pushed_and_the_git_directory_is_not(branch, tree):
     branch.push(tree, "one")
     clone = tree.parent / "clone"
     git("clone", "--quiet", branch.url, str(clone))
@@ -60,7 +60,7 @@ def test_files_that_git_is_told_to_ignore_are_pushed_and_a_clones_own_are_not(br
     assert set(content(branch)) == {".gitignore", "a.zk", "a.zkx"}
 
 
-def test_push_goes_on_from_what_others_pushed(branch, tree):
+def test_push_continues_after_pushes_of_others(branch, tree):
     branch.push(tree, "one")
     clone = tree.parent / "clone"
     git("clone", "--quiet", branch.url, str(clone))
@@ -72,7 +72,7 @@ def test_push_goes_on_from_what_others_pushed(branch, tree):
     assert git("--git-dir", str(branch.bare), "log", "--format=%s", "main").split() == ["ours", "theirs", "one"]
 
 
-def test_a_rejected_push_says_why_and_changes_nothing(branch, tree):
+def test_the_error_for_a_rejected_push_has_the_reason_and_nothing_changes(branch, tree):
     first = branch.push(tree, "one")
     hook = branch.bare / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)

@@ -30,14 +30,14 @@ def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, m
     server.kill()
 
 
-def test_without_any_free_port_starting_fails_with_the_servers_words(tmp_path, taken, monkeypatch):
+def test_without_a_free_port_the_error_has_the_servers_log(tmp_path, taken, monkeypatch):
     monkeypatch.setattr(ensemble, "free_port", lambda: taken)
     with pytest.raises(ProgramError, match=f"ZooKeeper cannot listen on 127.0.0.1:{taken}"):
         start_ensemble(Layout(tmp_path), 1)
 
 
 def test_only_one_command_changes_a_sandbox_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet, "_PATIENCE", 0.1)
+    monkeypatch.setattr(fleet, "_LOCK_TIMEOUT", 0.1)
     sandbox = Sandbox(tmp_path)
     SandboxDescription(numbered(1), {}, syncer=True).save(sandbox.layout.description)
     with sandbox.layout.lock.open("a") as lock:
@@ -46,12 +46,12 @@ def test_only_one_command_changes_a_sandbox_at_a_time(tmp_path, monkeypatch):
             sandbox.push(tmp_path, "mine")
 
 
-def test_a_directory_that_rpm_cannot_work_in_is_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match="white space"):
+def test_a_directory_that_rpm_does_not_support_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="contains blanks"):
         Sandbox(tmp_path / "my fleet").up(numbered(1))
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="cannot make"):
+    with pytest.raises(ConfigurationError, match="cannot create"):
         Sandbox(tmp_path / "file" / "sandbox").up(numbered(1))

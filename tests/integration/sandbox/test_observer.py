@@ -37,7 +37,7 @@ def test_no_table_where_there_is_no_terminal(zookeeper, fleet):  # noqa: ARG001 
     assert shown.getvalue() == ""
 
 
-def test_holders_of_a_lock_are_noted_in_turn(zookeeper, fleet):
+def test_holders_of_a_lock_are_recorded_in_order(zookeeper, fleet):
     with (
         FleetObserver(zookeeper, Console(file=io.StringIO())) as observer,
         observer.holders(Deployment("/s/web", 0)) as holders,
@@ -50,7 +50,7 @@ def test_holders_of_a_lock_are_noted_in_turn(zookeeper, fleet):
     assert holders == ["one (1)", "two (2)"]
 
 
-def test_providers_are_those_registered_now(zookeeper, fleet):
+def test_providers_are_the_registered_instances(zookeeper, fleet):
     with FleetObserver(zookeeper, Console(file=io.StringIO())) as observer:
         assert observer.providers("/s/web") == []
         fleet.create("/s/web/providers/127.0.0.1:80", makepath=True)

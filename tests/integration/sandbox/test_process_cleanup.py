@@ -41,7 +41,7 @@ def test_a_process_belongs_by_its_environment(tmp_path, start, variable):
     assert pids(tmp_path) == {inside.pid}
 
 
-def test_a_process_belongs_by_where_it_works_or_by_an_argument(tmp_path, start):
+def test_a_process_belongs_by_its_working_directory_or_an_argument(tmp_path, start):
     working = start(cwd=tmp_path)
     named = start(str(tmp_path / "server.py"))
     optioned = start(f"--installroot={tmp_path}/root")
@@ -49,7 +49,7 @@ def test_a_process_belongs_by_where_it_works_or_by_an_argument(tmp_path, start):
     assert pids(tmp_path) == {working.pid, named.pid, optioned.pid}
 
 
-def test_neighbours_commands_about_the_sandbox_and_we_do_not_belong(tmp_path, start):
+def test_neighbours_and_commands_about_the_sandbox_and_this_process_do_not_belong(tmp_path, start):
     directory = tmp_path / "box"
     directory.mkdir()
     neighbour = start(env={"ZKDEPLOYMENT_ROOT": f"{directory}2/root"})
@@ -59,7 +59,7 @@ def test_neighbours_commands_about_the_sandbox_and_we_do_not_belong(tmp_path, st
     assert not {neighbour.pid, command.pid, os.getpid(), os.getppid()} & pids(directory)
 
 
-def test_somebodys_shell_in_the_directory_does_not_belong(tmp_path):
+def test_a_users_shell_in_the_directory_does_not_belong(tmp_path):
     terminal, theirs = os.openpty()
     take = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); print(flush=True); "
     shell = subprocess.Popen(
@@ -80,7 +80,7 @@ def test_somebodys_shell_in_the_directory_does_not_belong(tmp_path):
         os.close(theirs)
 
 
-def test_everything_is_ended_also_what_ignores_the_first_signal(tmp_path, start):
+def test_all_processes_are_ended_also_those_that_ignore_sigterm(tmp_path, start):
     stubborn = start(cwd=tmp_path, program=STUBBORN, stdout=subprocess.PIPE)
     stubborn.stdout.readline()
     meek = start(cwd=tmp_path)

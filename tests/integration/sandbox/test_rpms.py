@@ -27,7 +27,7 @@ def listed(repository):
     return process.run(argv, timeout=60).check().stdout.split()
 
 
-def test_what_is_added_is_signed_with_the_repositorys_key_and_listed(tmp_path, repository):
+def test_added_packages_are_signed_with_the_repositorys_key_and_listed(tmp_path, repository):
     assert listed(repository) == []
     file = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     before = file.read_bytes()
@@ -43,13 +43,13 @@ def test_what_is_added_is_signed_with_the_repositorys_key_and_listed(tmp_path, r
     assert signed.trusted
 
 
-def test_what_is_removed_is_not_listed_any_more(tmp_path, repository):
+def test_removed_packages_are_no_longer_listed(tmp_path, repository):
     repository.add([AvailablePackage(name="foo", version=version).build(tmp_path) for version in ("1.0", "1.1")])
     repository.remove("foo-1.0-*")
     assert listed(repository) == ["foo-1.1"]
 
 
-def test_to_create_it_again_changes_neither_key_nor_packages(tmp_path, repository):
+def test_a_second_create_keeps_the_key_and_the_packages(tmp_path, repository):
     repository.add([AvailablePackage(name="foo", version="1.0").build(tmp_path)])
     key = repository.key.read_bytes()
     RpmRepository(repository.directory).create()
@@ -57,10 +57,10 @@ def test_to_create_it_again_changes_neither_key_nor_packages(tmp_path, repositor
     assert listed(repository) == ["foo-1.0"]
 
 
-def test_what_is_no_rpm_is_refused_and_nothing_is_published(tmp_path, repository):
+def test_other_files_are_refused_and_nothing_is_published(tmp_path, repository):
     good = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     bad = tmp_path / "bad.rpm"
-    with pytest.raises(ConfigurationError, match="is not a file"):
+    with pytest.raises(ConfigurationError, match="found no file"):
         repository.add([good, bad])
     bad.write_text("not an rpm")
     with pytest.raises(ConfigurationError, match="is not an RPM package"):
@@ -68,7 +68,7 @@ def test_what_is_no_rpm_is_refused_and_nothing_is_published(tmp_path, repository
     assert listed(repository) == []
 
 
-def test_a_list_of_packages_is_no_package(tmp_path, repository):
+def test_a_list_of_packages_is_refused(tmp_path, repository):
     good = AvailablePackage(name="foo", version="1.0").build(tmp_path)
     text = tmp_path / "list.rpm"
     text.write_text(f"{good}\n")
@@ -77,7 +77,7 @@ def test_a_list_of_packages_is_no_package(tmp_path, repository):
     assert listed(repository) == []
 
 
-def test_several_may_add_at_once_while_others_read(tmp_path, repository):
+def test_processes_may_add_and_read_concurrently(tmp_path, repository):
     files = [AvailablePackage(name=f"foo{number}", version="1.0").build(tmp_path) for number in range(4)]
     index = repository.directory / "repodata/repomd.xml"
     with ThreadPoolExecutor(4) as pool:
@@ -88,7 +88,7 @@ def test_several_may_add_at_once_while_others_read(tmp_path, repository):
     assert sorted(listed(repository)) == [f"foo{number}-1.0" for number in range(4)]
 
 
-def test_outdated_metadata_goes_in_time(tmp_path, repository):
+def test_outdated_metadata_is_removed_after_a_while(tmp_path, repository):
     old = [file for file in (repository.directory / "repodata").iterdir() if file.name != "repomd.xml"]
     for file in old:
         os.utime(file, (0, 0))
@@ -107,7 +107,7 @@ def start(file):
     return file.read_bytes()[:200] if file.is_file() else b""
 
 
-def test_a_spec_file_that_cannot_be_built_says_why(tmp_path):
+def test_the_error_for_a_failed_build_has_the_reason(tmp_path):
     spec = tmp_path / "bad.spec"
     spec.write_text("Name: bad\n")
     with pytest.raises(ProgramError, match="Version field must be present"):

@@ -34,19 +34,21 @@ def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
     assert not waiting.is_alive()
 
 
-def test_an_agent_that_ends_too_early_is_an_error_with_its_last_words(zookeeper, daemon):
+def test_the_error_for_an_agent_that_ends_early_has_the_end_of_its_log(zookeeper, daemon):
     daemon.kill()
     with pytest.raises(ProgramError, match="the agent of host1 ended before it was registered: still thinking"):
         starting.wait_registered(zookeeper, {"host1": daemon})
 
 
-def test_an_agent_that_takes_too_long_is_an_error_with_its_last_words(zookeeper, daemon, monkeypatch):
+def test_the_error_for_a_slow_agent_has_the_end_of_its_log(zookeeper, daemon, monkeypatch):
     monkeypatch.setattr(starting, "_LIMIT", -10.0)
-    with pytest.raises(WaitTimeoutError, match=r"the agent of host1 took too long.* it said: still thinking"):
+    with pytest.raises(
+        WaitTimeoutError, match=r"the agent of host1 took too long.* the end of its log: still thinking"
+    ):
         starting.wait_registered(zookeeper, {"host1": daemon})
 
 
-def test_a_syncer_that_ends_without_publishing_is_an_error_with_its_last_words(zookeeper, daemon):
+def test_the_error_for_a_syncer_that_ends_early_has_the_end_of_its_log(zookeeper, daemon):
     daemon.kill()
     with pytest.raises(ProgramError, match="the syncer ended before it published the tree: still thinking"):
         starting.wait_published(zookeeper, daemon)

@@ -27,7 +27,7 @@ def test_data_and_port_survive_a_crash(own_zookeeper_server):
         assert client.get("/kept")[0] == b"yes"
 
 
-def test_a_later_command_finds_and_stops_it(own_zookeeper_server):
+def test_a_later_command_finds_and_stops_the_server(own_zookeeper_server):
     later = ZooKeeperServer(find_installation(), own_zookeeper_server.directory)
     assert later.pid == own_zookeeper_server.pid
     later.stop()
@@ -35,7 +35,7 @@ def test_a_later_command_finds_and_stops_it(own_zookeeper_server):
     assert not own_zookeeper_server.serving()
 
 
-def test_starting_it_twice_keeps_the_running_one(own_zookeeper_server):
+def test_a_second_start_keeps_the_running_server(own_zookeeper_server):
     pid = own_zookeeper_server.pid
     own_zookeeper_server.start()
     assert own_zookeeper_server.pid == pid
@@ -95,11 +95,11 @@ def test_zookeeper_home_comes_first(tmp_path):
 
 
 def test_a_wrong_zookeeper_home_is_an_error(tmp_path):
-    with pytest.raises(ProgramError, match=f"ZOOKEEPER_HOME is {tmp_path}, but there is no"):
+    with pytest.raises(ProgramError, match=f"in ZOOKEEPER_HOME, found none in {tmp_path}"):
         find_installation({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
 
 
-def test_without_java_the_error_says_how_to_install_it(tmp_path):
+def test_without_java_the_error_explains_the_installation(tmp_path):
     with pytest.raises(ProgramError, match=r"needs java.*apt-get install default-jre-headless"):
         find_installation({"PATH": str(tmp_path)})
 
@@ -113,12 +113,12 @@ def no_docker(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("no_docker")
-def test_without_any_zookeeper_the_error_says_what_was_looked_for():
+def test_without_any_zookeeper_the_error_names_the_searched_places():
     with pytest.raises(ProgramError, match=r"none at /opt/x/\*.jar, and no container: .*ZOOKEEPER_HOME"):
         find_installation({}, ("/opt/x/*.jar",))
 
 
-def test_where_docker_runs_a_container_is_the_last_choice(tmp_path, monkeypatch):
+def test_a_container_is_the_last_choice(tmp_path, monkeypatch):
     monkeypatch.setattr("zkdeployment.sandbox.zookeeper.docker_problem", lambda: None)
     found = find_installation({}, (f"{tmp_path}/*.jar",))
     assert (found.java, found.origin) == (None, "container image zookeeper:3.9")

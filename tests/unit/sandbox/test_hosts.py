@@ -17,14 +17,14 @@ def hosts_file(tmp_path):
     return write
 
 
-def test_a_number_means_numbered_hosts():
+def test_a_number_gives_numbered_hosts():
     assert read_hosts("2") == (
         Host(Identity("host1", "host1.sandbox")),
         Host(Identity("host2", "host2.sandbox")),
     )
 
 
-def test_a_file_tells_ids_names_roles_and_facts(hosts_file):
+def test_a_file_contains_ids_names_roles_and_facts(hosts_file):
     text = """
     web-1: {name: web1.example.com, tags: [ssd, edge], labels: {site: ams, zone: 3}, rack: r1}
     0015C5F4D4F0: {role: database}
@@ -60,27 +60,27 @@ def test_a_file_may_be_json(hosts_file):
         ("a/b: {}", "'a/b' is not a host id"),
         ("a: {name: 'x y'}", "'x y' is not a host name"),
         ("a: {role: 'x/y'}", "'x/y' is not a role"),
-        ("syncer: {}", "syncer is the name of another part of the sandbox"),
-        ("coordinator: {}", "coordinator is the name of another part of the sandbox"),
-        ("zookeeper2: {}", "zookeeper2 is the name of another part of the sandbox"),
-        ("{a: {name: x}, b: {name: x}}", "a and b have one name, x"),
+        ("syncer: {}", "syncer is the name of another member of the sandbox"),
+        ("coordinator: {}", "coordinator is the name of another member of the sandbox"),
+        ("zookeeper2: {}", "zookeeper2 is the name of another member of the sandbox"),
+        ("{a: {name: x}, b: {name: x}}", "a and b have the same name x"),
         ("[a, b]", "expected a mapping of host ids"),
         ("", "expected a mapping of host ids"),
         ("a: {", "no valid YAML"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(hosts_file, text, message):
+def test_an_invalid_file_is_an_error(hosts_file, text, message):
     with pytest.raises(ConfigurationError) as caught:
         read_hosts(hosts_file(text))
     assert message in str(caught.value)
 
 
-def test_a_missing_file_is_an_error_that_says_what_was_expected():
-    with pytest.raises(ConfigurationError, match="expected a number of hosts or a file"):
+def test_the_error_for_a_missing_file_names_the_expectation():
+    with pytest.raises(ConfigurationError, match="expected a number of hosts or a readable file"):
         read_hosts("no-such-file.yaml")
 
 
 @pytest.mark.parametrize("text", ["0", "1001"])
-def test_a_number_must_make_sense(text):
+def test_a_number_has_limits(text):
     with pytest.raises(ConfigurationError, match="expected 1 to 1000 hosts"):
         read_hosts(text)

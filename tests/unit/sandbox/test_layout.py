@@ -22,7 +22,7 @@ def read(text):
     return {section: dict(parser[section]) for section in parser.sections()}
 
 
-def test_an_agents_configuration_says_who_it_is_and_where_everything_is(tmp_path):
+def test_an_agents_configuration_contains_its_identity_and_paths(tmp_path):
     place = Layout(tmp_path).host("id1")
     text = agent_configuration(place, HOST, zookeeper="127.0.0.1:1", repositories=tmp_path / "definitions")
     assert read(text) == {
@@ -69,19 +69,19 @@ def test_description_round_trips(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"hosts": 1}'])
-def test_a_damaged_description_says_how_to_end_the_sandbox(tmp_path, content):
+def test_the_error_for_a_damaged_description_names_the_command_to_remove_the_sandbox(tmp_path, content):
     file = tmp_path / "sandbox.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=f"is damaged.*sandbox down -d {tmp_path}"):
         SandboxDescription.load(file)
 
 
-def test_a_description_that_cannot_be_read_is_not_taken_for_damaged(tmp_path):
+def test_an_unreadable_description_is_not_reported_as_damaged(tmp_path):
     with pytest.raises(ConfigurationError, match=f"cannot read {tmp_path}: Is a directory"):
         SandboxDescription.load(tmp_path)
 
 
-def test_a_missing_sandbox_says_how_to_start_one(tmp_path):
+def test_the_error_for_a_missing_sandbox_names_the_command_to_start_it(tmp_path):
     with pytest.raises(ConfigurationError, match=f"no sandbox in {tmp_path}.*sandbox up -d"):
         SandboxDescription.load(tmp_path / "sandbox.json")
 
@@ -91,17 +91,17 @@ def test_the_default_place_is_under_the_users_state_directory(monkeypatch):
     assert str(default_directory()) == "/state/zkdeployment/sandbox"
 
 
-def test_who_has_no_home_has_to_say_where(monkeypatch):
+def test_a_user_without_a_home_has_to_specify_the_directory(monkeypatch):
     def homeless(*_: object, **__: object) -> str:
         raise RuntimeError
 
     monkeypatch.setattr("platformdirs.user_state_dir", homeless)
-    with pytest.raises(ConfigurationError, match="no home for a sandbox; say where it is with -d DIR"):
+    with pytest.raises(ConfigurationError, match="no home for a sandbox; specify its directory with -d DIR"):
         default_directory()
 
 
-def test_a_log_ends_with_its_last_words(tmp_path):
+def test_the_tail_of_a_log_is_one_line(tmp_path):
     log = tmp_path / "log"
-    assert log_tail(log) == "it printed nothing"
+    assert log_tail(log) == "no output"
     log.write_text("one\ntwo\n\nthree\n", encoding="utf-8")
     assert log_tail(log, lines=2) == "two / three"

@@ -43,9 +43,9 @@ _WORKER = """
 
 
 def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> list[Path]:
-    """Build packages, each a name and a version, and return the RPM files made in ``directory``.
+    """Build packages, each a name and a version, in ``directory``, and return the RPM files.
 
-    Raises ``ProgramError`` with what rpmbuild said.
+    Raises ``ProgramError`` with the output of rpmbuild.
     """
     return [
         file
@@ -61,7 +61,7 @@ def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> li
 def tree(hosts: Sequence[Identity], *, version: str = "1.0", worker: bool = True) -> str:
     """Return the text of the sample tree for these hosts, with ``hello`` at ``version``.
 
-    ``worker`` runs on the hosts of the first role there is, or on the last host if none has a role.
+    ``worker`` runs on the hosts of the first role, or on the last host if no host has a role.
     """
     names = list(dict.fromkeys(host.role or host.id for host in hosts))
     targets = "".join(

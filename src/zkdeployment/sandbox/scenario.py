@@ -1,7 +1,7 @@
-"""The story that the demo tells: a fleet follows a git repository, in five stages, each of them checked.
+"""The scenario of the demo: a fleet follows a git repository, in five stages with checks.
 
-Whatever is said to have happened was looked at: in ZooKeeper, in the hosts' package databases and files, in the
-pages of the services, in what ``zkdeployment`` and ``check_zkdeployment`` print.
+Each result is checked in its place: in ZooKeeper, in the hosts' package databases and files, in the pages of the
+services, or in the output of ``zkdeployment`` and ``check_zkdeployment``.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ HOSTS = (
 HELLO = "/demo/hello"
 WORKER = "/demo/worker"
 
-#: Instances of hello: host1 runs two of them.
+#: The instances of hello (host name and number): host1 runs two.
 _INSTANCES = {("host1.sandbox", 0), ("host1.sandbox", 1), ("host2.sandbox", 0), ("host3.sandbox", 0)}
 
-_PATIENCE = 90
+_TIMEOUT = 90
 
 
 class DemoError(ZkdeploymentError):
-    """Something did not happen as told."""
+    """A check of the demo failed."""
 
 
-class DemoStory:
-    """The five stages, told on ``console`` and played in ``sandbox``."""
+class DemoScenario:
+    """The five stages, played in ``sandbox`` and printed to ``console``."""
 
     def __init__(self, sandbox: Sandbox, console: Console) -> None:
         self.sandbox = sandbox
         self.console = console
         self.revisions: list[str] = []
 
-    def tell(self) -> None:
-        """Play the stages after the start; raises ``DemoError`` where reality differs."""
+    def play_stages(self) -> None:
+        """Play the stages after the start; raises ``DemoError`` if a check fails."""
         observing = FleetObserver(self.sandbox.status()["zookeeper"], self.console)
         with (
             observing as observer,
             DaemonSupervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")),
         ):
             self.observer = observer
-            self.look_around()
+            self.inspect_sandbox()
             self.first_revision()
             self.rolling_update()
             self.failure()
@@ -74,13 +74,13 @@ class DemoStory:
     # The stages
 
     def start(self) -> None:
-        """Stage 1: the parts. What fails here leaves nothing behind."""
+        """Stage 1: start the sandbox, which is removed if the start fails."""
         self.stage(1, "a ZooKeeper, a git repository, a signed RPM repository, three hosts, a syncer")
         with self.console.status("") as shown:
             self.sandbox.up(HOSTS, report=lambda text: shown.update(f"{text} ..."))
 
-    def look_around(self) -> None:
-        """Stage 1, continued: what was started, and the packages."""
+    def inspect_sandbox(self) -> None:
+        """Stage 1, continued: check the daemons, and build the packages."""
         status = self.sandbox.status()
         self.check(status["syncer"] is not None, f"a syncer follows {status['tree']}")
         for host_id, host in status["hosts"].items():
@@ -91,7 +91,7 @@ class DemoStory:
         self.check(len(files) == len(samples.PACKAGES), f"built, signed and published: {', '.join(sorted(files))}")
 
     def first_revision(self) -> None:
-        """Stage 2: the first push."""
+        """Stage 2: push the first revision."""
         self.stage(2, "push of revision 1: hello 1.0, twice on host1 and once on two more hosts, and a worker")
         self.push("hello 1.0 and a worker", version="1.0")
         self.converge()
@@ -99,7 +99,7 @@ class DemoStory:
         self.check(len(self.pages(WORKER)) == 1, "the worker of the role backoffice answers on host3")
 
     def rolling_update(self) -> None:
-        """Stage 3: a new version rolls through the fleet."""
+        """Stage 3: roll out a new version."""
         self.stage(3, "push of revision 2: hello 1.1; it rolls, one host at a time")
         since = time.time()
         with self.observer.holders(Deployment(HELLO, 0)) as holders:
@@ -107,31 +107,31 @@ class DemoStory:
             self.converge()
         roots = {host_id: Path(host["root"]) for host_id, host in self.sandbox.status()["hosts"].items()}
         runs = script_runs(roots, "hello", HELLO, since=since)
-        each = f"the deploy script ran for each of the {len(_INSTANCES)} instances of {HELLO}: {len(runs)} times"
-        self.check(len(runs) >= len(_INSTANCES), each)
-        together = overlaps(runs)
-        self.check(not together, f"at no moment on two hosts: {len(together)} of these runs overlap")
+        text = f"the deploy script ran for each of the {len(_INSTANCES)} instances of {HELLO}: {len(runs)} times"
+        self.check(len(runs) >= len(_INSTANCES), text)
+        overlapping = overlaps(runs)
+        self.check(not overlapping, f"never on two hosts at once: {len(overlapping)} of these runs overlap")
         hosts = {str(host.identity) for host in HOSTS}
         self.check(set(holders) == hosts, f"the lock went from {' to '.join(holders)}")
         self.check_pages("1.1")
 
     def failure(self) -> None:
-        """Stage 4: a revision that cannot be deployed."""
+        """Stage 4: push a revision that cannot be deployed."""
         self.stage(4, "push of revision 3: a version of hello that does not exist")
         before = self.packages()
         good = self.revisions[-1]
         revision = self.push("hello 9.9", version="9.9")
-        waited = self.run("zkdeployment", "status", "--wait", revision, "--timeout", str(_PATIENCE))
-        self.check(waited.status == 3, "status --wait says that the fleet is stopped (exit 3)", waited)
+        waited = self.run("zkdeployment", "status", "--wait", revision, "--timeout", str(_TIMEOUT))
+        self.check(waited.status == 3, "status --wait reports that the fleet is stopped (exit 3)", waited)
         snapshot = self.observer.snapshot()
         stopped = snapshot.cluster is not None and snapshot.cluster.version is None
         self.check(stopped, "the cluster version is null")
         errors = {host.identity.id: host.error for host in snapshot.hosts if host.error}
         self.check(bool(errors), f"{' and '.join(errors)} failed", waited)
         for host_id, error in errors.items():
-            self.check("hello" in error and "9.9" in error, f"{host_id} says why: {error}")
+            self.check("hello" in error and "9.9" in error, f"{host_id} reports the reason: {error}")
         shown = self.run("zkdeployment", "status")
-        self.check(all(name in shown.stdout for name in errors), "status says where it failed", shown)
+        self.check(all(name in shown.stdout for name in errors), "status names the failed hosts", shown)
         self.check_nagios(errors)
         versions = {host.version for host in snapshot.hosts}
         self.check(versions == {good}, "every host is still at revision 2")
@@ -139,7 +139,7 @@ class DemoStory:
         self.check_pages("1.1")
 
     def repair(self) -> None:
-        """Stage 5: the fix, and a service that is not wanted any more."""
+        """Stage 5: push the fix, and remove a service."""
         self.stage(5, "push of the fix, resume; then a service is removed from the tree")
         self.push("back to hello 1.1", version="1.1")
         resumed = self.run(
@@ -149,23 +149,23 @@ class DemoStory:
         self.converge()
         self.check_pages("1.1")
         ports = [page["port"] for page in self.pages(WORKER)]
-        self.push("no worker any more", version="1.1", worker=False)
+        self.push("without the worker", version="1.1", worker=False)
         self.converge()
-        self.check(not any(_answers(port) for port in ports), "the worker does not answer any more")
+        self.check(not any(_answers(port) for port in ports), "the worker no longer answers")
         names = {line.split("-")[0] for lines in self.packages().values() for line in lines}
-        self.check("worker" not in names and "hello" in names, "its package is gone from every host")
+        self.check("worker" not in names and "hello" in names, "its package is removed from every host")
         for host_id, host in self.sandbox.status()["hosts"].items():
             left = [place for place in ("opt", "etc") if (Path(host["root"]) / place / "worker").exists()]
             self.check(not left, f"/opt and /etc of {host_id} are clean")
 
-    # What they are made of
+    # Parts of stages
 
     def stage(self, number: int, text: str) -> None:
-        """Say what comes."""
+        """Print the heading of a stage."""
         self.console.print(f"\n[bold cyan]{number}[/] [bold]{text}[/]", highlight=False, soft_wrap=True)
 
     def check(self, holds: bool, text: str, completed: Completed | None = None) -> None:  # noqa: FBT001  a fact
-        """Say that something holds; raises ``DemoError`` with what a command printed if it does not."""
+        """Print a check that holds; raises ``DemoError``, with the output of a command, if it does not hold."""
         if not holds:
             printed = (
                 f"; {' '.join(completed.argv)} printed: {completed.stdout}{completed.stderr}" if completed else ""
@@ -174,7 +174,7 @@ class DemoStory:
         self.console.print(f"  [green]ok[/] {text}", highlight=False, soft_wrap=True)
 
     def push(self, message: str, *, version: str, worker: bool = True) -> str:
-        """Push the sample tree; return the revision."""
+        """Push the sample tree and return the revision."""
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
             text = samples.tree([host.identity for host in HOSTS], version=version, worker=worker)
             (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
@@ -184,34 +184,36 @@ class DemoStory:
         return revision
 
     def converge(self) -> None:
-        """Wait until every host has the revision that was pushed last."""
+        """Wait until every host is at the last pushed revision."""
         wanted = self.revisions[-1]
         begun = time.monotonic()
         with self.observer.live():
-            waited = self.run("zkdeployment", "status", "--wait", wanted, "--timeout", str(_PATIENCE))
+            waited = self.run("zkdeployment", "status", "--wait", wanted, "--timeout", str(_TIMEOUT))
         seconds = time.monotonic() - begun
         self.check(waited.status == 0, f"every host is at {wanted[:12]} after {seconds:.0f} s", waited)
 
     def pages(self, service: str) -> list[dict[str, Any]]:
-        """Fetch the page of each instance that is registered."""
+        """Return the page of each registered instance."""
         return [json.loads(_fetch(address)) for address in self.observer.providers(service)]
 
     def check_pages(self, version: str) -> None:
-        """Check that each instance of hello answers with this version."""
+        """Check that each instance of hello serves this version."""
         pages = self.pages(HELLO)
-        found = {(page["host"], page["instance"]) for page in pages}
+        instances = {(page["host"], page["instance"]) for page in pages}
         versions = {page["version"] for page in pages}
         greetings = {page["properties"]["greeting"] for page in pages}
-        self.check(found == _INSTANCES, f"a page from each of the {len(pages)} instances of hello")
-        self.check(versions == {version}, f"each of them shows version {version}, and says: {greetings.pop()}")
+        self.check(instances == _INSTANCES, f"a page from each of the {len(pages)} instances of hello")
+        self.check(versions == {version}, f"each page shows version {version} and the greeting: {greetings.pop()}")
 
     def check_nagios(self, failed: Collection[str]) -> None:
-        """Check that Nagios is warned on every host of the stopped fleet, on a failed one with the reason."""
+        """Check that Nagios gets a warning from every host, with the reason from failed hosts."""
         for host_id, host in self.sandbox.status()["hosts"].items():
-            asked = self.run("check_zkdeployment", host["config"])
-            line = (asked.stdout.splitlines() or [""])[0]
-            told = "9.9" in line if host_id in failed else "None" in line
-            self.check(asked.status == 1 and told, f"check_zkdeployment of {host_id} warns: {line}", asked)
+            completed = self.run("check_zkdeployment", host["config"])
+            line = (completed.stdout.splitlines() or [""])[0]
+            explained = "9.9" in line if host_id in failed else "None" in line
+            self.check(
+                completed.status == 1 and explained, f"check_zkdeployment of {host_id} warns: {line}", completed
+            )
 
     def packages(self) -> dict[str, list[str]]:
         """Return each host's packages."""
@@ -225,8 +227,8 @@ class DemoStory:
         }
 
     def run(self, *argv: str) -> Completed:
-        """Run one of our commands as an operator of this fleet would."""
-        return process.run(argv, env=self.sandbox.environment(), timeout=_PATIENCE + 30)
+        """Run a command of zkdeployment in the environment of this fleet."""
+        return process.run(argv, env=self.sandbox.environment(), timeout=_TIMEOUT + 30)
 
 
 def _fetch(address: str) -> bytes:
