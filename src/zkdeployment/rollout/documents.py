@@ -1,4 +1,4 @@
-"""From YAML files to strategies, with every error of every file."""
+"""Strategies and configurations, read from YAML files with all problems of all files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Strategy
-from zkdeployment.rollout.encoding import strategy_from_value
-from zkdeployment.rollout.schema import (
-    CONFIGURATION_SCHEMA,
-    SCHEMAS,
-    STRATEGY_SCHEMA,
+from zkdeployment.rollout.document_faults import (
     Fault,
     choice,
     choice_faults,
@@ -23,6 +19,8 @@ from zkdeployment.rollout.schema import (
     one_of,
     schema_faults,
 )
+from zkdeployment.rollout.encoding import strategy_from_value
+from zkdeployment.rollout.schema import CONFIGURATION_SCHEMA, SCHEMAS, STRATEGY_SCHEMA
 from zkdeployment.rollout.typed_values import typed_values
 from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_documents
 
@@ -36,11 +34,11 @@ DEFAULT_NAME = "deployment-strategy"
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What YAML files say of rollouts.
+    """The strategies and the configuration in YAML files.
 
-    ``configured`` says whether there is a configuration, ``chosen`` which strategy it names. With ``problems`` the
-    rest is what could be understood. ``unused`` names the strategies that are not in force, ``advice`` what a
-    strict check asks for. ``files`` are what all that was read from.
+    ``configured`` is whether there is a configuration, ``chosen`` the strategy that it names. If there are
+    ``problems``, the other fields have only the valid documents. ``unused`` are warnings on strategies that are
+    not in force, ``advice`` the warnings of a strict check. ``files`` are the files that were read.
     """
 
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
@@ -53,7 +51,7 @@ class Documents:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that forbid publication: also strategies of which none is in force."""
+        """The problems that prevent publication; strategies of which none is in force are such a problem."""
         return self.problems if self.in_force else (*self.problems, *self.unused)
 
     @property
@@ -62,16 +60,16 @@ class Documents:
         return (DEFAULT_NAME if self.chosen is None else self.chosen) in self.strategies
 
     def strategy(self) -> Strategy | None:
-        """Return the fleet's strategy, once there are no problems; ``None`` if it goes without."""
+        """Return the fleet's strategy, ``None`` if it has none; only meaningful without ``errors``."""
         if self.chosen is not None:
             return self.strategies.get(self.chosen)
         return self.strategies.get(DEFAULT_NAME, ALL_HOSTS if self.configured else None)
 
 
 def read_strategies(files: Iterable[SourceFile], known: Documents | None = None) -> Documents:
-    """Read and check the rollout documents of YAML files; if they are those of the ``known`` ones, return these.
+    """Return the rollout documents of YAML files, checked; ``known`` itself if the files did not change.
 
-    Documents that are about something else are ignored, and so are other files.
+    Other documents and other files are ignored.
     """
     documents = tuple(sorted(files, key=lambda file: file.name))
     if known is not None and known.files == documents:
@@ -86,20 +84,22 @@ def read_strategies(files: Iterable[SourceFile], known: Documents | None = None)
         except YamlTextError as error:
             collection.problems.append(Problem(str(error), file.name, error.line, error.column))
         except UnicodeDecodeError as error:
-            words = f"expected UTF-8, found the byte {error.object[error.start]:#04x}"
+            message = f"expected UTF-8, found the byte {error.object[error.start]:#04x}"
             line = error.object.count(b"\n", 0, error.start) + 1
-            collection.problems.append(Problem(words, file.name, line, 1))
+            collection.problems.append(Problem(message, file.name, line, 1))
     return collection.documents(documents)
 
 
 def document_files(files: Iterable[SourceFile]) -> list[SourceFile]:
-    """Return the YAML files that are about rollouts, sorted by name; what is in others does not matter."""
-    found = [file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)]
-    return sorted(found, key=lambda file: file.name)
+    """Return the YAML files that may contain rollout documents, sorted by name."""
+    matches = [
+        file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)
+    ]
+    return sorted(matches, key=lambda file: file.name)
 
 
 class _Collection:
-    """Documents as they are read, one after another."""
+    """The documents read so far, and their problems."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -109,7 +109,7 @@ class _Collection:
         self._configurations: list[tuple[str, Document]] = []
 
     def add(self, file: str, document: Document) -> None:
-        """Take in a document if it is one of ours, and note its problems."""
+        """Add a document and its problems, if it is a strategy or a configuration."""
         value: Any = document.value
         if not isinstance(value, dict):
             return
@@ -120,7 +120,7 @@ class _Collection:
             faults = self._add_configuration(file, document)
         else:
             faults = schema_faults(value)
-        self.problems += [_problem(file, document, way, words) for way, words in faults]
+        self.problems += [_problem(file, document, way, message) for way, message in faults]
 
     def _add_strategy(self, file: str, document: Document) -> Iterator[Fault]:
         value: Any = typed_values(document.value, SCHEMAS[STRATEGY_SCHEMA])
@@ -131,13 +131,13 @@ class _Collection:
         strategy = strategy_from_value(value)
         yield from group_faults(value["data"]["groups"])
         if strategy.name in self._strategies:
-            words = f"there is another strategy {strategy.name}; each needs a name of its own"
-            yield ("metadata", "name"), words
+            message = f"there is another strategy {strategy.name}; each needs a name of its own"
+            yield ("metadata", "name"), message
         self._strategies[strategy.name] = strategy
         self._origins[strategy.name] = file, document
         self._advice += [
-            replace(_problem(file, document, way, words), severity=Severity.WARNING)
-            for way, words in group_advice(strategy.groups)
+            replace(_problem(file, document, way, message), severity=Severity.WARNING)
+            for way, message in group_advice(strategy.groups)
         ]
 
     def _add_configuration(self, file: str, document: Document) -> Iterator[Fault]:
@@ -152,39 +152,39 @@ class _Collection:
             self._configurations.append((file, document))
 
     def documents(self, files: tuple[SourceFile, ...]) -> Documents:
-        """Return what was read."""
+        """Return all documents that were read."""
         chosen = None
         for file, document in self._configurations:
             way, chosen = choice(document.value)
             if chosen is not None and chosen not in self._strategies and not self.problems:
                 expected = one_of(self._strategies) if self._strategies else "a DeploymentStrategy of that name"
-                words = f"there is no strategy {chosen}; expected {expected}"
-                self.problems.append(_problem(file, document, way, words))
+                message = f"there is no strategy {chosen}; expected {expected}"
+                self.problems.append(_problem(file, document, way, message))
         return Documents(
             self._strategies,
             configured=bool(self._configurations),
             chosen=chosen,
             problems=tuple(self.problems),
-            # What a document that is not understood chooses is not known.
+            # A document with problems may choose any strategy.
             unused=() if self.problems else tuple(self._unused(chosen or DEFAULT_NAME)),
             advice=tuple(self._advice),
             files=files,
         )
 
     def _unused(self, chosen: str) -> Iterator[Problem]:
-        """Report the strategies that are not the chosen one, each at its name."""
+        """Return a problem for each strategy that is not the chosen one, at the place of its name."""
         for name, (file, document) in self._origins.items():
             if name == chosen:
                 continue
             configure = f"data: {{deployment_strategy: {name}}} in a DeploymentConfiguration"
             if chosen in self._strategies:
-                words = f"strategy {name} is not in force, {chosen} is; remove it, or choose it with {configure}"
+                message = f"strategy {name} is not in force, {chosen} is; remove it, or choose it with {configure}"
             else:
-                words = f"strategy {name} is not in force; name it {DEFAULT_NAME}, or choose it with {configure}"
-            yield _problem(file, document, ("metadata", "name"), words)
+                message = f"strategy {name} is not in force; name it {DEFAULT_NAME}, or choose it with {configure}"
+            yield _problem(file, document, ("metadata", "name"), message)
 
 
-def _problem(file: str, document: Document, way: Way, words: str) -> Problem:
+def _problem(file: str, document: Document, way: Way, message: str) -> Problem:
     line, column = document.place(way)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in way).removeprefix(".")
-    return Problem(words, file, line, column, path or None)
+    return Problem(message, file, line, column, path or None)

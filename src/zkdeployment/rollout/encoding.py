@@ -1,4 +1,4 @@
-"""Strategies as values of the form of their documents: from those, and back to be kept as JSON."""
+"""The encoding of strategies as JSON, which has the form of their documents (see ``schema``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from zkdeployment.model.strategy import (
     Strategy,
     Window,
 )
-from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA, form_faults, group_faults
+from zkdeployment.rollout.document_faults import form_faults, group_faults
+from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def strategy_to_json(strategy: Strategy) -> dict[str, object]:
-    """Return a strategy as a document that says the same; equal strategies give equal values."""
+    """Return a strategy in the form of its document; equal strategies give equal values."""
     data = {
         "groups": [_group_to_json(group) for group in strategy.groups],
         "absent_after": None if strategy.absent_after == ABSENT_AFTER else strategy.absent_after,
@@ -34,16 +35,16 @@ def strategy_to_json(strategy: Strategy) -> dict[str, object]:
 
 
 def strategy_from_json(value: object) -> Strategy:
-    """Read what ``strategy_to_json`` returned; raises ``ValueError`` for what is no valid strategy."""
+    """Return the strategy that ``strategy_to_json`` encoded; raises ``ValueError`` for an invalid one."""
     document: Any = value
     faults = list(form_faults(document, SCHEMAS[STRATEGY_SCHEMA]))
-    for _, words in faults or group_faults(document["data"]["groups"]):
-        raise ValueError(f"no valid strategy: {words}")
+    for _, message in faults or group_faults(document["data"]["groups"]):
+        raise ValueError(f"not a valid strategy: {message}")
     return strategy_from_value(document)
 
 
 def strategy_from_value(value: Any) -> Strategy:
-    """Read a document of a sound form."""
+    """Return the strategy in a document of a valid form."""
     data = value["data"]
     return Strategy(
         value["metadata"]["name"],
@@ -89,7 +90,7 @@ def _selector(value: Mapping[str, Any]) -> Selector:
 
 
 def _label(value: str | Mapping[str, str]) -> tuple[str, str]:
-    """Read ``key: value`` as text, or as the mapping that YAML makes of it without quotes."""
+    """Return a label from the text ``key: value``, or from the mapping that YAML reads without quotes."""
     if isinstance(value, str):
         key, _, content = value.partition(":")
         return key.strip(), content.strip()
@@ -126,7 +127,7 @@ def _minutes(text: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-# And back
+# Encoding
 
 
 def _group_to_json(group: Group) -> dict[str, object]:
@@ -136,7 +137,7 @@ def _group_to_json(group: Group) -> dict[str, object]:
         "maximum_failed_nodes": group.criteria.maximum_failed,
     }
     pace = group.pace
-    found = {
+    values = {
         "name": group.name,
         "critical": group.critical,
         "depends_on": list(group.depends_on),
@@ -151,7 +152,7 @@ def _group_to_json(group: Group) -> dict[str, object]:
         "manual": pace.manual or None,
         "windows": [_window_to_json(window) for window in pace.windows] or None,
     }
-    return _given(found)
+    return _given(values)
 
 
 def _given(values: Mapping[str, object]) -> dict[str, object]:

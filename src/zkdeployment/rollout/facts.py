@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.schema import form_faults
+from zkdeployment.rollout.document_faults import form_faults
 from zkdeployment.rollout.typed_values import typed_values
 from zkdeployment.rollout.yaml_values import Document, YamlTextError, read_documents
 

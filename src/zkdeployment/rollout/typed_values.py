@@ -1,4 +1,4 @@
-"""Numbers, booleans and null read from text where a JSON schema expects them; all other text stays as written."""
+"""Numbers, booleans and null, read from text where a JSON schema expects them; all other text stays as written."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class PlainText(str):
-    """Text that a document has without quotes: it may stand for a number, a boolean or null."""
+    """Text without quotes in a document, which may represent a number, a boolean or null."""
 
     __slots__ = ()
 
 
 class NoValueError(ValueError):
-    """Text that is no value of the type asked for."""
+    """The text does not represent a value of the requested type."""
 
 
 #: Decimal only: 010 would be 8 by the rules of YAML 1.1 and 10 by those of YAML 1.2. No count has 18 digits.
@@ -29,9 +29,9 @@ _NULLS = frozenset({"", "~", "null"})
 
 
 def typed_values(value: object, schema: Mapping[str, Any]) -> object:
-    """Return a value with its ``PlainText`` read as what the schema expects at its place.
+    """Return a value with each ``PlainText`` in it converted to the type that the schema expects at its place.
 
-    Text that is not of an expected type stays text, for the schema's validation to refuse.
+    Text that does not represent an expected type stays text, which the validation then refuses.
     """
     if isinstance(value, dict):
         form = _form(schema, "object")
@@ -47,7 +47,7 @@ def typed_values(value: object, schema: Mapping[str, Any]) -> object:
 
 
 def read_scalar(text: str, kind: str) -> float | bool | None:
-    """Return the value of a JSON type that a text stands for; raises ``NoValueError`` if it is none."""
+    """Return the value of a JSON type that a text represents; raises ``NoValueError`` if there is none."""
     return _READERS[kind](text)
 
 
@@ -67,7 +67,7 @@ def _forms(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _form(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the part of a schema that says what values of a type hold."""
+    """Return the part of a schema that describes values of a type."""
     return next((form for form in _forms(schema) if kind in _own_types(form)), {})
 
 
@@ -106,7 +106,7 @@ def _read_null(text: str) -> None:
         raise NoValueError(text)
 
 
-#: By JSON type, the narrower ones first.
+#: The readers by JSON type, narrower types first.
 _READERS: dict[str, Callable[[str], float | bool | None]] = {
     "integer": _read_integer,
     "number": _read_number,

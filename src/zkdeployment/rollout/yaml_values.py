@@ -1,7 +1,7 @@
-"""YAML text as values, each with its place in the text, so that every error can say where.
+"""YAML text as values, each with its place in the text for error messages.
 
-Scalars stay text as written: ``010``, ``1.10``, ``yes`` and ``12:30`` would be other values by YAML's own rules.
-``typed_values`` reads numbers and the like where a schema expects them.
+Scalars stay text as written, because YAML's own rules would change ``010``, ``1.10``, ``yes`` and ``12:30``.
+``typed_values`` reads numbers, booleans and null where a schema expects them.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from zkdeployment.rollout.typed_values import NoValueError, PlainText, read_scal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The way to a value: keys and positions from the document's top.
+#: The path to a value: keys and positions from the top of the document.
 Way: TypeAlias = "tuple[str | int, ...]"
 
 _MOST_VALUES = 500_000  # 10,000 hosts by name in each of 50 groups; aliases could make of a few lines far more
 _DEEPEST = 32
 
-#: The one in C is ten times as fast; some platforms do not have it. Neither interprets scalars.
+#: The loader in C is ten times as fast but missing on some platforms. Neither loader interprets scalars.
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 _TAG = "tag:yaml.org,2002:"
 
-#: The tags that a scalar may have besides that of text, with their JSON types.
+#: The JSON types of the tags that a scalar may have, besides the tag of text.
 _TYPES = {_TAG + "int": "integer", _TAG + "float": "number", _TAG + "bool": "boolean", _TAG + "null": "null"}
 
 
 class YamlTextError(Exception):
-    """Text that is no YAML, or more than is to be read; ``line`` and ``column`` count from 1."""
+    """The text is not valid YAML or exceeds the limits; ``line`` and ``column`` count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -42,22 +42,23 @@ class YamlTextError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """One document of a YAML text, and where each of its values stands: line and column from 1."""
+    """One document of a YAML text, with the place of each value: line and column, from 1 on."""
 
     value: object = None
     places: dict[Way, tuple[int, int]] = field(default_factory=dict)
 
     def place(self, way: Way) -> tuple[int, int]:
-        """Return where a value stands, or the nearest one around it."""
+        """Return the place of a value, or of the nearest value that contains it."""
         while way not in self.places:
             way = way[:-1]
         return self.places[way]
 
 
 def read_documents(text: str) -> Iterator[Document]:
-    """Read each document of a text; raises ``YamlTextError``, also for a key that is given twice.
+    """Return the documents of a text, with mappings, sequences and text as values.
 
-    Mappings, sequences and text are read; text that is neither quoted nor tagged as such is a ``PlainText``.
+    Text that is neither quoted nor tagged as text is a ``PlainText``. Raises ``YamlTextError``, also for a
+    key that is given twice.
     """
     try:
         _check_depth(text)
@@ -66,13 +67,13 @@ def read_documents(text: str) -> Iterator[Document]:
                 yield _Reader().read(node)
     except yaml.MarkedYAMLError as error:
         place = _place(error.problem_mark or error.context_mark)
-        raise YamlTextError(f"no valid YAML: {error.problem or error.context}", *place) from error
+        raise YamlTextError(f"not valid YAML: {error.problem or error.context}", *place) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # a character that YAML forbids or Python lacks
-        raise YamlTextError(f"no valid YAML: {' '.join(str(error).split())}", 1, 1) from error
+        raise YamlTextError(f"not valid YAML: {' '.join(str(error).split())}", 1, 1) from error
 
 
 def _check_depth(text: str) -> None:
-    """Raise ``YamlTextError`` before anything recurses into text that is nested too deep."""
+    """Raise ``YamlTextError`` for text that is nested too deep, before a parser recurses into it."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -84,12 +85,12 @@ def _check_depth(text: str) -> None:
 
 
 def _place(mark: Any) -> tuple[int, int]:
-    """Read a mark of either loader, if there is one."""
+    """Return the line and column of a loader's mark, from 1 on; the first place without a mark."""
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
 
 
 class _Reader:
-    """Reads one document."""
+    """The reader of one document."""
 
     def __init__(self) -> None:
         self._document = Document()
@@ -113,20 +114,20 @@ class _Reader:
         return _scalar(node)
 
     def _mapping(self, node: yaml.MappingNode, way: Way) -> dict[str, object]:
-        found: dict[str, object] = {}
+        values: dict[str, object] = {}
         for key_node, value_node in node.value:
             place = _place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise YamlTextError("expected a plain key", *place)
             key = str(key_node.value)
-            if key in found:
+            if key in values:
                 raise YamlTextError(f"{key} is given twice", *place)
-            found[key] = self._value(value_node, (*way, key))
-        return found
+            values[key] = self._value(value_node, (*way, key))
+        return values
 
 
 def _scalar(node: Any) -> str:
-    """Return the text of a scalar; raises ``YamlTextError`` if its tag asks for what it is not."""
+    """Return the text of a scalar; raises ``YamlTextError`` if the text does not fit its tag."""
     tag, text = node.tag, str(node.value)
     if tag == _TAG + "str":
         return text if node.style else PlainText(text)

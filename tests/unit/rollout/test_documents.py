@@ -10,10 +10,10 @@ from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, ParallelLimit, Selector, Window
+from zkdeployment.rollout.document_faults import mentions_documents
 from zkdeployment.rollout.documents import read_strategies
 from zkdeployment.rollout.facts import read_facts
 from zkdeployment.rollout.groups import members
-from zkdeployment.rollout.schema import mentions_documents
 from zkdeployment.sandbox.hosts import read_hosts
 
 HEAD = """\
@@ -331,10 +331,10 @@ class TestChoice:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a: ]", "0.yaml:1:4: no valid YAML"),
+        ("a: ]", "0.yaml:1:4: not valid YAML"),
         ("a: 1\na: 2\n", "0.yaml:2:1: a is given twice"),
         ("? [a]\n: b\n", "0.yaml:1:3: expected a plain key"),
-        ("a: \x00", "0.yaml:1:1: no valid YAML"),
+        ("a: \x00", "0.yaml:1:1: not valid YAML"),
         ("a: !!python/object:os.system x\n", "0.yaml:1:4: expected a value without the tag !!python/object"),
         ("a: !!int ''\n", "0.yaml:1:4: expected a value that fits its tag !!int, found ''"),
         ("a: !!bool x\n", "0.yaml:1:4: expected a value that fits its tag !!bool, found 'x'"),
@@ -403,7 +403,7 @@ class TestFacts:
             (b"a:\n  tags: [[x]]\n", r"^h:2:10: expected text, found \['x'\]"),
             (b"a: {labels: {x: !!bool y}}\n", r"^h:1:17: expected a value that fits its tag !!bool"),
             (b"- a\n", r"^h:1:1: expected a mapping of host ids"),
-            (b"a: [\n", r"^h:2:1: no valid YAML"),
+            (b"a: [\n", r"^h:2:1: not valid YAML"),
             (b"\xff", "expected UTF-8"),
         ],
     )

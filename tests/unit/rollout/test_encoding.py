@@ -101,7 +101,7 @@ def with_group_values(**values):
     ],
 )
 def test_what_is_no_strategy_is_refused(value):
-    with pytest.raises(ValueError, match="no valid strategy"):
+    with pytest.raises(ValueError, match="not a valid strategy"):
         strategy_from_json(value)
 
 

@@ -66,7 +66,7 @@ def test_a_file_may_be_json(hosts_file):
         ("{a: {name: x}, b: {name: x}}", "a and b have the same name x"),
         ("[a, b]", "expected a mapping of host ids"),
         ("", "expected a mapping of host ids"),
-        ("a: {", "no valid YAML"),
+        ("a: {", "not valid YAML"),
     ],
 )
 def test_an_invalid_file_is_an_error(hosts_file, text, message):
