@@ -1,4 +1,4 @@
-"""What every repository of a tree does, whatever system it is of."""
+"""The contract of ``ports.TreeSource``, for git and Subversion."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ def contents(source, revision):
     return {file.name: file.content for file in source.files(revision)}
 
 
-def test_the_newest_revision_is_fetched_and_older_ones_stay_readable(repository, source):
+def test_the_newest_revision_is_fetched_and_older_revisions_stay_readable(repository, source):
     first = repository.commit({"a.zk": "/a\n"})
     assert source.fetch() == first
     second = repository.commit({"a.zk": "/a\n  x = 1\n"})
@@ -31,12 +31,12 @@ def test_the_newest_revision_is_fetched_and_older_ones_stay_readable(repository,
     assert contents(source, second) == {"a.zk": b"/a\n  x = 1\n"}
 
 
-def test_nothing_new_is_the_same_revision(repository, source):
+def test_the_revision_stays_the_same_without_a_commit(repository, source):
     revision = repository.commit({"a.zk": "/a\n"})
     assert source.fetch() == source.fetch() == revision
 
 
-def test_tree_files_at_the_top_are_read_in_order_and_unchanged(repository, source):
+def test_tree_files_at_the_top_are_read_sorted_and_unchanged(repository, source):
     files = {
         "b.zkx": "/b\n",
         "a.zk": b"\xef\xbb\xbf/a\r\n\xff\x00",
@@ -47,8 +47,8 @@ def test_tree_files_at_the_top_are_read_in_order_and_unchanged(repository, sourc
         "\u00e9 \u00fc@1.zk": "/e",
     }
     repository.commit(files)
-    found = source.files(source.fetch())
-    assert [(file.name, file.content) for file in found] == [
+    read = source.files(source.fetch())
+    assert [(file.name, file.content) for file in read] == [
         ("Z.zk", b""),
         ("a.zk", b"\xef\xbb\xbf/a\r\n\xff\x00"),
         ("b.zkx", b"/b\n"),
@@ -56,48 +56,48 @@ def test_tree_files_at_the_top_are_read_in_order_and_unchanged(repository, sourc
     ]
 
 
-def test_yaml_files_that_mention_the_schema_of_a_rollout_document_are_read_beside_the_tree(repository, source):
-    ours = EXAMPLE_FILE.read_bytes()
+def test_yaml_files_that_mention_the_schema_of_a_rollout_document_are_read(repository, source):
+    strategy = EXAMPLE_FILE.read_bytes()
     configuration = "schema: shipyard/DeploymentConfiguration/v1\ndata: {}\n"
     repository.commit(
         {
             "a.zk": "/a\n",
-            "strategy.yaml": ours,
+            "strategy.yaml": strategy,
             "é 1.yml": configuration,
             "broken.yaml": "# shipyard/DeploymentStrategy/v1\n: [",
             "ci.yml": "script: !reference [a, b]\n",
             "empty.yaml": "",
             "binary.yaml": b"\x00\xff" * 1000,
-            "strategy.yaml.bak": ours,
-            "sub/strategy.yaml": ours,
-            "directory.yaml/strategy.yaml": ours,
+            "strategy.yaml.bak": strategy,
+            "sub/strategy.yaml": strategy,
+            "directory.yaml/strategy.yaml": strategy,
         }
     )
     assert [(file.name, file.content) for file in source.files(source.fetch())] == [
         ("a.zk", b"/a\n"),
         ("broken.yaml", b"# shipyard/DeploymentStrategy/v1\n: ["),
-        ("strategy.yaml", ours),
+        ("strategy.yaml", strategy),
         ("é 1.yml", configuration.encode()),
     ]
 
 
-def test_documents_alone_are_no_tree(repository, source):
+def test_a_revision_with_only_documents_has_no_tree(repository, source):
     repository.commit({"strategy.yaml": EXAMPLE_FILE.read_bytes()})
     with pytest.raises(SourceError, match="has no tree files"):
         source.files(source.fetch())
 
 
-def test_other_peoples_yaml_may_be_a_link_or_of_any_size(repository, source, monkeypatch):
-    ours = EXAMPLE_FILE.read_bytes()
-    monkeypatch.setattr(tree_files, "MOST_BYTES_OF_A_FILE", len(ours))
-    monkeypatch.setattr(tree_files, "MOST_BYTES", len(ours) + 3)
+def test_other_yaml_files_may_be_links_or_of_any_size(repository, source, monkeypatch):
+    strategy = EXAMPLE_FILE.read_bytes()
+    monkeypatch.setattr(tree_files, "MOST_BYTES_OF_A_FILE", len(strategy))
+    monkeypatch.setattr(tree_files, "MOST_BYTES", len(strategy) + 3)
     top = getattr(repository, "copy", None) or repository.directory
     (top / "link.yaml").symlink_to("/etc/passwd")
-    repository.commit({"a.zk": "/a\n", "strategy.yaml": ours, "huge.yaml": "x" * 10**6, "b.yaml": "x" * 1000})
+    repository.commit({"a.zk": "/a\n", "strategy.yaml": strategy, "huge.yaml": "x" * 10**6, "b.yaml": "x" * 1000})
     assert list(contents(source, source.fetch())) == ["a.zk", "strategy.yaml"]
 
 
-def test_a_revision_says_where_it_comes_from(repository, source):
+def test_a_revision_has_an_origin(repository, source):
     before = time.time()
     repository.commit({"a.zk": "/a\n"}, message="Add \u00e9\n\nat length")
     origin = source.origin(source.fetch())
@@ -107,12 +107,12 @@ def test_a_revision_says_where_it_comes_from(repository, source):
     assert origin.signer is None
 
 
-def test_endless_subjects_are_cut(repository, source):
+def test_a_long_subject_is_cut(repository, source):
     repository.commit({"a.zk": "/a\n"}, message="long " * 1000)
     assert len(source.origin(source.fetch()).subject) == 300
 
 
-def test_later_revisions_descend_from_earlier_ones_and_not_the_other_way_round(repository, source):
+def test_later_revisions_descend_from_earlier_ones(repository, source):
     first = repository.commit({"a.zk": "/a\n"})
     second = repository.commit({"a.zk": "/b\n"})
     source.fetch()
@@ -122,7 +122,7 @@ def test_later_revisions_descend_from_earlier_ones_and_not_the_other_way_round(r
 
 
 @pytest.mark.parametrize("unknown", ["0" * 40, "initial", "--all"])
-def test_nothing_descends_from_what_the_repository_does_not_know(repository, source, unknown):
+def test_no_revision_descends_from_an_unknown_one(repository, source, unknown):
     repository.commit({"a.zk": "/a\n"})
     assert not source.descends(source.fetch(), unknown)
 
@@ -131,9 +131,9 @@ def test_nothing_descends_from_what_the_repository_does_not_know(repository, sou
 def test_an_unknown_revision_is_an_error(repository, source, unknown):
     repository.commit({"a.zk": "/a\n"})
     source.fetch()
-    for ask in (source.files, source.origin):
+    for read in (source.files, source.origin):
         with pytest.raises(SourceError, match="revision") as error:
-            ask(unknown)
+            read(unknown)
         assert "\n" not in str(error.value)
 
 
@@ -144,7 +144,7 @@ def test_a_revision_without_tree_files_is_refused(repository, source):
         source.files(revision)
 
 
-def test_a_symbolic_link_is_refused(repository, source):
+def test_a_symbolic_link_as_a_tree_file_is_refused(repository, source):
     top = getattr(repository, "copy", None) or repository.directory
     (top / "a.zk").symlink_to("/etc/passwd")
     repository.commit({"b.zk": "/b\n"})
@@ -152,12 +152,12 @@ def test_a_symbolic_link_is_refused(repository, source):
         source.files(source.fetch())
 
 
-def test_a_directory_is_refused(repository, source):
+def test_a_directory_as_a_tree_file_is_refused(repository, source):
     repository.commit({"a.zk/b": "", "b.zk": "/b\n"})
     with pytest.raises(SourceError, match=r"a\.zk of revision .* is a directory"):
         source.files(source.fetch())
 
 
-def test_a_repository_that_is_not_there_is_an_error(repository, tmp_path: Path):
+def test_a_missing_repository_is_an_error(repository, tmp_path: Path):
     with pytest.raises(SourceError, match="nowhere"):
         open_source(f"{repository.url}/nowhere", tmp_path / "tree").fetch()

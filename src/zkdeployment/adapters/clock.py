@@ -1,4 +1,4 @@
-"""The machine's clock (a ``Clock``)."""
+"""The machine's clock (implements ``ports.Clock``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class SystemClock:
-    """Time as the machine tells it."""
+    """The system time and the monotonic time of the machine."""
 
     def now(self) -> float:
         return time.time()

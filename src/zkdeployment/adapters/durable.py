@@ -1,4 +1,7 @@
-"""Atomic and durable replacement of files."""
+"""Reads small files, and replaces and removes files atomically and durably.
+
+The formats of files belong into the modules that use them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
-    """Replace a file, or a symbolic link or an empty directory in its place; raises ``OSError``.
+    """Replace a file, or a symbolic link or an empty directory of the same name; raises ``OSError``.
 
-    Without ``sync`` the content survives a crash of this process, but not of the machine, and no time is spent.
+    Without ``sync``, the call is fast and the content survives a crash of this process, but not of the machine.
     """
     try:
         descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
@@ -59,7 +62,7 @@ def sync_directory(directory: Path) -> None:
 def read(file: Path, limit: int) -> bytes | None:
     """Return at most ``limit`` bytes of a regular file; ``None`` if it does not exist.
 
-    Raises ``OSError``, also for a symbolic link, a directory or a pipe in its place.
+    Raises ``OSError``, also for a symbolic link, a directory or a pipe of that name.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

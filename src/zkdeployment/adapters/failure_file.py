@@ -1,4 +1,4 @@
-"""The file in which a host keeps a failure until the failure is reported to ZooKeeper."""
+"""The file that keeps a host's failure until the failure is reported to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LARGEST = 64 * 1024
 
 
 class FailureFile:
-    """One JSON object, replaced atomically and durably; writes raise ``HostFilesError``."""
+    """A file with one JSON object, replaced atomically and durably. Writes raise ``HostFilesError``."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def read(self) -> Failure | None:
-        """Return the failure that is not reported yet; ``None``, with a warning, for a damaged file."""
+        """Return the unreported failure; ``None`` without one, and with a warning for a damaged file."""
         try:
             content = durable.read(self._file, _LARGEST)
             return None if content is None else Failure.from_json(json.loads(content))
@@ -33,14 +33,14 @@ class FailureFile:
             return None
 
     def write(self, failure: Failure) -> None:
-        """Keep a failure over restarts."""
+        """Record a failure, so that it survives a restart."""
         try:
             durable.replace(self._file, json.dumps(failure.to_json()).encode())
         except OSError as error:
             raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
 
     def clear(self) -> None:
-        """Forget the failure, which is reported."""
+        """Remove a failure that was reported."""
         try:
             durable.remove(self._file)
         except OSError as error:

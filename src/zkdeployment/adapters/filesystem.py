@@ -1,4 +1,7 @@
-"""The host's files (a ``HostFiles``): software in ``/opt``, markers in ``/etc``, the registry of packages."""
+"""The host's files (implements ``ports.HostFiles``): software in ``/opt``, markers in ``/etc``, registries.
+
+The format of markers belongs into ``markers``, the files of the run directory into ``run_directory``.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ _LARGEST = 16 * 1024 * 1024
 
 
 class Filesystem:
-    """The files below ``root``, the directory that stands for ``/``, and those of the run directory.
+    """The files below ``root``, which stands for ``/``, and the files of the run directory.
 
-    Symbolic links that lead out of ``root`` are not followed, and nothing is removed through any.
+    Symbolic links to targets outside ``root`` are not followed, and no files are removed through a symbolic link.
     """
 
     def __init__(self, root: Path, run: RunDirectory) -> None:
@@ -50,7 +53,6 @@ class Filesystem:
     # Reading
 
     def inventory(self, packages: Packages) -> Inventory:
-        """Read what is on the host."""
         directories = list(_directories(self._opt))
         managed = self._read(self._managed, NameKind.PACKAGE)
         checkouts = {
@@ -58,13 +60,13 @@ class Filesystem:
         }
         scripts = {name: str(script) for name in directories if (script := self._find_script(name)) is not None}
         software = markers.Software.of({*packages, *managed, *checkouts, *scripts}, managed.values())
-        found = tuple(self._markers(software))
-        known = {*managed.values(), *checkouts, *(marker.application for marker in found)}
+        found_markers = tuple(self._markers(software))
+        known = {*managed.values(), *checkouts, *(marker.application for marker in found_markers)}
         return Inventory(
             packages=packages,
             scripts=scripts,
             directories=frozenset(directories),
-            markers=found,
+            markers=found_markers,
             managed=managed,
             originals=self._read(self._originals, NameKind.VERSION),
             checkouts=checkouts,
@@ -75,18 +77,21 @@ class Filesystem:
         )
 
     def script(self, package: str) -> str:
-        """Return the path of a package's deploy script; ``ScriptError`` if missing or not executable."""
         script = self._find_script(_checked(NameKind.PACKAGE, package))
         if script is None:
-            raise ScriptError(f"{package} has no deploy script: expected {self._opt / package / _SCRIPTS[0]}")
+            raise ScriptError(
+                f"{package} has no deploy script: expected {self._opt / package / _SCRIPTS[0]}; add the script to"
+                " the package"
+            )
         return _executable(script, "deploy script")
 
     def controller_script(self, package: str, name: str) -> str:
-        """Return the path of a role controller's script; ``ScriptError`` if missing or not executable."""
         script = self._find_script(_checked(NameKind.PACKAGE, package), f"bin/{name}")
         if script is None:
             expected = self._opt / package / "bin" / name
-            raise ScriptError(f"the role controller {package} has no script {name}: expected {expected}")
+            raise ScriptError(
+                f"the role controller {package} has no script {name}: expected {expected}; add it to the package"
+            )
         return _executable(script, "role controller's script")
 
     def _find_script(self, package: str, *names: str) -> Path | None:
@@ -105,24 +110,24 @@ class Filesystem:
         for application in _directories(self._etc):
             directory = self._etc / application
             with _reporting("read", directory):
-                found, foreign = markers.read(directory, _files(directory), software)
+                found_markers, foreign = markers.read(directory, _files(directory), software)
             for name in foreign:
                 self._report_foreign(str(directory / name))
-            yield from found
+            yield from found_markers
 
     def _report_foreign(self, file: str) -> None:
         if file not in self._reported:
             self._reported.add(file)
             get_logger().warning(
-                "marker-not-ours",
+                "marker-ignored",
                 file=file,
-                reason="expected JSON that this agent wrote, or a .deployed file of an application of which"
-                " the host has a package or a script, found neither: it is no marker and is left alone",
+                reason="expected JSON written by this agent, or the .deployed file of an application whose package"
+                " or script is on the host, found neither; the file belongs to another program and is not changed",
             )
 
     @staticmethod
     def _read(file: Path, kind: NameKind) -> dict[str, str]:
-        """Return what a registry says of packages: names of ``kind`` by the packages' names."""
+        """Return the entries of a registry: names of ``kind`` by package name; none for a damaged file."""
         with _reporting("read", file):
             content = durable.read(file, _LARGEST)
         if content is None:
@@ -132,20 +137,18 @@ class Filesystem:
                 _checked(NameKind.PACKAGE, name): _checked(kind, to) for name, to in json.loads(content).items()
             }
         except (ValueError, RecursionError, AttributeError, TypeError, HostFilesError):
-            # Only what the registry, a marker or a deploy script knows is ever removed: forgetting is safe.
-            get_logger().warning("managed-packages-unknown", file=str(file), reason="damaged")
+            # An empty registry is safe: only software with an entry, a marker or a deploy script is ever removed.
+            get_logger().warning("host-file-unreadable", file=str(file), reason="damaged")
             return {}
 
     # Applications and software
 
     def make_application_directory(self, application: str) -> None:
-        """Make ``/etc/APPLICATION`` unless it is there."""
         directory = self._etc / _checked(NameKind.PACKAGE, application)
         with _reporting("make", directory):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def write_marker(self, marker: Marker) -> None:
-        """Record a deployment, then remove the marker's other ``files``."""
         name = marker.deployment.marker_name
         file = self._marker_file(marker.application, name)
         with _reporting("write", file):
@@ -153,17 +156,15 @@ class Filesystem:
         self._remove_files(marker.application, [stale for stale in marker.files if stale != name])
 
     def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
-        """Forget a deployment: its ``.deployed`` file and ``files``, whatever the script left of them."""
         if (self._etc / _checked(NameKind.PACKAGE, application)).is_dir():
             self._remove_files(application, {deployment.marker_name, *files})
 
     def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
-        """Remove what is left of ``/opt/PACKAGE`` and each ``/etc/APPLICATION`` that is empty."""
         for package in packages:
             directory = self._opt / _checked(NameKind.PACKAGE, package)
             if directory.is_symlink():
                 raise HostFilesError(
-                    f"{directory} is a symbolic link, which is never followed to remove things: remove it"
+                    f"cannot remove {directory}: expected a directory, found a symbolic link; remove the link"
                 )
             with _reporting("remove", directory), contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(directory)
@@ -177,19 +178,15 @@ class Filesystem:
                 get_logger().warning("application-directory-kept", directory=str(directory), reason=error.strerror)
 
     def add_managed(self, applications: Mapping[str, str]) -> None:
-        """Add packages to the registry of managed ones, before they are installed."""
         self._add(self._managed, NameKind.PACKAGE, applications)
 
     def drop_managed(self, packages: Collection[str]) -> None:
-        """Take packages from the registry, after the last of them is gone."""
         self._drop(self._managed, NameKind.PACKAGE, packages)
 
     def add_originals(self, versions: Mapping[str, str]) -> None:
-        """Record the versions of the system's own packages, before they are changed."""
         self._add(self._originals, NameKind.VERSION, versions)
 
     def drop_originals(self, packages: Collection[str]) -> None:
-        """Forget the recorded versions of packages that are put back."""
         self._drop(self._originals, NameKind.VERSION, packages)
 
     def _add(self, file: Path, kind: NameKind, entries: Mapping[str, str]) -> None:
@@ -205,7 +202,8 @@ class Filesystem:
             durable.replace(file, (json.dumps(entries, indent=2, sort_keys=True) + "\n").encode("ascii"))
 
     def _remove_files(self, application: str, names: Collection[str]) -> None:
-        # Notes go first: without its .deployed file a note proves nothing and would stay for ever.
+        # The .script files go first: without its .deployed file, a .script file is no marker and would stay for
+        # ever.
         for name in sorted(names, key=lambda name: (not name.endswith(".script"), name)):
             file = self._marker_file(application, name)
             with _reporting("remove", file):
@@ -213,7 +211,7 @@ class Filesystem:
 
     def _marker_file(self, application: str, name: str) -> Path:
         if markers.deployment_of(name) is None:
-            raise HostFilesError(f"{name!a} is not the name of a marker")
+            raise HostFilesError(f"{name!a} is not the name of a marker file")
         return self._etc / _checked(NameKind.PACKAGE, application) / name
 
     # The run directory
@@ -223,61 +221,51 @@ class Filesystem:
         self._run.write_status(revision, status)
 
     def read_status(self) -> str | None:
-        """Return what ``RUN/status`` shows; unknown (missing, corrupt) is ``None``."""
         return self._run.read_status()
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that the host runs whole as ``identity``; ``None`` if it runs none, or unknown."""
         return self._run.read_version(identity)
 
     def read_failure(self) -> Failure | None:
-        """Return the failure that is not reported to ZooKeeper yet; unknown (missing, corrupt) is ``None``."""
         return self._run.failure.read()
 
     def write_failure(self, failure: Failure) -> None:
-        """Keep a failure until it is reported."""
         self._run.failure.write(failure)
 
     def clear_failure(self) -> None:
-        """Forget the failure, which is reported."""
         self._run.failure.clear()
 
     def is_changing(self) -> bool:
-        """Whether a deployment has changed the host and was not completed."""
         return self._run.is_changing()
 
     def write_version(self, revision: Revision) -> None:
-        """Record that the host runs ``revision`` whole."""
         self._run.write_version(revision)
 
     def clear_version(self, former: Revision | None) -> None:
-        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
         self._run.clear_version(former)
 
     def read_published(self) -> Published:
-        """Return the last publication known; unknown (missing, corrupt) has sequence 0."""
         return self._run.read_published()
 
     def write_published(self, published: Published) -> None:
-        """Record the last publication known."""
         self._run.write_published(published)
 
 
-def _executable(script: Path, what: str) -> str:
+def _executable(script: Path, kind: str) -> str:
     if not os.access(script, os.X_OK):
-        raise ScriptError(f"the {what} {script} is not executable; the package has to set its mode to 755")
+        raise ScriptError(f"the {kind} {script} is not executable; its package has to set mode 755")
     return str(script)
 
 
 def _directories(parent: Path) -> Iterator[str]:
-    """Yield the names of the directories in ``parent`` that may be packages or applications, sorted."""
+    """Yield the names of directories in ``parent`` that are valid names of packages or applications, sorted."""
     with _reporting("read", parent), contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
-        found = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        yield from (name for name in found if is_name(NameKind.PACKAGE, name))
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        yield from (name for name in names if is_name(NameKind.PACKAGE, name))
 
 
 def _files(directory: Path) -> list[str]:
-    """Return the names of the files in a directory; none if somebody has just removed it."""
+    """Return the names of the files in a directory; none if the directory does not exist."""
     try:
         with os.scandir(directory) as entries:
             return [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
@@ -286,7 +274,7 @@ def _files(directory: Path) -> list[str]:
 
 
 def _checked(kind: NameKind, name: str) -> str:
-    """Return a name that is safe in a path; raises ``HostFilesError`` for any other."""
+    """Return a name that is safe in a path; raises ``HostFilesError`` for other names."""
     if not isinstance(name, str) or not is_name(kind, name):
         raise HostFilesError(f"{name!a} is not a {kind.value}")
     return name
@@ -294,7 +282,7 @@ def _checked(kind: NameKind, name: str) -> str:
 
 @contextlib.contextmanager
 def _reporting(verb: str, file: Path) -> Iterator[None]:
-    """Say in one sentence what could not be done to which file."""
+    """Raise ``HostFilesError`` with the failed action and the file for an ``OSError``."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The file in which a host remembers its id, its full name and its role."""
+"""The file that records a host's id, full name and role."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LARGEST = 64 * 1024
 
 
 class IdentityFile:
-    """One JSON object, ``{"id", "name", "role"}``, replaced atomically and durably."""
+    """A file with one JSON object, ``{"id", "name", "role"}``, replaced atomically and durably."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def read(self) -> Identity | None:
-        """Return the identity; ``None`` if there is none, and with a warning if the file cannot be read."""
+        """Return the identity; ``None`` without one, and with a warning if the file cannot be read."""
         try:
             content = durable.read(self._file, _LARGEST)
             value = None if content is None else json.loads(content)
@@ -39,7 +39,7 @@ class IdentityFile:
                 return None
 
     def write(self, identity: Identity) -> None:
-        """Replace the file unless that is what it says; raises ``HostFilesError``."""
+        """Replace the file unless it already holds ``identity``; raises ``HostFilesError``."""
         if self.read() == identity:
             return
         try:

@@ -1,4 +1,4 @@
-"""Mail to the operators through an SMTP server (a ``Mailer``)."""
+"""Sends mail to operators through an SMTP server (implements ``ports.Mailer``)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TIMEOUT = 10.0
 
 
 class SmtpMailer:
-    """Sends to ``address`` (one or several, separated by commas) through ``server`` (``HOST[:PORT]``).
+    """Sends mail to ``address`` (several are separated by commas) through ``server`` (``HOST[:PORT]``).
 
-    Does nothing without an address.
+    Without an address no mail is sent.
     """
 
     def __init__(self, address: str | None, *, server: str) -> None:

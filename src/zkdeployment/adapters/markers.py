@@ -1,8 +1,10 @@
-"""Markers: the files in ``/etc/APPLICATION`` that record which deployments a host has.
+"""Markers: the files in ``/etc/APPLICATION`` that record the deployments of a host.
 
-This agent writes JSON into ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``,
-often empty, beside ``A,B.N.script`` with the path of the script that they had used. Other programs may use such
-names, too: a file is a marker only if its content or the host's software proves it.
+This agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``,
+often empty, and ``A,B.N.script`` with the path of the deploy script. Other programs may use such names, too: a
+file is a marker only if its content or the host's software proves it.
+
+This module reads and encodes markers. Writing and removing their files belongs into ``filesystem``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _LARGEST = 64 * 1024
 
 
 def encode(marker: Marker) -> bytes:
-    """Return what is written into a marker's file."""
+    """Return the content of a marker's file."""
     content = {
         "path": marker.deployment.path,
         "number": marker.deployment.number,
@@ -41,10 +43,10 @@ def encode(marker: Marker) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """The software that a host has or had: what proves that files of older tools are markers.
+    """The software that a host has or had, which proves that files of older tools are markers.
 
-    ``packages`` are names of packages and of directories under ``/opt`` with a deploy script, ``applications`` the
-    applications that they belong to.
+    ``packages`` are the names of packages and of directories under ``/opt`` with a deploy script, ``applications``
+    the applications of those packages.
     """
 
     packages: frozenset[str]
@@ -52,7 +54,7 @@ class Software:
 
     @classmethod
     def of(cls, packages: Collection[str], applications: Collection[str]) -> Software:
-        """Return the software for these packages and applications; ``foo-1.4`` may be an application or foo's."""
+        """Return the software for packages and applications; ``foo-1.4`` may be of application foo or foo-1.4."""
         names = frozenset(packages)
         return cls(names, names.union(map(application_of, names), applications))
 
@@ -65,18 +67,18 @@ class Software:
 def read(directory: Path, names: Iterable[str], software: Software) -> tuple[list[Marker], list[str]]:
     """Return the markers among the files ``names`` of an application's directory, and the files of other programs.
 
-    Files whose names are not those of markers are in neither. Raises ``OSError`` for a file that exists but cannot
+    Files without the name of a marker are in neither result. Raises ``OSError`` for a file that exists but cannot
     be read.
     """
-    found: dict[Deployment, list[str]] = {}
+    files_of: dict[Deployment, list[str]] = {}
     for name in sorted(names):
         deployment = deployment_of(name)
         if deployment is not None:
-            found.setdefault(deployment, []).append(name)
+            files_of.setdefault(deployment, []).append(name)
     ours: list[Marker] = []
     foreign: list[str] = []
-    for deployment, files in sorted(found.items()):
-        marker, written_by_agent = _read_one(directory, deployment, files)
+    for deployment, files in sorted(files_of.items()):
+        marker, written_by_agent = _read_marker(directory, deployment, files)
         if written_by_agent or software.proves(marker):
             ours.append(marker)
         else:
@@ -85,7 +87,7 @@ def read(directory: Path, names: Iterable[str], software: Software) -> tuple[lis
 
 
 def deployment_of(name: str) -> Deployment | None:
-    """Return which deployment a file of this name records, or ``None`` if it is no marker."""
+    """Return the deployment that a file of this name records; ``None`` if the name is not that of a marker."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -96,18 +98,18 @@ def deployment_of(name: str) -> Deployment | None:
     return Deployment("/" + "/".join(parts), int(match["number"]))
 
 
-def _read_one(directory: Path, deployment: Deployment, files: list[str]) -> tuple[Marker, bool]:
-    """Return the marker that the files make, and whether this agent wrote one of them."""
+def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> tuple[Marker, bool]:
+    """Return the marker that consists of the files, and whether this agent wrote one of them."""
     known: dict[str, Any] = {}
-    note: str | None = None
+    script_path: str | None = None
     for name in files:
         content = durable.read(directory / name, _LARGEST) or b""
         if name.endswith(".script"):
-            note = content.decode("utf-8", errors="replace").strip() or None
+            script_path = content.decode("utf-8", errors="replace").strip() or None
         else:
             known |= _fields(content, deployment)
     texts = {name: value for name, value in known.items() if isinstance(value, str)}
-    script = texts.get("script") or note
+    script = texts.get("script") or script_path
     package = texts.get("package")
     if package is None and script is not None and (match := _SCRIPT.search(script)):
         package = match["package"]
@@ -124,7 +126,7 @@ def _read_one(directory: Path, deployment: Deployment, files: list[str]) -> tupl
 
 
 def _fields(content: bytes, deployment: Deployment) -> dict[str, Any]:
-    """Return the fields of a marker that this agent wrote for a deployment; none for any other content."""
+    """Return the fields of a marker that this agent wrote for a deployment; none for other content."""
     try:
         fields: Any = json.loads(content)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A file of metrics for the textfile collector of Prometheus' node exporter (a ``MetricsSink``)."""
+"""Writes metrics for the textfile collector of Prometheus' node exporter (implements ``ports.MetricsSink``)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 
 class MetricsFile:
-    """Replaces ``file`` atomically; does nothing without one. A failure is logged once until a write succeeds."""
+    """Replaces ``file`` atomically; without a file, no metrics are written.
+
+    A failure is logged once, and again only after a successful write.
+    """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._complained = False
+        self._failure_logged = False
 
     def write(self, metrics: Iterable[Metric]) -> None:
         if self._file is None:
@@ -30,22 +33,22 @@ class MetricsFile:
             # The collector reads every file that ends in .prom; the temporary file does not.
             durable.replace(self._file, render(metrics), sync=False)
         except OSError as error:
-            if not self._complained:
+            if not self._failure_logged:
                 get_logger().warning("metrics-not-written", file=str(self._file), reason=error.strerror)
-            self._complained = True
+            self._failure_logged = True
         else:
-            self._complained = False
+            self._failure_logged = False
 
 
 def render(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics in Prometheus' text format, version 0.0.4; those without samples have a help text only."""
-    from prometheus_client import generate_latest  # noqa: PLC0415  few want metrics, and it takes a megabyte
+    """Return metrics in Prometheus' text format, version 0.0.4; a metric without samples has only a help text."""
+    from prometheus_client import generate_latest  # noqa: PLC0415  metrics are optional, the import takes a megabyte
 
     return generate_latest(_Collector(metrics))
 
 
 class _Collector:
-    """The metrics as a collector of the library."""
+    """The metrics as a collector of prometheus_client."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -63,5 +66,5 @@ class _Collector:
 
 
 def _encodable(text: str) -> str:
-    """Return a text that encodes as UTF-8: JSON from ZooKeeper may hold lone surrogates."""
+    """Return the text with lone surrogates escaped; JSON from ZooKeeper may contain them."""
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,6 +1,7 @@
-"""The only way to run other programs: argument lists only, no shell, standard input closed.
+"""Runs other programs: from argument lists, without a shell, with closed standard input.
 
-``adapters.scripts`` runs the scripts of packages on top of this module, with streamed and capped output.
+All other modules use this module to run programs. Output limits and records of scripts belong into
+``adapters.scripts``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-_LOOK = 0.2  # seconds between two checks of a running program
+_POLL = 0.2  # seconds between two checks of a running program
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A program that ended: its exit status (negative: the signal that ended it) and its output."""
+    """A program that ended: its exit status (negative: the signal that killed it) and its output."""
 
     argv: tuple[str, ...]
     status: int
@@ -35,8 +36,8 @@ class Completed:
     def check(self) -> Completed:
         """Return this result, or raise ``ProgramError`` with the program's messages if it failed."""
         if self.status:
-            words = (self.stderr.strip() or self.stdout.strip())[-2000:]
-            raise ProgramError(f"{' '.join(self.argv)} failed with status {self.status}: {words}")
+            output = (self.stderr.strip() or self.stdout.strip())[-2000:]
+            raise ProgramError(f"{' '.join(self.argv)} failed with status {self.status}: {output}")
         return self
 
 
@@ -51,8 +52,9 @@ def run(
     """Return the result of a program that runs in its own session, whatever its exit status.
 
     ``env`` replaces the environment. ``tick`` is called a few times a second. Raises ``ProgramError`` if the
-    program cannot be started or exceeds ``timeout`` seconds. Then, and when ``tick`` raises, the program and all
-    processes of its session are killed. Signals to this process, such as a terminal's, do not reach the program.
+    program cannot be started or exceeds ``timeout`` seconds. After a timeout, and when ``tick`` raises, the
+    program's process group is killed. Signals to this process, such as those of a terminal, do not reach the
+    program.
     """
     try:
         with subprocess.Popen(
@@ -87,9 +89,9 @@ def _communicate(child: subprocess.Popen[str], timeout: float | None, tick: Call
     while True:
         left = max(0.0, end - time.monotonic())
         try:
-            return child.communicate(timeout=min(left, _LOOK))
+            return child.communicate(timeout=min(left, _POLL))
         except subprocess.TimeoutExpired:
-            if left < _LOOK:
+            if left < _POLL:
                 raise
         tick()
 
@@ -111,20 +113,20 @@ def start(
 
 
 def run_apart(argv: Sequence[str], *, output: Path, env: Mapping[str, str] | None = None) -> int:
-    """Return the exit status of a program that runs in its own session without a time limit.
+    """Return the exit status of a program that must never be interrupted, run without a time limit.
 
-    Its output goes to the file ``output``. For work that must never be interrupted: signals to this process do not
-    reach the program, and it continues when this process dies. Raises ``ProgramError`` if it cannot be started.
+    The program runs in its own session and writes to the file ``output``. Signals to this process do not reach the
+    program, and the program continues when this process dies. Raises ``ProgramError`` if it cannot be started.
     """
     child = _launch(argv, output, "wb", None, env)
     try:
         return child.wait()
     finally:
-        child.returncode = 0  # No "still running" warning if the wait was interrupted.
+        child.returncode = 0  # prevents the warning "still running" after an interrupted wait
 
 
 class Child:
-    """A running program in its own session and process group; it outlives this process."""
+    """A running program in its own session and process group, which outlives this process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -140,9 +142,8 @@ class Child:
     def abandon(self) -> None:
         """Let the program run on without waiting for it."""
         if self._process.returncode is None:
-            self._process.returncode = (
-                0  # No "still running" warning: init reaps the program when this process is gone.
-            )
+            # This prevents the warning "still running". When this process has ended, init reaps the program.
+            self._process.returncode = 0
 
 
 def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str | None = None) -> Child:
@@ -156,7 +157,7 @@ def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str
 def _launch(
     argv: Sequence[str], output: Path, mode: str, cwd: Path | str | None, env: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session, with its output in a file."""
+    """Start a program in its own session; its output goes to a file."""
     try:
         with output.open(mode) as printed:
             return subprocess.Popen(
@@ -174,23 +175,23 @@ def _launch(
 
 
 class Attached:
-    """A running program that shares our input, output and process group."""
+    """A running program that shares the input, the output and the process group of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = process.pid
 
     def wait(self) -> int:
-        """Return its exit status when it ends; negative: the signal that ended it."""
+        """Return the exit status when the program ends; negative: the signal that killed it."""
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it still runs."""
+        """Send a signal to the program if it still runs."""
         self._process.send_signal(number)
 
 
 def attach(argv: Sequence[str]) -> Attached:
-    """Start a program that shares our terminal and return it; raises ``ProgramError`` if it cannot be started."""
+    """Start and return a program that shares this process's terminal; raises ``ProgramError`` if it cannot."""
     try:
         return Attached(subprocess.Popen(list(argv)))
     except OSError as error:
@@ -198,7 +199,7 @@ def attach(argv: Sequence[str]) -> Attached:
 
 
 def replace(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
-    """Replace this process by another program; raises ``ProgramError`` if it cannot be started."""
+    """Replace this process by another program; raises ``ProgramError`` if the program cannot be started."""
     try:
         os.execvpe(argv[0], list(argv), dict(env if env is not None else os.environ))  # noqa: S606
     except OSError as error:

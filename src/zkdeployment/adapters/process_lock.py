@@ -1,4 +1,4 @@
-"""A lock on this machine that ends with the process that holds it."""
+"""A lock between the processes of a machine, which the kernel releases when its holder ends."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ if TYPE_CHECKING:
 
 
 def check_owner(directory: Path) -> None:
-    """Raise ``RefusedError`` if a directory, or the parent it is to be created in, belongs to another user.
+    """Raise ``RefusedError`` if a directory, or its nearest existing parent, belongs to another user.
 
-    Our files there would be in that user's way.
+    That user could not replace files that this process creates there.
     """
-    # A directory below a closed one cannot be seen; the closed one counts then.
-    place = next(one for one in (directory, *directory.parents) if os.access(one, os.F_OK))
-    owner = place.stat().st_uid
-    # Directories of root may hold directories for everybody.
-    if owner != os.geteuid() and (place == directory or owner != 0):
-        raise RefusedError(f"{place} belongs to {_name(owner)}: run this as that user, say with runuser -u")
+    # A directory below an inaccessible one is invisible; then the inaccessible one counts.
+    existing = next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))
+    owner = existing.stat().st_uid
+    # A directory of root, such as /var/lib, may hold directories of any user.
+    if owner != os.geteuid() and (existing == directory or owner != 0):
+        raise RefusedError(
+            f"{existing} belongs to {_name(owner)}; run this command as that user, for example with runuser -u"
+        )
 
 
 @contextlib.contextmanager
 def sole_process(file: Path) -> Iterator[bool]:
-    """Hold the lock of ``file``, which is created if missing; yields ``False`` if another process holds it.
+    """Hold the lock ``file`` and yield ``True``, or yield ``False`` if another process holds the lock.
 
-    Raises ``ConfigurationError`` if the file cannot be created.
+    A missing file is created; raises ``ConfigurationError`` if that fails.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

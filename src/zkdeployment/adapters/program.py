@@ -1,4 +1,4 @@
-"""The file of the running program on disk."""
+"""Detects that an upgrade replaced the running program."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 
 
 class Program:
-    """The file that this process was started from; an upgrade replaces it."""
+    """The file from which this process was started."""
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._started = self._look()
+        self._started = self._identify()
 
     def outdated(self) -> bool:
         """Whether the file was replaced since this process started."""
-        return self._look() != self._started
+        return self._identify() != self._started
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _identify(self) -> tuple[int, int, int] | None:
         try:
-            found = Path(self._file).stat()
+            status = Path(self._file).stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_mtime_ns

@@ -1,4 +1,4 @@
-"""The file that records the last known publication (a ``PublicationMemory``)."""
+"""The file that records the last known publication (implements ``ports.PublicationMemory``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 4096
 
 
 class PublishedFile:
-    """One JSON object, ``{"revision", "sequence"}``, replaced atomically."""
+    """A file with one JSON object, ``{"revision", "sequence"}``, replaced atomically."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -26,15 +26,15 @@ class PublishedFile:
     def read_published(self) -> Published:
         try:
             content = durable.read(self._file, _LARGEST)
-            found = {} if content is None else json.loads(content)
+            value = {} if content is None else json.loads(content)
         except (OSError, ValueError, RecursionError) as error:
             return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
         if content is None:
-            return Published()  # as on every host at first
-        if not isinstance(found, dict) or not is_sequence(found.get("sequence")):
+            return Published()  # a new host has no file
+        if not isinstance(value, dict) or not is_sequence(value.get("sequence")):
             return self._unknown("not a publication")
-        revision = found.get("revision")
-        return Published(revision=revision if is_revision(revision) else None, sequence=found["sequence"])
+        revision = value.get("revision")
+        return Published(revision=revision if is_revision(revision) else None, sequence=value["sequence"])
 
     def write_published(self, published: Published) -> None:
         content = json.dumps({"revision": published.revision, "sequence": published.sequence}).encode()
@@ -45,5 +45,5 @@ class PublishedFile:
             raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
 
     def _unknown(self, reason: str | None) -> Published:
-        get_logger().warning("publication-unknown", file=str(self._file), reason=reason)
+        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
         return Published()

@@ -1,4 +1,4 @@
-"""Retries of calls that may have failed only because something was out of reach."""
+"""Retries calls that may have failed because an external system was unreachable for a moment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def persist(
+def retry(
     act: Callable[[], T], *, attempts: int, gap: float, kind: type[ZkdeploymentError] = ZkdeploymentError
 ) -> T:
-    """Return the result of ``act``, retried every ``gap`` seconds after errors of this kind that a retry may help.
+    """Return the result of ``act``, called again after errors of this kind with ``retry_helps``.
 
-    After ``attempts`` calls the last error is raised.
+    There are at most ``attempts`` calls, with ``gap`` seconds in between. Raises the error of the last call.
     """
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),

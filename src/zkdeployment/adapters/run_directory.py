@@ -1,4 +1,7 @@
-"""The run directory of an agent: its lock, its status, the version it reached and as whom, its session."""
+"""The run directory of an agent: its lock, status, identity, version, failure, last publication and session.
+
+Formats that need more than a few lines belong into their own modules, such as ``version_file``.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RunDirectory:
-    """The files of one agent in ``path``; raises ``HostFilesError`` when one cannot be written."""
+    """The files of one agent in the directory ``path``. Writes raise ``HostFilesError``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,12 +40,13 @@ class RunDirectory:
         self._version = VersionFile(path)
         self.failure = FailureFile(path / "failure")
         self._identity = IdentityFile(path / "identity")
-        self._place: list[object] = []
+        self._location: list[object] = []
 
     def acquire(self) -> None:
-        """Make the directory and lock it for this process, for as long as it runs.
+        """Create the directory and lock it until ``release`` or the end of this process.
 
-        Raises ``RefusedError`` if another agent has it, ``ConfigurationError`` if it cannot be written.
+        Raises ``RefusedError`` if another agent holds the lock, ``ConfigurationError`` if the directory is not
+        writable.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -50,36 +54,39 @@ class RunDirectory:
             durable.remove(self.path / "writable")
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self.path / "lock", flags, 0o644)
-            self._place = _place(self.path)
+            self._location = _location(self.path)
         except OSError as error:
             raise ConfigurationError(
-                f"run-directory {self.path} cannot be written ({error.strerror}): make it a directory that"
-                " the agent can write to, or set another run-directory"
+                f"run-directory {self.path} cannot be written: {error.strerror}; make it a directory that the"
+                " agent can write to, or set another run-directory"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", errors="replace").strip() or "unknown"
             os.close(descriptor)
-            raise RefusedError(f"another agent (process {holder}) uses the run directory {self.path}") from error
+            raise RefusedError(
+                f"another agent (process {holder}) uses the run directory {self.path}; stop that agent, or set"
+                " another run-directory"
+            ) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         self._lock = descriptor
 
     def release(self) -> None:
-        """Let another agent have it."""
+        """Release the lock of the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def write_status(self, revision: Revision | None, status: str) -> None:
-        """Replace ``status``: ``TIME PID VERSION STATUS``, one line, times in seconds since the epoch."""
+        """Replace ``status``: ``TIME PID VERSION STATUS`` in one line, the time in seconds since the epoch."""
         version = "_".join(str(revision).split()) or "_"
-        words = " ".join(status.split())
-        self._replace("status", f"{time.time():.3f} {os.getpid()} {version} {words}\n".encode())
+        text = " ".join(status.split())
+        self._replace("status", f"{time.time():.3f} {os.getpid()} {version} {text}\n".encode())
 
     def read_status(self) -> str | None:
-        """Return what the status file shows: ``done``, ``error`` or a step; ``None`` if it makes no sense."""
+        """Return the status in the file: ``done``, ``error`` or a step; ``None`` for a missing or damaged file."""
         parts = (self._status_line() or b"").decode(errors="replace").strip().split(" ", 3)
         return parts[3] if len(parts) == 4 else None
 
@@ -89,69 +96,69 @@ class RunDirectory:
         except OSError:
             return None
 
-    def become(self, identity: Identity) -> None:
-        """Note who this host is now; what it reached as somebody else, with other targets, is forgotten.
+    def adopt(self, identity: Identity) -> None:
+        """Record the host's identity; if it changed, clear the version that the host reached with other targets.
 
-        At once and for good: who changes back before anything was deployed may have the one's and the other's.
+        The version stays cleared when the host changes back: meanwhile the host may run a mixture of both.
         """
         self._version.take_over(self._status_line())
         former = self.read_identity()
         if former == identity:
             return
-        if former is not None:  # else an older agent was here, or none
+        if former is not None:  # otherwise the last agent recorded no identity, or this is a new host
             get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
             self._version.clear(self._version.read(self._status_line()))
         self._identity.write(identity)
 
     def read_identity(self) -> Identity | None:
-        """Return who this host was when its last agent started; unknown (missing, corrupt) is ``None``."""
+        """Return the identity with which the last agent started; ``None`` for a missing or damaged file."""
         return self._identity.read()
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that this host runs whole as ``identity``; ``None`` if it runs none."""
+        """Return the revision that the host has fully deployed as ``identity``; ``None`` if there is none."""
         if self.read_identity() not in {None, identity}:
             return None
         return self._version.read(self._status_line())
 
     def read_former_version(self) -> Revision | None:
-        """Return the revision that the host ran whole before a deployment that is not whole yet."""
+        """Return the revision that the host had fully deployed before the incomplete deployment."""
         return self._version.read_former()
 
     def is_changing(self) -> bool:
-        """Whether a deployment has changed the host and was not completed."""
+        """Whether a deployment has changed the host and is not complete."""
         return self._version.is_changing()
 
     def write_version(self, revision: Revision) -> None:
-        """Record that the host runs ``revision`` whole."""
+        """Record that the host has fully deployed ``revision``."""
         self._version.write(revision)
 
     def clear_version(self, former: Revision | None) -> None:
-        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
+        """Record that a deployment begins to change the host; ``former`` is the last known revision."""
         self._version.clear(former)
 
     def read_published(self) -> Published:
-        """Return the last publication that this host's agent knew of."""
+        """Return the last publication known to the agents of this host."""
         return self._published.read_published()
 
     def write_published(self, published: Published) -> None:
-        """Record the last publication known."""
+        """Record the last known publication."""
         self._published.write_published(published)
 
     def read_session(self) -> int | None:
-        """Return the id of the ZooKeeper session that the last agent here had, if it is known.
+        """Return the id of the last agent's ZooKeeper session; ``None`` if it is unknown.
 
-        One that was recorded elsewhere, or before the machine started, is not: it may be that of a live agent on
-        the machine of which this one is a copy.
+        An id that was recorded in another directory or before the machine's boot does not count: on a copy of a
+        machine, that session may belong to the live agent of the original.
         """
-        found = self._read("session")
-        if not isinstance(found, dict) or found.get("place") != self._place:
+        value = self._read("session")
+        if not isinstance(value, dict) or value.get("place") != self._location:
             return None
-        session = found.get("id")
+        session = value.get("id")
         return session if isinstance(session, int) else None
 
     def write_session(self, session: int) -> None:
-        """Record the id of our ZooKeeper session."""
-        self._replace("session", json.dumps({"id": session, "place": self._place}).encode())
+        """Record the id of this agent's ZooKeeper session."""
+        self._replace("session", json.dumps({"id": session, "place": self._location}).encode())
 
     def _read(self, name: str) -> object | None:
         file = self.path / name
@@ -170,7 +177,7 @@ class RunDirectory:
             raise HostFilesError(f"cannot write {self.path / name}: {error.strerror}") from error
 
 
-def _place(path: Path) -> list[object]:
-    """Return what no copy of a directory has in common with it, on this machine or another."""
-    found = path.stat()
-    return [_BOOT_ID.read_text(encoding="ascii").strip(), found.st_dev, found.st_ino]
+def _location(path: Path) -> list[object]:
+    """Return values that distinguish a directory from each copy, on this machine or another."""
+    status = path.stat()
+    return [_BOOT_ID.read_text(encoding="ascii").strip(), status.st_dev, status.st_ino]

@@ -1,4 +1,7 @@
-"""The version control systems for trees. A new one needs a room, a line below, and a test in ``system_of``."""
+"""Opens the repository of a tree with the adapter for its version control system.
+
+A new system needs a folder beside ``git`` and ``svn``, an entry in ``SYSTEMS``, and a rule in ``system_of``.
+"""
 
 from __future__ import annotations
 
@@ -26,38 +29,40 @@ class _Open(Protocol):
 def open_source(
     url: str, tree_directory: Path, *, branch: str | None = None, allowed_signers: Path | None = None
 ) -> TreeSource:
-    """Return the source for the repository at ``url``; no network is used yet.
+    """Return the source for the repository at ``url``, without using the network.
 
-    Raises ``ConfigurationError`` if its system does not support an option.
+    Raises ``ConfigurationError`` if the repository's system does not support an option.
     """
     return SYSTEMS[system_of(url)](url, tree_directory, branch=branch, allowed_signers=allowed_signers)
 
 
 def system_of(url: str) -> str:
-    """Return the name of a repository's system; local directories are inspected."""
+    """Return the name of a repository's version control system; local directories are inspected."""
     if re.match(r"svn(\+[a-z]+)?:", url) or (url.startswith("file://") and _is_in_subversion(url)):
         return "svn"
     return "git"
 
 
 def _is_in_subversion(url: str) -> bool:
-    place = Path(unquote(urlsplit(url).path))
-    return any((top / "format").is_file() and (top / "db").is_dir() for top in (place, *place.parents))
+    directory = Path(unquote(urlsplit(url).path))
+    return any((top / "format").is_file() and (top / "db").is_dir() for top in (directory, *directory.parents))
 
 
 def _open_subversion(
     url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
 ) -> TreeSource:
-    """Return the source for a Subversion directory; ``svn:URL`` marks any URL that svn understands."""
-    del tree_directory  # Subversion needs no mirror
+    """Return the source for a Subversion directory; the prefix ``svn:`` marks any URL as Subversion's."""
+    del tree_directory  # Subversion is read without a mirror
     shown = without_passwords(url)
     if branch is not None:
         raise ConfigurationError(
-            f"branch: {shown} is a Subversion repository, where the branch is a part of url; found {branch}"
+            f"branch: {shown} is a Subversion repository, where the branch is a part of url; found {branch};"
+            " remove the key branch"
         )
     if allowed_signers is not None:
         raise ConfigurationError(
-            f"allowed-signers: {shown} is a Subversion repository; only git's commits can be signed"
+            f"allowed-signers: {shown} is a Subversion repository, and only git's commits can be signed; remove"
+            " the key allowed-signers"
         )
     plain = url.removeprefix("svn:")
     return SvnSource(plain if "://" in plain else url)

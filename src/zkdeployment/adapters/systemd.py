@@ -1,4 +1,4 @@
-"""Notifications to systemd by the ``sd_notify`` protocol, one datagram a message (a ``Notifier``)."""
+"""Sends notifications to systemd with the ``sd_notify`` protocol (implements ``ports.Notifier``)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 _FOREVER = 7 * 24 * 3600 * 1_000_000  # microseconds; longer than any package transaction
-_PATIENCE = 1.0  # seconds for a supervisor that does not read its socket
+_PATIENCE = 1.0  # time limit in seconds for sending to a supervisor that does not read its socket
 
 
 class SystemdNotifier:
-    """Sends to the socket named by ``NOTIFY_SOCKET``; does nothing without one, that is without systemd.
+    """Sends each message as a datagram to the socket in ``NOTIFY_SOCKET``; does nothing without that variable.
 
-    Errors are ignored: a supervisor that does not listen is no reason to fail.
+    Errors are ignored: a daemon works without its supervisor.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -29,8 +29,8 @@ class SystemdNotifier:
         # A leading @ stands for the NUL of an abstract socket address.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         limit = environment.get("WATCHDOG_USEC", "")
-        mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        self._limit = int(limit) if limit.isdecimal() and mine else 0
+        is_watched = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._limit = int(limit) if limit.isdecimal() and is_watched else 0
 
     def ready(self) -> None:
         self._send("READY=1")

@@ -1,4 +1,4 @@
-"""Limits for the files of a tree repository, and for attempts to reach it."""
+"""Limits that all sources of trees share: for the files of a revision, and for attempts to reach a repository."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from zkdeployment.model.source_files import MOST_BYTES_OF_A_FILE, is_tree_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Trees are text that people write; whatever is larger is there by mistake, or to harm.
+#: Trees are text written by people; larger repositories are a mistake or an attack.
 MOST_BYTES = 128 << 20
 MOST_FILES = 10_000
 
-#: Once, and three times more.
+#: Attempts to reach a repository, the first one included.
 ATTEMPTS = 4
 
 _LONGEST = 300
 
 
 def check_limits(sizes: Mapping[str, int], revision: str) -> None:
-    """Raise ``SourceError`` unless files of these sizes (bytes, by name) can be a tree and its documents."""
+    """Raise ``SourceError`` if files of these sizes (bytes by name) exceed a limit or include no tree file."""
     if not any(map(is_tree_file, sizes)):
         raise SourceError(f"revision {revision} has no tree files (*.zk) at its top")
     if len(sizes) > MOST_FILES:
@@ -37,6 +37,6 @@ def check_limits(sizes: Mapping[str, int], revision: str) -> None:
 
 
 def shorten(text: str) -> str:
-    """Return a name or a subject line that is safe for terminals, cut to a readable length."""
+    """Return a name or a subject line without control characters, cut to a readable length."""
     text = sanitize(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

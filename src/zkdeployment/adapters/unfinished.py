@@ -1,4 +1,4 @@
-"""The file that marks a run that did not come to its end: written first, removed last, else it says why."""
+"""The file that marks an unfinished run: written at the start, removed after success, kept after an error."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def unfinished(directory: Path) -> Iterator[None]:
-    """Keep the mark beside a directory that is worked with, after an error with its reason.
+    """Keep a marker file beside ``directory`` inside the block; after an error, the file stays with the reason.
 
-    That it cannot be written is logged, and changes nothing.
+    If the file cannot be written, that is only logged.
     """
     file = directory.with_name(f".{directory.name}.unfinished")
     _write(file, "under way, or killed")
@@ -33,10 +33,10 @@ def unfinished(directory: Path) -> Iterator[None]:
         durable.remove(file)
 
 
-def _write(file: Path, words: str) -> None:
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    content = f"{began} process {os.getpid()}: {words}\n".encode("utf-8", errors="backslashreplace")
+def _write(file: Path, state: str) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    content = f"{now} process {os.getpid()}: {state}\n".encode("utf-8", errors="backslashreplace")
     try:
         durable.replace(file, content, sync=False)
     except OSError as error:
-        get_logger().warning("mark-not-written", file=str(file), reason=error.strerror)
+        get_logger().warning("unfinished-mark-not-written", file=str(file), reason=error.strerror)

@@ -1,4 +1,4 @@
-"""The files in which a host records the revision that it runs whole."""
+"""The files that record the revision that a host has fully deployed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _CHANGING = "null"
 
 
 class VersionFile:
-    """``host_version`` and ``former_version`` in a run directory; writes raise ``HostFilesError``.
+    """The files ``host_version`` and ``former_version`` of a run directory. Writes raise ``HostFilesError``.
 
-    ``host_version`` is the JSON of a revision while the host runs that revision whole, and ``null`` from the first
-    change of a deployment until the deployment is whole. ``former_version`` is the JSON of the revision before
-    that, for people. Older agents wrote no ``former_version``, and kept ``host_version`` while they changed the
-    host.
+    ``host_version`` is the JSON of the fully deployed revision; it is ``null`` from the first change of a
+    deployment until the deployment is complete. ``former_version`` is the JSON of the previous revision, for
+    operators. Older agents wrote no ``former_version``, and kept ``host_version`` while they changed the host.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -34,43 +33,43 @@ class VersionFile:
         self._former = directory / "former_version"
 
     def read(self, status: bytes | None) -> Revision | None:
-        """Return the revision that the host runs whole.
+        """Return the revision that the host has fully deployed; ``None`` without one.
 
-        ``None`` if it runs none, and with a warning for a file that makes no sense. ``status`` is the line of the
-        status file, which says whether an older agent left the host in the middle of a deployment.
+        A damaged file counts as none and is logged. ``status`` is the line of the status file, which shows whether
+        an older agent ended in the middle of a deployment.
         """
         text = _read(self._version)
         if text is None or text.strip() == _CHANGING:
             return None
         revision = _revision(text)
         if revision is None:
-            get_logger().warning("host-version-unknown", file=str(self._version), reason="not a revision")
-        elif not self._former.exists() and _was_left_midway(revision, status):
-            get_logger().warning("host-version-distrusted", version=revision, reason="left midway")
+            get_logger().warning("host-file-unreadable", file=str(self._version), reason="not a revision")
+        elif not self._former.exists() and _was_interrupted(revision, status):
+            get_logger().warning("host-version-ignored", version=revision, reason="deployment interrupted")
             return None
         return revision
 
     def read_former(self) -> Revision | None:
-        """Return the revision that the host ran whole before the deployment that is not whole yet."""
+        """Return the revision that the host had fully deployed before the incomplete deployment."""
         return _revision(_read(self._former) or _CHANGING) if self.is_changing() else None
 
     def is_changing(self) -> bool:
-        """Whether a deployment has changed the host and was not completed."""
+        """Whether a deployment has changed the host and is not complete."""
         return (_read(self._version) or "").strip() == _CHANGING
 
     def write(self, revision: Revision) -> None:
-        """Record that the host runs ``revision`` whole."""
+        """Record that the host has fully deployed ``revision``."""
         _replace(self._version, revision)
 
     def clear(self, former: Revision | None) -> None:
-        """Record that the host runs no revision whole any more; ``former`` is the one before, if it is known."""
+        """Record that a deployment begins to change the host; ``former`` is the last known revision."""
         if self.is_changing() and former is None:
-            return  # the revision before the first of several deployments in a row stays known
+            return  # keeps the revision before the first of several incomplete deployments
         _replace(self._former, former)
         _replace(self._version, None)
 
     def take_over(self, status: bytes | None) -> None:
-        """Correct what an older agent left; from then on ``host_version`` is true, whatever the status says."""
+        """Convert the files of an older agent; afterwards ``read`` no longer depends on the status."""
         if self._former.exists():
             return
         recorded = _revision(_read(self._version) or _CHANGING)
@@ -80,8 +79,8 @@ class VersionFile:
             _replace(self._former, None)
 
 
-def _was_left_midway(revision: Revision, status: bytes | None) -> bool:
-    """Whether a status file's line shows a step or a failure on the way to another revision."""
+def _was_interrupted(revision: Revision, status: bytes | None) -> bool:
+    """Whether the line of the status file shows a step or a failure of a deployment of another revision."""
     fields = (status or b"").decode(errors="replace").split(maxsplit=3)
     if len(fields) != 4 or fields[2] == ("_".join(str(revision).split()) or "_"):
         return False
@@ -97,7 +96,7 @@ def _revision(text: str) -> Revision | None:
 
 
 def _read(file: Path) -> str | None:
-    """Return a file's text; ``None`` if there is none, and with a warning if it cannot be read."""
+    """Return a file's text; ``None`` for a missing file, and with a warning for an unreadable one."""
     try:
         content = durable.read(file, _LARGEST)
     except OSError as error:

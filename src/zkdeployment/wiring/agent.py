@@ -1,4 +1,7 @@
-"""Builds the agent of a host."""
+"""The composition root of the agent: builds its adapters from the settings and runs it.
+
+Decisions and reactions belong into ``daemons.agent``.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
-_NAME_AGAIN = 10.0  # seconds between two questions for the machine's full name
+_NAME_POLL = 10.0  # seconds between two requests for the machine's full name
 
 
 @contextlib.contextmanager
@@ -62,9 +65,9 @@ def build_agent(
     session_timeout: float = _AGENT_SESSION,
     control: Control | None = None,
 ) -> Iterator[tuple[Agent, Control]]:
-    """Lock the run directory and give the agent, and what ends it; ``packages`` stands in for the settings' one.
+    """Lock the run directory and yield the agent and its control; ``packages`` replaces the configured manager.
 
-    Nothing is contacted before the agent runs. Raises ``RefusedError`` if another agent has the run directory.
+    No connection is opened before the agent runs. Raises ``RefusedError`` if another agent uses the run directory.
     """
     settings = _with_full_name(settings)
     identity = settings.require_identity()
@@ -73,9 +76,9 @@ def build_agent(
     run.acquire()
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
-        run.become(identity)
+        run.adopt(identity)
         if not settings.named:
-            _remember(settings)
+            _record_name(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
         host = Host(
@@ -106,9 +109,9 @@ def run_agent(
     verbose: bool = False,
     accept: Callable[[Settings], None] = lambda _: None,
 ) -> None:
-    """Run the agent until asked to end; whenever a changed configuration was read, a new one in its place.
+    """Run the agent until ``control`` stops it; after a changed configuration is loaded, run a new agent.
 
-    A configuration that is wrong, or for which ``accept`` raises ``RefusedError``, changes nothing.
+    An invalid configuration, or one for which ``accept`` raises ``RefusedError``, is ignored.
     """
     current: Settings | None = settings
     while current is not None:
@@ -122,7 +125,7 @@ def run_agent(
 
 
 def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
-    """Return the settings with the host's full name, once it is known; ``None`` when asked to end before."""
+    """Return the settings with the host's full name when it is known; ``None`` if stopped before."""
     notifier = SystemdNotifier()
     waiting = False
     while not control.stopping:
@@ -130,12 +133,12 @@ def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None
             return _with_full_name(settings)
         except RefusedError as error:
             if not waiting:
-                get_logger().error("waiting-for-host-name", reason=str(error))
-                notifier.ready()  # an agent without a name is up: it must not hold up the boot
+                get_logger().error("host-name-awaited", reason=str(error))
+                notifier.ready()  # a waiting agent must not block the boot of the machine
                 notifier.status(str(error))
             waiting = True
         notifier.watchdog()
-        control.wait(_NAME_AGAIN)
+        control.wait(_NAME_POLL)
         settings = replace(settings, identity=replace(settings.require_identity(), name=machine_name()))
     return None
 
@@ -143,59 +146,57 @@ def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None
 def _with_full_name(settings: Settings) -> Settings:
     """Return the settings with the host's full name.
 
-    Raises ``RefusedError`` when the machine's name has no domain, and no remembered name says which.
+    Raises ``RefusedError`` if the machine's name has no domain, and no recorded name completes it.
     """
     identity = settings.require_identity()
     if settings.named:
         return settings
-    remembered = (
-        RunDirectory(settings.require_run_directory()).read_identity() or _lasting_identity(settings).read()
-    )
-    full = identity.completed(remembered)
+    recorded = RunDirectory(settings.require_run_directory()).read_identity() or _identity_file(settings).read()
+    full = identity.completed(recorded)
     if full is None:
         raise RefusedError(
-            f"the full name of this host is not known: expected a name with a domain, like {remembered} before,"
-            f" found {identity.name!r}; nothing is done before DNS answers or host-name is configured"
+            f"the full name of this host is not known: expected a name with a domain, like {recorded} before,"
+            f" found {identity.name!r}; correct DNS, or set host-name in the configuration"
         )
     if full != identity:
         get_logger().warning("host-name-remembered", found=identity.name, name=full.name)
     return replace(settings, identity=full)
 
 
-def _remember(settings: Settings) -> None:
+def _record_name(settings: Settings) -> None:
     try:
-        _lasting_identity(settings).write(settings.require_identity())
+        _identity_file(settings).write(settings.require_identity())
     except HostFilesError as error:
-        get_logger().warning("identity-not-remembered", reason=str(error))
+        get_logger().warning("identity-not-recorded", reason=str(error))
 
 
-def _lasting_identity(settings: Settings) -> IdentityFile:
-    """Return the host's memory of its name that outlives a boot, as the run directory may not."""
+def _identity_file(settings: Settings) -> IdentityFile:
+    """Return the file that keeps the host's name over reboots, which may clear the run directory."""
     return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
 
 
 def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
-    """Return a changed configuration; ``None``, and a line in the log, if it is as it was or makes no sense."""
+    """Return the configuration if it changed and is valid, otherwise ``None``; log which of these it was."""
     try:
         accept(load(settings.source, host=False))
-        found = _with_full_name(load(settings.source))
-        encryption(found.access)
-        if found.require_run_directory() != settings.run_directory:
-            run = RunDirectory(found.require_run_directory())
+        loaded = _with_full_name(load(settings.source))
+        encryption(loaded.access)
+        if loaded.require_run_directory() != settings.run_directory:
+            run = RunDirectory(loaded.require_run_directory())
             run.acquire()
             run.release()
     except (ConfigurationError, RefusedError) as error:
         get_logger().error("configuration-not-reloaded", reason=str(error))
         return None
-    changed = found != settings
+    changed = loaded != settings
     get_logger().info(
         "configuration-reloaded" if changed else "configuration-unchanged", file=str(settings.source)
     )
-    return found if changed else None
+    return loaded if changed else None
 
 
 def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
-    """Return the cluster version and what this host's agent would do; changes nothing, needs no lock."""
+    """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
     settings = _with_full_name(settings)
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
@@ -275,10 +276,10 @@ def _scripts(
 
 
 def _home() -> str:
-    """Return the home of the user we run as; programs that we start need it, so it is put right here, too."""
+    """Return this user's home directory, and correct ``HOME`` for the programs that this process starts."""
     try:
         home = pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:  # a container may run us as a user without a name
+    except KeyError:  # in a container, the user may have no name
         home = os.environ.get("HOME", "/")
     if os.environ.get("HOME") != home:
         get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
@@ -287,6 +288,6 @@ def _home() -> str:
 
 
 def check_zookeeper(settings: Settings, addresses: Collection[str]) -> None:
-    """Raise ``RefusedError`` if addresses are asserted and a configured server of ZooKeeper has another one."""
+    """Raise ``RefusedError`` unless all configured ZooKeeper servers are among ``addresses``, if any are given."""
     if addresses:
         check_addresses(settings.zookeeper, addresses)

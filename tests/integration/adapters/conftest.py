@@ -1,3 +1,5 @@
+"""Fixtures of the adapters' tests."""
+
 from types import SimpleNamespace
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """For how long whoever tries again would have slept in between; nobody does."""
-    slept: list[float] = []
-    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=slept.append))
-    return slept
+    """The seconds of each wait between two attempts; the waits themselves are skipped."""
+    naps: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=naps.append))
+    return naps

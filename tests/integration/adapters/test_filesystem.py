@@ -1,4 +1,4 @@
-"""The host's files, in a scratch root."""
+"""The host's files, with real files below a temporary root."""
 
 import json
 import os
@@ -19,9 +19,9 @@ WHO_0 = Deployment("/who/myfoo", 0)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    found = tmp_path / "root"
-    found.mkdir()
-    return found
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
 
 
 @pytest.fixture
@@ -37,37 +37,37 @@ def put(root: Path, name: str, content: str = "", mode: int = 0o644) -> Path:
     return file
 
 
-def test_an_empty_root_has_nothing(files):
+def test_the_inventory_of_an_empty_root_is_empty(files):
     assert files.inventory({}) == Inventory()
 
 
-def test_a_directory_that_vanishes_while_they_are_read_is_none(root, files, monkeypatch):
+def test_a_directory_that_is_removed_during_the_inventory_is_skipped(root, files, monkeypatch):
     put(root, "opt/foo/bin/zookeeper-deploy")
-    passing = put(root, "etc/passing/who:myfoo.0.deployed")
+    vanishing = put(root, "etc/vanishing/who:myfoo.0.deployed")
     put(root, "etc/foo/who:myfoo.0.deployed")
     scandir = os.scandir
 
-    def scan(place):
-        if place == root / "etc/foo":
-            shutil.rmtree(passing.parent, ignore_errors=True)
-        return scandir(place)
+    def scan(directory):
+        if directory == root / "etc/foo":
+            shutil.rmtree(vanishing.parent, ignore_errors=True)
+        return scandir(directory)
 
     monkeypatch.setattr(os, "scandir", scan)
     assert [marker.application for marker in files.inventory({}).markers] == ["foo"]
 
 
-def test_scripts_are_found_in_bin_and_beside_it(root, files):
+def test_deploy_scripts_are_found_in_both_directories(root, files):
     inside = put(root, "opt/foo/bin/zookeeper-deploy")
     beside = put(root, "opt/bar-1.4/zookeeper-deploy")
     put(root, "opt/data/x")
     put(root, "opt/.hidden/zookeeper-deploy")
     put(root, "opt/file")
-    found = files.inventory({})
-    assert found.scripts == {"foo": str(inside), "bar-1.4": str(beside)}
-    assert found.directories == {"foo", "bar-1.4", "data"}
+    inventory = files.inventory({})
+    assert inventory.scripts == {"foo": str(inside), "bar-1.4": str(beside)}
+    assert inventory.directories == {"foo", "bar-1.4", "data"}
 
 
-def test_links_that_lead_out_of_the_root_are_not_followed(root, files, tmp_path):
+def test_symbolic_links_to_targets_outside_the_root_are_not_followed(root, files, tmp_path):
     outside = put(tmp_path, "outside/bin/zookeeper-deploy", mode=0o755)
     put(tmp_path, "etc-outside/who:myfoo.0.deployed")
     (root / "opt/foo/bin").mkdir(parents=True)
@@ -75,18 +75,18 @@ def test_links_that_lead_out_of_the_root_are_not_followed(root, files, tmp_path)
     (root / "opt/bar").symlink_to(tmp_path / "outside")
     (root / "etc").mkdir()
     (root / "etc/foo").symlink_to(tmp_path / "etc-outside")
-    found = files.inventory({})
-    assert (found.scripts, found.markers, found.directories) == ({}, (), {"foo"})
+    inventory = files.inventory({})
+    assert (inventory.scripts, inventory.markers, inventory.directories) == ({}, (), {"foo"})
     with pytest.raises(ScriptError):
         files.script("foo")
 
 
-def test_a_marker_is_read_as_it_was_written(root, files):
+def test_a_written_marker_is_read_back(root, files):
     files.make_application_directory("foo")
     marker = Marker(WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4")
     files.write_marker(marker)
-    (found,) = files.inventory({}).markers
-    assert found == Marker(
+    (read_back,) = files.inventory({}).markers
+    assert read_back == Marker(
         WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4", ("who:myfoo.0.deployed",)
     )
     assert [path.name for path in (root / "etc/foo").iterdir()] == ["who:myfoo.0.deployed"]
@@ -98,22 +98,22 @@ def test_the_files_of_older_tools_are_read_and_replaced(root, files):
     put(root, "etc/foo/who,myfoo.0.deployed")
     put(root, "etc/foo/who,myfoo.0.script", "/opt/foo-1/bin/zookeeper-deploy\n")
     put(root, "etc/foo/foo.conf")
-    (found,) = files.inventory({}).markers
-    assert found == Marker(
+    (read_back,) = files.inventory({}).markers
+    assert read_back == Marker(
         deployment=WHO_0,
         application="foo",
         package="foo-1",
         script="/opt/foo-1/bin/zookeeper-deploy",
         files=("who,myfoo.0.deployed", "who,myfoo.0.script"),
     )
-    files.write_marker(Marker(WHO_0, "foo", "foo-1", files=found.files))
+    files.write_marker(Marker(WHO_0, "foo", "foo-1", files=read_back.files))
     assert sorted(path.name for path in (root / "etc/foo").iterdir()) == ["foo.conf", "who:myfoo.0.deployed"]
 
 
 @pytest.mark.parametrize(
     "content", ["", "not json", "[1]", '{"package": 7}', '{"package": "../x"}', "x" * 100_000]
 )
-def test_an_empty_or_damaged_marker_of_software_that_is_there_records_its_deployment(root, files, content):
+def test_an_empty_or_damaged_marker_of_existing_software_records_its_deployment(root, files, content):
     files.add_managed({"foo-1": "foo"})
     put(root, "etc/foo/a:b.3.deployed", content)
     assert files.inventory({}).markers == (Marker(Deployment("/a/b", 3), "foo", files=("a:b.3.deployed",)),)
@@ -124,8 +124,8 @@ PAIR = {"who,myfoo.0.deployed": "", "who,myfoo.0.script": "/opt/foo-1.4/bin/zook
 MARKER = json.dumps({"path": "/who/myfoo", "number": 0})
 
 
-class TestOfFilesThatAreNamedLikeMarkers:
-    """Only what is provably a marker counts; anything else in /etc belongs to other programs."""
+class TestFilesWithTheNamesOfMarkers:
+    """A file counts as a marker only with proof; all other files in /etc belong to other programs."""
 
     @pytest.mark.parametrize(
         "contents",
@@ -138,32 +138,34 @@ class TestOfFilesThatAreNamedLikeMarkers:
             PAIR,
         ],
     )
-    def test_those_that_nothing_proves_are_left_alone_and_reported_once(self, root, files, contents):
-        theirs = [put(root, f"etc/theirs/{name}", content) for name, content in contents.items()]
+    def test_files_without_proof_are_ignored_and_reported_once(self, root, files, contents):
+        foreign = [put(root, f"etc/foreign/{name}", content) for name, content in contents.items()]
         with capture_logs() as logs:
-            found = [files.inventory({}) for _ in range(2)]
-        assert [(each.markers, each.applications) for each in found] == [((), frozenset())] * 2
-        assert sorted(line["file"] for line in logs if line["event"] == "marker-not-ours") == sorted(
-            map(str, theirs)
+            inventories = [files.inventory({}) for _ in range(2)]
+        assert [(inventory.markers, inventory.applications) for inventory in inventories] == [
+            ((), frozenset())
+        ] * 2
+        assert sorted(line["file"] for line in logs if line["event"] == "marker-ignored") == sorted(
+            map(str, foreign)
         )
 
-    def test_a_lone_note_is_none_even_beside_software_of_ours(self, root, files):
+    def test_a_script_file_alone_is_no_marker_even_of_managed_software(self, root, files):
         files.add_managed({"foo": "foo"})
         put(root, "opt/foo/bin/zookeeper-deploy")
         put(root, "etc/foo/backup.1.script", "/opt/foo/bin/zookeeper-deploy")
         assert files.inventory(FOO).markers == ()
 
-    def test_what_this_agent_wrote_counts_anywhere(self, root, files):
+    def test_a_marker_written_by_this_agent_needs_no_software(self, root, files):
         put(root, "etc/foo/who:myfoo.0.deployed", MARKER)
         assert files.inventory({}).markers == (Marker(WHO_0, "foo", files=("who:myfoo.0.deployed",)),)
 
     @pytest.mark.parametrize("directory", ["foo", "foo-1.4"])
-    @pytest.mark.parametrize("there", ["package", "script", "registry", "checkout"])
-    def test_a_pair_of_older_tools_counts_where_the_host_has_or_had_the_software(
-        self, root, files, directory, there
+    @pytest.mark.parametrize("proof", ["package", "script", "registry", "checkout"])
+    def test_a_marker_of_older_tools_counts_if_the_host_has_or_had_the_software(
+        self, root, files, directory, proof
     ):
         packages = {}
-        match there:
+        match proof:
             case "package":
                 packages = {"foo-1.4": (Package("foo-1.4", 0, "1", "1", "noarch"),)}
             case "script":
@@ -177,30 +179,30 @@ class TestOfFilesThatAreNamedLikeMarkers:
         (marker,) = files.inventory(packages).markers
         assert (marker.deployment, marker.package, marker.files) == (WHO_0, "foo-1.4", tuple(PAIR))
 
-    def test_a_note_goes_before_its_marker_so_that_a_crash_leaves_the_proof(self, root, files, monkeypatch):
+    def test_a_script_file_is_removed_before_its_marker(self, root, files, monkeypatch):
         for name, content in PAIR.items():
             put(root, f"etc/foo/{name}", content)
-        gone = []
-        monkeypatch.setattr("zkdeployment.adapters.durable.remove", lambda file: gone.append(file.name))
+        removed = []
+        monkeypatch.setattr("zkdeployment.adapters.durable.remove", lambda file: removed.append(file.name))
         files.remove_marker("foo", WHO_0, PAIR)
-        assert gone == ["who,myfoo.0.script", "who,myfoo.0.deployed", "who:myfoo.0.deployed"]
+        assert removed == ["who,myfoo.0.script", "who,myfoo.0.deployed", "who:myfoo.0.deployed"]
 
 
 @pytest.mark.parametrize(
     "name", ["x.deployed", "a.-1.deployed", "a:..:b.0.deployed", "a::b.0.deployed", "a.0.old", ".0.deployed"]
 )
-def test_other_files_are_no_markers(root, files, name):
+def test_files_with_other_names_are_no_markers(root, files, name):
     put(root, f"etc/foo/{name}")
     assert files.inventory({}).markers == ()
 
 
-def test_links_and_directories_with_a_markers_name_are_no_markers(root, files):
+def test_links_and_directories_with_the_name_of_a_marker_are_no_markers(root, files):
     (root / "etc/foo/a.0.deployed").mkdir(parents=True)
     (root / "etc/foo/b.0.deployed").symlink_to("/etc/passwd")
     assert files.inventory({}).markers == ()
 
 
-def test_removing_a_marker_takes_all_its_files_and_may_be_repeated(root, files):
+def test_a_removal_of_a_marker_removes_all_its_files_and_may_be_repeated(root, files):
     put(root, "etc/foo/who:myfoo.0.deployed")
     put(root, "etc/foo/who,myfoo.0.script")
     for _ in range(2):
@@ -211,7 +213,7 @@ def test_removing_a_marker_takes_all_its_files_and_may_be_repeated(root, files):
 
 
 @pytest.mark.parametrize("name", ["../../victim", "victim", "/victim"])
-def test_nothing_but_markers_is_removed(root, files, name):
+def test_only_markers_are_removed(root, files, name):
     victim = put(root, "victim")
     put(root, "etc/foo/x")
     with pytest.raises(HostFilesError, match="not the name of a marker"):
@@ -221,7 +223,7 @@ def test_nothing_but_markers_is_removed(root, files, name):
     assert victim.exists()
 
 
-def test_software_is_cleared_and_only_empty_application_directories_go(root, files):
+def test_software_and_empty_application_directories_are_removed(root, files):
     put(root, "opt/foo/lib/left")
     put(root, "opt/foo-1/left")
     (root / "etc/foo").mkdir(parents=True)
@@ -233,14 +235,14 @@ def test_software_is_cleared_and_only_empty_application_directories_go(root, fil
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/"])
-def test_software_is_cleared_directly_below_opt_only(root, files, name):
+def test_only_directories_directly_below_opt_are_removed(root, files, name):
     put(root, "opt/a/b/precious")
     with pytest.raises(HostFilesError, match="not a package name"):
         files.clear_software([name], [])
     assert (root / "opt/a/b/precious").exists()
 
 
-def test_software_that_is_a_link_is_refused(root, files):
+def test_a_symbolic_link_in_place_of_software_is_refused(root, files):
     put(root, "srv/precious")
     (root / "opt").mkdir()
     (root / "opt/foo").symlink_to(root / "srv")
@@ -249,7 +251,7 @@ def test_software_that_is_a_link_is_refused(root, files):
     assert (root / "srv/precious").exists()
 
 
-def test_links_inside_removed_software_are_removed_not_followed(root, files):
+def test_symbolic_links_inside_removed_software_are_not_followed(root, files):
     put(root, "srv/precious")
     put(root, "opt/foo/x")
     (root / "opt/foo/link").symlink_to(root / "srv")
@@ -257,7 +259,7 @@ def test_links_inside_removed_software_are_removed_not_followed(root, files):
     assert (root / "srv/precious").exists()
 
 
-def test_the_registry_of_managed_packages_is_kept(root, files):
+def test_managed_packages_are_added_to_and_dropped_from_the_registry(root, files):
     files.add_managed({"foo-1": "foo", "bar": "bar"})
     files.add_managed({"foo-2": "foo"})
     files.drop_managed(["bar", "unknown"])
@@ -279,7 +281,7 @@ def test_a_damaged_registry_counts_as_empty_and_is_replaced(root, files, content
     assert json.loads((root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
 
 
-def test_what_cannot_be_read_or_written_is_one_sentence(root, files):
+def test_errors_name_the_action_and_the_file(root, files):
     put(root, "opt")
     with pytest.raises(HostFilesError, match=f"cannot read {root}/opt: Not a directory"):
         files.inventory({})
@@ -295,7 +297,7 @@ def test_what_cannot_be_read_or_written_is_one_sentence(root, files):
         files.add_managed({"foo": "foo"})
 
 
-def test_a_deploy_script_has_to_be_there_and_executable(root, files):
+def test_a_deploy_script_has_to_exist_and_to_be_executable(root, files):
     with pytest.raises(ScriptError, match=r"foo has no deploy script: expected .*/opt/foo/bin/zookeeper-deploy"):
         files.script("foo")
     script = put(root, "opt/foo/bin/zookeeper-deploy")
@@ -306,7 +308,7 @@ def test_a_deploy_script_has_to_be_there_and_executable(root, files):
     assert files.script("foo") == str(script)
 
 
-def test_checkouts_are_known_by_the_version_that_is_remembered_in_them(root, files):
+def test_checkouts_are_recognized_by_their_recorded_version(root, files):
     put(root, "opt/foo/.zkdeployment-version", "git:/srv/foo#1\n")
     put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
     put(root, "opt/bar/bin/zookeeper-deploy", mode=0o755)
@@ -315,13 +317,13 @@ def test_checkouts_are_known_by_the_version_that_is_remembered_in_them(root, fil
     (root / "opt/link/.zkdeployment-version").symlink_to(root / "opt/foo/.zkdeployment-version")
     (root / "opt/odd/.zkdeployment-version").mkdir(parents=True)
     (root / "etc/foo").mkdir(parents=True)
-    found = files.inventory({})
-    assert found.checkouts == {"foo": "git:/srv/foo#1"}
-    assert found.applications == {"foo"}
-    assert found.scripts.keys() == {"foo", "bar"}
+    inventory = files.inventory({})
+    assert inventory.checkouts == {"foo": "git:/srv/foo#1"}
+    assert inventory.applications == {"foo"}
+    assert inventory.scripts.keys() == {"foo", "bar"}
 
 
-def test_role_controllers_are_known_by_their_start_script(root, files, tmp_path):
+def test_role_controllers_are_recognized_by_their_start_script(root, files, tmp_path):
     put(root, "opt/ctl/bin/starting-deployments")
     put(root, "opt/half/bin/ending-deployments")
     put(tmp_path, "outside")
@@ -330,7 +332,7 @@ def test_role_controllers_are_known_by_their_start_script(root, files, tmp_path)
     assert files.inventory({}).controllers == {"ctl"}
 
 
-def test_a_controllers_script_must_be_there_and_executable(root, files):
+def test_a_role_controllers_script_has_to_exist_and_to_be_executable(root, files):
     script = put(root, "opt/ctl/bin/starting-deployments")
     with pytest.raises(ScriptError, match=r"script .*starting-deployments is not executable"):
         files.controller_script("ctl", "starting-deployments")

@@ -1,4 +1,4 @@
-"""The file of metrics: what is in it, and that it never is in anybody's way."""
+"""The metrics file: its content, its atomic replacement, and failures to write it."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -7,16 +7,16 @@ from support.metrics import read_metrics
 from zkdeployment.adapters.metrics_file import MetricsFile, render
 from zkdeployment.fleet.metrics.metric import Metric, MetricKind
 
-TIME = Metric("zkdeployment_time_seconds", "When it was.", {(): 1795266187.125})
-COUNT = Metric("zkdeployment_tries_total", "How often.", {("a",): 1, ("b",): 2}, ("how",), MetricKind.COUNTER)
+TIME = Metric("zkdeployment_time_seconds", "The time.", {(): 1795266187.125})
+COUNT = Metric("zkdeployment_tries_total", "The count.", {("a",): 1, ("b",): 2}, ("how",), MetricKind.COUNTER)
 
 
-def test_each_metric_is_explained_and_says_its_kind():
+def test_each_metric_has_a_help_text_and_a_type():
     assert render([TIME, COUNT]).decode().splitlines() == [
-        "# HELP zkdeployment_time_seconds When it was.",
+        "# HELP zkdeployment_time_seconds The time.",
         "# TYPE zkdeployment_time_seconds gauge",
         "zkdeployment_time_seconds 1.795266187125e+09",
-        "# HELP zkdeployment_tries_total How often.",
+        "# HELP zkdeployment_tries_total The count.",
         "# TYPE zkdeployment_tries_total counter",
         'zkdeployment_tries_total{how="a"} 1.0',
         'zkdeployment_tries_total{how="b"} 2.0',
@@ -25,16 +25,16 @@ def test_each_metric_is_explained_and_says_its_kind():
 
 @pytest.mark.parametrize("text", ['a"b\\c\nd', "ä€", "", "{} 1\n# TYPE"])
 def test_a_label_may_be_any_text(text):
-    shown = render([Metric("zkdeployment_info", "Which.", {(text,): 1}, ("revision",))]).decode()
-    assert read_metrics(shown) == {"info": {(text,): 1}}
+    rendered = render([Metric("zkdeployment_info", "The revision.", {(text,): 1}, ("revision",))]).decode()
+    assert read_metrics(rendered) == {"info": {(text,): 1}}
 
 
-def test_what_json_can_hold_and_a_file_cannot_is_spelled_out():
-    shown = render([Metric("zkdeployment_info", "Which.", {("\ud800",): 1}, ("revision",))]).decode()
-    assert read_metrics(shown) == {"info": {("\\ud800",): 1}}
+def test_a_lone_surrogate_is_escaped():
+    rendered = render([Metric("zkdeployment_info", "The revision.", {("\ud800",): 1}, ("revision",))]).decode()
+    assert read_metrics(rendered) == {"info": {("\\ud800",): 1}}
 
 
-def test_the_file_is_replaced_for_all_to_read_and_nothing_is_left_beside_it(tmp_path):
+def test_the_file_is_replaced_atomically_and_readable_for_all_users(tmp_path):
     file = tmp_path / "zkdeployment.prom"
     writer = MetricsFile(file)
     writer.write([TIME])
@@ -46,7 +46,7 @@ def test_the_file_is_replaced_for_all_to_read_and_nothing_is_left_beside_it(tmp_
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_what_goes_wrong_is_said_once_until_it_works_again(tmp_path):
+def test_a_failure_is_logged_once_until_a_write_succeeds(tmp_path):
     directory = tmp_path / "textfile"
     writer = MetricsFile(directory / "zkdeployment.prom")
     with capture_logs() as logs:
@@ -63,6 +63,6 @@ def test_what_goes_wrong_is_said_once_until_it_works_again(tmp_path):
 
 
 def test_without_a_file_no_metrics_are_collected():
-    asked = iter([TIME])
-    MetricsFile(None).write(asked)
-    assert [*asked] == [TIME]
+    metrics = iter([TIME])
+    MetricsFile(None).write(metrics)
+    assert [*metrics] == [TIME]

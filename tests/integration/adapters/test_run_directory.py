@@ -1,4 +1,4 @@
-"""The run directory: lock, status, version, session."""
+"""The run directory with real files: lock, status, identity, version, session and last publication."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> RunDirectory:
     return directory
 
 
-def test_one_agent_per_run_directory_and_the_other_is_named(run):
+def test_a_second_agent_is_refused_and_the_first_is_named(run):
     with pytest.raises(RefusedError, match=rf"another agent \(process {os.getpid()}\) uses the run directory"):
         RunDirectory(run.path).acquire()
     run.release()
@@ -34,21 +34,21 @@ def test_one_agent_per_run_directory_and_the_other_is_named(run):
     second.release()
 
 
-@pytest.mark.parametrize("place", ["file", "file/run"])
-def test_a_run_directory_that_cannot_be_made_says_what_to_do(tmp_path, place):
+@pytest.mark.parametrize("path", ["file", "file/run"])
+def test_the_error_for_an_impossible_run_directory_gives_advice(tmp_path, path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        ConfigurationError, match=r"run-directory .* cannot be written .* set another run-directory"
+        ConfigurationError, match=r"run-directory .* cannot be written: .* set another run-directory"
     ):
-        RunDirectory(tmp_path / place).acquire()
+        RunDirectory(tmp_path / path).acquire()
 
 
-def test_a_read_only_run_directory_says_what_to_do():
+def test_a_read_only_run_directory_is_an_error():
     with pytest.raises(ConfigurationError, match="cannot be written"):
         RunDirectory(Path("/proc/self/run")).acquire()
 
 
-def test_the_status_is_one_line_of_time_process_version_and_words(run):
+def test_the_status_is_one_line_of_time_process_version_and_text(run):
     assert run.read_status() is None
     run.write_status("abc", "deploy\n/who 0")
     stamp, pid, version, status = (run.path / "status").read_text().rstrip("\n").split(" ", 3)
@@ -60,7 +60,7 @@ def test_the_status_is_one_line_of_time_process_version_and_words(run):
     assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
 
 
-def test_the_status_is_never_half_written(run):
+def test_a_failed_write_leaves_no_temporary_file(run):
     run.write_status("r1", "done")
     before = (run.path / "status").read_text()
     (run.path / "status").unlink()
@@ -72,7 +72,7 @@ def test_the_status_is_never_half_written(run):
     assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
 
 
-def test_everybody_may_read_the_status_whatever_the_agents_umask(run):
+def test_all_users_may_read_the_status_whatever_the_agents_umask(run):
     umask = os.umask(0o077)
     try:
         run.write_status("r1", "done")
@@ -82,27 +82,27 @@ def test_everybody_may_read_the_status_whatever_the_agents_umask(run):
 
 
 @pytest.mark.parametrize("revision", ["abc", "", 17, "1" * 40])
-def test_the_version_reads_back(run, revision):
+def test_a_written_version_is_read_back(run, revision):
     run.write_version(revision)
     assert run.read_version(HOST) == revision
     assert json.loads((run.path / "host_version").read_text()) == revision
 
 
 @pytest.mark.parametrize("content", ["", "nonsense", "true", "1.5", '{"format": 2}', "null", "[" * 70_000])
-def test_a_version_that_makes_no_sense_is_unknown(run, content):
+def test_a_damaged_version_is_unknown(run, content):
     (run.path / "host_version").write_text(content)
     assert run.read_version(HOST) is None
 
 
-def test_a_host_whose_changes_begin_has_no_version_and_shows_the_one_before_until_the_next(run):
-    run.become(HOST)
+def test_an_incomplete_deployment_clears_the_version_and_keeps_the_former_one(run):
+    run.adopt(HOST)
     assert not run.is_changing()
     run.write_version("r1")
     assert (run.read_former_version(), run.is_changing()) == (None, False)
     run.clear_version("r1")
-    run.clear_version(None)  # another deployment, before the first was whole
+    run.clear_version(None)  # another deployment, before the first was complete
     restarted = RunDirectory(run.path)
-    restarted.become(HOST)
+    restarted.adopt(HOST)
     assert restarted.read_version(HOST) is None
     assert (restarted.read_former_version(), restarted.is_changing()) == ("r1", True)
     restarted.write_version("r2")
@@ -110,8 +110,8 @@ def test_a_host_whose_changes_begin_has_no_version_and_shows_the_one_before_unti
     assert (restarted.read_former_version(), restarted.is_changing()) == (None, False)
 
 
-def test_a_host_that_never_had_a_version_has_none_before(run):
-    run.become(HOST)
+def test_a_new_host_has_no_former_version(run):
+    run.adopt(HOST)
     run.clear_version(None)
     assert (run.read_version(HOST), run.read_former_version(), run.is_changing()) == (None, None, True)
 
@@ -128,18 +128,18 @@ def test_a_host_that_never_had_a_version_has_none_before(run):
         ("r2 error", None),
     ],
 )
-def test_what_an_older_agent_left_midway_has_no_version_any_more(run, status, version):
+def test_a_deployment_that_an_older_agent_did_not_complete_clears_the_version(run, status, version):
     (run.path / "host_version").write_text('"r1"')
     if status is not None:
         (run.path / "status").write_text(f"1700000000.0 17 {status}\n")
     assert run.read_version(HOST) == version
-    run.become(HOST)
-    run.write_status("r3", "plan")  # by an agent that gives the version up in time
+    run.adopt(HOST)
+    run.write_status("r3", "plan")  # by a current agent, which clears the version itself
     assert RunDirectory(run.path).read_version(HOST) == version
     assert run.read_former_version() == (None if version else "r1")
 
 
-def test_a_version_that_is_no_file_is_unknown_and_replaced(run):
+def test_a_version_that_is_no_regular_file_is_unknown_and_replaced(run):
     version = run.path / "host_version"
     version.mkdir()
     assert run.read_version(HOST) is None
@@ -161,45 +161,45 @@ def test_a_version_that_is_no_file_is_unknown_and_replaced(run):
         Identity("h1", HOST.name),
     ],
 )
-def test_a_version_that_was_reached_as_somebody_else_is_forgotten_for_good(run, other):
-    run.become(HOST)
+def test_a_changed_identity_clears_the_version_for_good(run, other):
+    run.adopt(HOST)
     run.write_version("r1")
     assert run.read_version(other) is None
-    run.become(other)
+    run.adopt(other)
     assert run.read_version(other) is None
-    run.become(HOST)  # before anything was deployed, or half-way
+    run.adopt(HOST)  # before a deployment as the other identity was complete
     assert run.read_version(HOST) is None
 
 
-def test_a_host_stays_itself_over_restarts_and_upgrades(run):
-    run.write_version("r1")  # by an agent that noted no identity
+def test_an_unchanged_identity_keeps_the_version_over_restarts_and_upgrades(run):
+    run.write_version("r1")  # by an older agent, which recorded no identity
     for identity in (HOST, HOST):
-        run.become(identity)
+        run.adopt(identity)
         assert run.read_version(identity) == "r1"
 
 
 @pytest.mark.parametrize("content", ["", "17", "{}", '{"id": 1, "name": [], "role": {}}'])
-def test_an_identity_that_makes_no_sense_is_unknown_and_replaced(run, content):
+def test_a_damaged_identity_is_unknown_and_replaced(run, content):
     run.write_version("r1")
     (run.path / "identity").write_text(content)
-    run.become(HOST)
+    run.adopt(HOST)
     assert run.read_version(HOST) == "r1"
     assert json.loads((run.path / "identity").read_text()) == {"id": "h1", "name": "a.example.com", "role": "web"}
 
 
-def test_the_session_reads_back_and_is_unknown_at_first(run):
+def test_a_written_session_is_read_back(run):
     assert run.read_session() is None
     run.write_session(0x1000_0000_0001)
     assert run.read_session() == 0x1000_0000_0001
 
 
 @pytest.mark.parametrize("content", ['"x"', "17", "{}", "nonsense"])
-def test_a_session_that_makes_no_sense_is_unknown(run, content):
+def test_a_damaged_session_is_unknown(run, content):
     (run.path / "session").write_text(content)
     assert run.read_session() is None
 
 
-def test_the_session_in_a_copy_of_the_directory_is_not_that_of_the_copy(run, tmp_path):
+def test_the_session_is_unknown_in_a_copy_of_the_directory(run, tmp_path):
     run.write_session(17)
     copy = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))
     copy.acquire()
@@ -207,7 +207,7 @@ def test_the_session_in_a_copy_of_the_directory_is_not_that_of_the_copy(run, tmp
     assert run.read_session() == 17
 
 
-def test_a_session_of_another_start_of_the_machine_is_unknown(run, tmp_path, monkeypatch):
+def test_the_session_is_unknown_after_a_reboot(run, tmp_path, monkeypatch):
     run.write_session(17)
     run.release()
     run.acquire()
@@ -219,7 +219,7 @@ def test_a_session_of_another_start_of_the_machine_is_unknown(run, tmp_path, mon
     assert run.read_session() is None
 
 
-def test_the_last_publication_is_remembered(run):
+def test_a_written_publication_is_read_back(run):
     assert run.read_published() == Published()
     run.write_published(Published(revision="abc", sequence=7))
     assert RunDirectory(run.path).read_published() == Published(revision="abc", sequence=7)
@@ -228,14 +228,14 @@ def test_the_last_publication_is_remembered(run):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"7", b'{"sequence": "7"}', b'{"sequence": -1}', b"\xff", b"[" * 4000]
 )
-def test_a_memory_of_publications_that_makes_no_sense_is_unknown_with_a_warning(run, content):
+def test_a_damaged_publication_is_unknown_and_logged(run, content):
     (run.path / "published").write_bytes(content)
     with capture_logs() as logs:
         assert run.read_published() == Published()
-    assert [(line["log_level"], line["event"]) for line in logs] == [("warning", "publication-unknown")]
+    assert [(line["log_level"], line["event"]) for line in logs] == [("warning", "host-file-unreadable")]
 
 
-def test_a_memory_of_publications_that_cannot_be_written_says_so(run):
+def test_an_unwritable_publication_is_an_error(run):
     (run.path / "published").mkdir()
     (run.path / "published" / "x").touch()
     with pytest.raises(HostFilesError, match=r"cannot write .*published"):

@@ -1,4 +1,4 @@
-"""Which system a repository is of, and what is particular to Subversion."""
+"""The choice of the version control system for a URL, and properties of Subversion sources."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def subversion(tmp_path: Path) -> Subversion:
         ("file:///nowhere", "git"),
     ],
 )
-def test_a_url_says_which_system_it_is_of(url: str, system: str):
+def test_the_url_determines_the_system(url: str, system: str):
     assert system_of(url) == system
 
 
-def test_a_local_repository_is_told_by_looking(tmp_path: Path):
+def test_the_system_of_a_local_repository_is_detected(tmp_path: Path):
     git, svn = Repository(tmp_path / "git"), Subversion(tmp_path / "svn with blank")
     git.commit({"a.zk": "/a\n"})
     svn.commit({"trunk/a.zk": "/a\n"})
@@ -54,13 +54,13 @@ def test_a_local_repository_is_told_by_looking(tmp_path: Path):
     assert open_source(f"{svn.url}/trunk", tmp_path / "mirror").fetch() == 1
 
 
-def test_subversion_cannot_do_what_only_git_can(tmp_path: Path):
+def test_options_of_git_are_refused_for_subversion(tmp_path: Path):
     for problem, options in (("branch", {"branch": "main"}), ("allowed-signers", {"allowed_signers": tmp_path})):
         with pytest.raises(ConfigurationError, match=problem):
             open_source("svn://svn.example.com/tree", tmp_path / "mirror", **options)  # type: ignore[arg-type]
 
 
-def test_the_revision_is_that_of_the_directory_s_last_change(subversion: Subversion):
+def test_the_revision_is_that_of_the_directorys_last_change(subversion: Subversion):
     first = subversion.commit({"trunk/a.zk": "/a\n"})
     subversion.commit({"elsewhere/b.zk": "/b\n"})
     source = SvnSource(f"{subversion.url}/trunk")
@@ -71,7 +71,7 @@ def test_the_revision_is_that_of_the_directory_s_last_change(subversion: Subvers
     assert [file.name for file in source.files("1")] == ["a.zk"]
 
 
-def test_a_directory_that_is_gone_is_an_error(subversion: Subversion):
+def test_a_deleted_directory_is_an_error(subversion: Subversion):
     first = subversion.commit({"trunk/a.zk": "/a\n"})
     source = SvnSource(f"{subversion.url}/trunk", gap=60)
     subversion.commit({"trunk": None})
@@ -80,7 +80,7 @@ def test_a_directory_that_is_gone_is_an_error(subversion: Subversion):
     assert [file.name for file in source.files(first)] == ["a.zk"]
 
 
-def test_properties_of_files_do_not_change_them(subversion: Subversion):
+def test_properties_of_files_do_not_change_their_content(subversion: Subversion):
     subversion.commit({"a.zk": "/a\n  x = '$Revision$'\n"})
     subversion.svn("propset", "svn:keywords", "Revision", str(subversion.copy / "a.zk"))
     subversion.svn("propset", "svn:eol-style", "native", str(subversion.copy / "a.zk"))
@@ -103,7 +103,9 @@ def test_an_unreachable_server_is_tried_four_times_three_seconds_apart(
     assert naps == [3, 3, 3]
 
 
-def test_a_server_that_comes_back_is_read(subversion: Subversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_was_unreachable_once_is_read(
+    subversion: Subversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     revision = subversion.commit({"a.zk": "/a\n"})
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\nif mkdir {tmp_path}/once 2>/dev/null; then exit 255; fi\nexec svnserve -t -r /\n")
@@ -114,7 +116,7 @@ def test_a_server_that_comes_back_is_read(subversion: Subversion, tmp_path: Path
     assert [file.content for file in source.files(revision)] == [b"/a\n"]
 
 
-def test_a_server_that_hangs_is_given_up():
+def test_a_hanging_server_is_a_timeout():
     with silent_server() as port:
         before = time.monotonic()
         with pytest.raises(SourceError, match=r"did not end within 0\.5 s and was killed"):
@@ -122,7 +124,7 @@ def test_a_server_that_hangs_is_given_up():
     assert time.monotonic() - before < 20
 
 
-def test_a_tunnel_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_hanging_ssh_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 3600\n")
     ssh.chmod(0o755)
@@ -132,16 +134,16 @@ def test_a_tunnel_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mon
         SvnSource("svn+ssh://svn.example/tree", timeout=0.5, gap=60).fetch()
     assert time.monotonic() - before < 20
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not psutil.pid_exists(pid), "the tunnel is gone")
+    wait_until(lambda: not psutil.pid_exists(pid), "ssh has ended")
 
 
-def test_passwords_are_not_told():
+def test_errors_contain_no_passwords():
     with pytest.raises(SourceError) as error:
         SvnSource("svn://me:secret@127.0.0.1:1/tree", gap=0).fetch()
     assert "secret" not in str(error.value)
 
 
-def test_no_svn_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_svn_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceError, match="cannot run svn"):
         SvnSource("svn://svn.example.com/tree", gap=60).fetch()

@@ -1,3 +1,5 @@
+"""Notifications to systemd, with a real datagram socket."""
+
 import math
 import socket
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 from zkdeployment.adapters.systemd import SystemdNotifier
 
 
-def test_messages_reach_the_supervisors_socket(tmp_path: Path):
+def test_messages_arrive_at_the_supervisors_socket(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
         notifier = SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
@@ -13,11 +15,11 @@ def test_messages_reach_the_supervisors_socket(tmp_path: Path):
         notifier.status("r1:\ndeploy")
         notifier.watchdog()
         notifier.stopping()
-        got = [supervisor.recv(100) for _ in range(4)]
-    assert got == [b"READY=1", b"STATUS=r1: deploy", b"WATCHDOG=1", b"STOPPING=1"]
+        messages = [supervisor.recv(100) for _ in range(4)]
+    assert messages == [b"READY=1", b"STATUS=r1: deploy", b"WATCHDOG=1", b"STOPPING=1"]
 
 
-def test_an_abstract_address_works(tmp_path: Path):
+def test_the_address_may_be_abstract(tmp_path: Path):
     name = f"zkdeployment-{tmp_path.name}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(f"\0{name}")
@@ -25,12 +27,12 @@ def test_an_abstract_address_works(tmp_path: Path):
         assert supervisor.recv(100) == b"READY=1"
 
 
-def test_without_a_supervisor_or_with_a_deaf_one_nothing_happens(tmp_path: Path):
+def test_a_missing_supervisor_is_no_error(tmp_path: Path):
     for environment in ({}, {"NOTIFY_SOCKET": str(tmp_path / "nobody")}):
         assert SystemdNotifier(environment).ready() is None
 
 
-def test_a_reload_is_told_with_its_time(tmp_path: Path):
+def test_a_reload_is_reported_with_its_time(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
         SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).reloading()
@@ -39,7 +41,7 @@ def test_a_reload_is_told_with_its_time(tmp_path: Path):
     assert int(second.removeprefix("MONOTONIC_USEC=")) > 0
 
 
-def test_the_watchdog_is_patient_while_something_must_not_be_interrupted(tmp_path: Path):
+def test_the_watchdog_is_suspended_during_an_uninterruptible_step(tmp_path: Path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
         notifier = SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "3000000"})
@@ -49,7 +51,7 @@ def test_the_watchdog_is_patient_while_something_must_not_be_interrupted(tmp_pat
         assert supervisor.recv(100) == b"WATCHDOG_USEC=3000000\nWATCHDOG=1"
 
 
-def test_without_a_watchdog_there_is_no_pace():
+def test_the_pace_is_infinite_without_a_watchdog():
     for environment in ({}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}):
         notifier = SystemdNotifier(environment)
         assert notifier.pace == math.inf

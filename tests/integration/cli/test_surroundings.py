@@ -52,7 +52,10 @@ def test_a_configuration_in_a_closed_directory_is_told_and_not_missed_where_it_i
 
 
 def test_a_mirror_in_a_closed_directory_is_the_business_of_whose_that_is(closed):
-    with as_nobody(), pytest.raises(RefusedError, match=f"{closed} belongs to the user 54321: run this as"):
+    with (
+        as_nobody(),
+        pytest.raises(RefusedError, match=f"{closed} belongs to the user 54321; run this command as"),
+    ):
         check_owner(closed / "tree")
 
 

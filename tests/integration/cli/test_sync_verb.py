@@ -75,10 +75,8 @@ def test_what_belongs_to_another_user_is_left_alone(sync, publishing: Publishing
     theirs.mkdir(parents=True)
     os.chown(theirs, 54321, -1)
     code, _, err = sync()
-    assert (code, err) == (
-        3,
-        f"zkdeployment: {theirs} belongs to the user 54321: run this as that user, say with runuser -u\n",
-    )
+    advice = "run this command as that user, for example with runuser -u"
+    assert (code, err) == (3, f"zkdeployment: {theirs} belongs to the user 54321; {advice}\n")
     assert list(theirs.iterdir()) == []
     os.chown(theirs, os.geteuid(), -1)
     assert sync()[0] == 0

@@ -76,31 +76,31 @@ def test_a_host_booted_without_dns_keeps_its_full_name_and_what_is_deployed_to_i
 def test_an_agent_whose_machine_is_called_something_else_without_a_domain_changes_nothing(
     fleet, host, machine, monkeypatch
 ):
-    monkeypatch.setattr(wiring, "_NAME_AGAIN", 0.05)
+    monkeypatch.setattr(wiring, "_NAME_POLL", 0.05)
     machine("localhost")
     with capture_logs() as logs, following(host):
-        wait_until(lambda: "waiting-for-host-name" in [line["event"] for line in list(logs)], "it waits")
+        wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
         assert fleet.get("/hosts/h1") == {}
         machine("h1.example.com")
         wait_until(lambda: host.at("r2"), "r2")
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
-    [waiting] = [line for line in logs if line["event"] == "waiting-for-host-name"]
+    [waiting] = [line for line in logs if line["event"] == "host-name-awaited"]
     assert "like h1.example.com (h1) before, found 'localhost'" in waiting["reason"]
 
 
 def test_an_agent_that_waits_for_its_name_ends_when_asked_to(host, machine):
     machine("localhost")
     with capture_logs() as logs, following(host):
-        wait_until(lambda: "waiting-for-host-name" in [line["event"] for line in list(logs)], "it waits")
+        wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
     assert "host-registered" not in [line["event"] for line in logs]
 
 
 def test_to_run_once_or_to_preview_without_a_full_name_is_refused(host, machine):
     machine("other")
     settings = load(host.config)
-    with pytest.raises(RefusedError, match="nothing is done before DNS answers"), build_agent(settings):
+    with pytest.raises(RefusedError, match="correct DNS, or set host-name"), build_agent(settings):
         pass
-    with pytest.raises(RefusedError, match="nothing is done before DNS answers"):
+    with pytest.raises(RefusedError, match="correct DNS, or set host-name"):
         preview_plan(settings)
 
 

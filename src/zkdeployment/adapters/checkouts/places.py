@@ -21,7 +21,7 @@ import tenacity
 
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.checkouts.systems import SYSTEMS
-from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.retrying import retry
 from zkdeployment.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
 from zkdeployment.log import get_logger
 from zkdeployment.model.checkout import parse_checkout
@@ -153,7 +153,7 @@ class CheckoutPlaces:
             _delete(new)
             system.check_out(checkout, new)
 
-        persist(attempt, attempts=_ATTEMPTS, gap=self.gap)
+        retry(attempt, attempts=_ATTEMPTS, gap=self.gap)
 
     # In place
 

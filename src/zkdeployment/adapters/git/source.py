@@ -22,7 +22,7 @@ from zkdeployment.adapters.git.command import (
 from zkdeployment.adapters.git.commits import Commit, ask, read
 from zkdeployment.adapters.git.files import read_files, revision_files
 from zkdeployment.adapters.git.signatures import check_signature
-from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.tree_files import ATTEMPTS
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.cluster import is_commit
@@ -65,7 +65,7 @@ class GitSource:
     _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fetch(self) -> Revision:
-        return persist(self._fetch, attempts=ATTEMPTS, gap=self.gap)
+        return retry(self._fetch, attempts=ATTEMPTS, gap=self.gap)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
         """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""

@@ -18,7 +18,7 @@ import tenacity
 from zkdeployment.adapters import durable, process
 from zkdeployment.adapters.packages import failures
 from zkdeployment.adapters.packages.failures import LockedError, OfflineError
-from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.scripts.scopes import new_scope
 from zkdeployment.errors import PackageError, ProgramError
 
@@ -91,7 +91,7 @@ class DnfCommand:
         unreachable repository is tried three times. Raises the ``PackageError`` of ``failures.explain``.
         """
         argv = self._argv("-q", *arguments, alone=alone)
-        return persist(lambda: self._run(argv), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
+        return retry(lambda: self._run(argv), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
 
     def _run(self, argv: Sequence[str]) -> str:
         try:

@@ -1,1 +1,1 @@
-"""The tree in a Subversion repository."""
+"""Reads the tree from a Subversion repository; checkouts of software belong into ``adapters.checkouts``."""

@@ -1,4 +1,4 @@
-"""The tree in a directory of a Subversion repository, read from the server (a ``TreeSource``)."""
+"""Reads the tree in a directory of a Subversion repository from the server (implements ``ports.TreeSource``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.retrying import persist
+from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.svn.command import Svn, SvnError
 from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, shorten
 from zkdeployment.errors import SourceError, without_passwords
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SvnSource:
-    """The directory at ``url``; its revision is the number of its last change. Nothing is kept on disk.
+    """The tree in the directory at ``url``; its revision is the number of the last change. No mirror is kept.
 
-    Each run of svn is limited to ``timeout`` seconds. An unreachable server is retried three times, every ``gap``
-    seconds.
+    Each run of svn is limited to ``timeout`` seconds. An unreachable server is tried four times, with ``gap``
+    seconds in between.
     """
 
     url: str
@@ -40,21 +40,21 @@ class SvnSource:
 
     def fetch(self) -> int:
 
-        def ask() -> int:
-            found = self._svn.run("info", "--show-item", "last-changed-revision", f"{self.url}@HEAD").strip()
-            if not found.isdigit():
-                raise SourceError(f"{self._shown}: expected a revision of svn info, found {found[:80]!r}")
-            return int(found)
+        def read_revision() -> int:
+            output = self._svn.run("info", "--show-item", "last-changed-revision", f"{self.url}@HEAD").strip()
+            if not output.isdigit():
+                raise SourceError(f"{self._shown}: expected a revision from svn info, found {output[:80]!r}")
+            return int(output)
 
-        return self._persist(ask)
+        return self._retry(read_revision)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
-        """Read the tree files and documents of a revision in the order in which svn lists them."""
-        return self._persist(lambda: self._files(self._number(revision)))
+        """The files are in the order in which svn lists them."""
+        return self._retry(lambda: self._files(self._number(revision)))
 
     def origin(self, revision: Revision) -> Origin:
         place = self._place(self._number(revision))
-        log = self._persist(lambda: self._svn.run("log", "--xml", "--limit", "1", place))
+        log = self._retry(lambda: self._svn.run("log", "--xml", "--limit", "1", place))
         entry = _parse(log).find("logentry")
         if entry is None:
             raise SourceError(f"{self._shown} has no revision {revision}")
@@ -65,7 +65,6 @@ class SvnSource:
         )
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
-        """Whether ``revision`` is ``ancestor`` or comes after it."""
         return isinstance(ancestor, int) and self._number(revision) >= ancestor
 
     @property
@@ -76,7 +75,7 @@ class SvnSource:
     def _svn(self) -> Svn:
         return Svn(self.timeout)
 
-    def _persist(self, act: Callable[[], T]) -> T:
+    def _retry(self, act: Callable[[], T]) -> T:
         def attempt() -> T:
             try:
                 return act()
@@ -85,12 +84,12 @@ class SvnSource:
                 failure.retry_helps = error.retry_helps
                 raise failure from error
 
-        return persist(attempt, attempts=ATTEMPTS, gap=self.gap)
+        return retry(attempt, attempts=ATTEMPTS, gap=self.gap)
 
     def _number(self, revision: Revision) -> int:
         if isinstance(revision, int) or revision.isdecimal():
             return int(revision)
-        raise SourceError(f"{self._shown} has no revision {revision}: Subversion's are numbers")
+        raise SourceError(f"{self._shown} has no revision {revision}: expected a number")
 
     def _place(self, revision: int) -> str:
         return f"{self.url}@{revision}"
@@ -108,7 +107,7 @@ class SvnSource:
         check_limits({name: size for name, size in sizes.items() if is_tree_file(name)}, str(revision))
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
             top = Path(scratch) / "tree"
-            words = (
+            options = (
                 "--quiet",
                 "--ignore-externals",
                 "--ignore-keywords",
@@ -117,14 +116,14 @@ class SvnSource:
                 "--depth",
                 "files",
             )
-            self._svn.run("export", *words, self._place(revision), str(top))
+            self._svn.run("export", *options, self._place(revision), str(top))
             files = tuple(_files(top, sizes, revision))
         check_limits({file.name: len(file.content) for file in files}, str(revision))
         return files
 
 
 def _files(top: Path, sizes: Mapping[str, int], revision: int) -> Iterator[SourceFile]:
-    """Read what was exported to ``top``: tree files, and the YAML files that are about rollouts."""
+    """Yield the exported tree files, and the YAML files that hold documents of rollouts."""
     for name, size in sizes.items():
         if is_tree_file(name):
             yield SourceFile(name, _content(top / name, revision))
@@ -147,11 +146,11 @@ def _content(file: Path, revision: int) -> bytes:
 
 def _parse(text: str) -> ET.Element:
     try:
-        return ET.fromstring(text)  # noqa: S314  see above
+        return ET.fromstring(text)  # noqa: S314  svn itself wrote the text
     except ET.ParseError as error:
-        raise SourceError(f"svn wrote what cannot be read: {error}") from error
+        raise SourceError(f"cannot parse the output of svn as XML: {error}") from error
 
 
 def _seconds(date: str | None) -> float:
-    """Read svn's date, ``2026-11-21T10:35:20.207502Z``; whoever has taken it away committed at the epoch."""
+    """Return svn's date, such as ``2026-11-21T10:35:20.207502Z``, in seconds; 0 for a removed date."""
     return datetime.fromisoformat(date).timestamp() if date else 0.0
