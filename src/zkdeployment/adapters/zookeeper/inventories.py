@@ -1,4 +1,4 @@
-"""What hosts have, as they publish it: a node for each host, compressed, which outlives the host's session."""
+"""Published inventories: one compressed node for each host, which outlives the host's session."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def write_inventory(session: Session, known: KnownHost) -> None:
-    """Write what a host has, unless the node says so already; what is too large is written as unknown."""
+    """Write a host's inventory unless its node is up to date; one that is too large is written as unknown."""
     path = _path(known.identity.id)
     data = encode(known)
     if len(data) > NODE_LIMIT:
-        unknown = f"its inventory takes {len(data)} bytes, but a node holds {NODE_LIMIT} at most"
+        unknown = f"its inventory is too large: expected at most {NODE_LIMIT} bytes, found {len(data)}"
         get_logger().warning("inventory-too-large", reason=unknown)
         known = replace(known, inventory=None, unknown=unknown)
         data = encode(known)
@@ -38,19 +38,19 @@ def write_inventory(session: Session, known: KnownHost) -> None:
 
 
 def read_inventories(session: Session, host_ids: Iterable[str] | None = None) -> tuple[KnownHost, ...]:
-    """Read what hosts (default: all that are known) last published, in one pipelined round, sorted by id."""
+    """Return the last inventories of hosts (default: all known hosts), by id; read in one pipelined round."""
     names = sorted(session.children(paths.INVENTORY) or () if host_ids is None else host_ids)
     nodes = session.get_many(_path(name) for name in names)
     return tuple(decode(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None)
 
 
 def known_ids(session: Session) -> frozenset[str]:
-    """Return the ids of all hosts that ever published what they have, and were not forgotten."""
+    """Return the ids of all hosts that ever published an inventory and were not forgotten."""
     return frozenset(session.children(paths.INVENTORY) or ())
 
 
 def forget_host(session: Session, host_id: str) -> None:
-    """Remove what a host published; raises ``RefusedError`` if it is registered, or not known."""
+    """Remove the inventory of a host; raises ``RefusedError`` if it is registered or unknown."""
     mark = paths.out_of_service_path(host_id)
     registered, known, marked = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), mark])
     if registered is not None:
@@ -61,7 +61,7 @@ def forget_host(session: Session, host_id: str) -> None:
 
 
 def encode(known: KnownHost) -> bytes:
-    """Return the data of a host's node."""
+    """Encode the data of a host's node."""
     return pack(
         {
             "id": known.identity.id,
@@ -78,12 +78,12 @@ def encode(known: KnownHost) -> bytes:
 
 
 def decode(host_id: str, data: bytes) -> KnownHost:
-    """Read a host's node; what makes no sense is unknown, so that one bad node hides no fleet."""
+    """Decode a host's node; an invalid one gives an unknown inventory, so that other hosts are still shown."""
     try:
         return _known_host(host_id, unpack(data))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        words = f"its inventory cannot be read ({type(error).__name__}: {error})"
-        return KnownHost(Identity(host_id, host_id), unknown=words)
+        message = f"its inventory cannot be read ({type(error).__name__}: {error})"
+        return KnownHost(Identity(host_id, host_id), unknown=message)
 
 
 def _path(host_id: str) -> str:
@@ -127,7 +127,7 @@ def _known_host(host_id: str, value: Any) -> KnownHost:
         inventory=None if found is None else _inventory(found),
         time=float(value["time"]),
         unknown=_text(value["unknown"]),
-        # Older agents do not tell these.
+        # Agents of old releases do not publish these.
         tags=tuple(_text(tag) for tag in value.get("tags", ())),
         labels=_texts(value.get("labels", {})),
         rack=_text_or_none(value.get("rack")),
@@ -150,7 +150,7 @@ def _inventory(value: Any) -> Inventory:
         checkouts=_texts(value["checkouts"]),
         applications=_names(value["applications"]),
         controllers=_names(value["controllers"]),
-        # Older agents do not publish these.
+        # Agents of old releases do not publish these.
         lost_scripts=_names(value.get("lost_scripts", ())),
         originals=_texts(value.get("originals", {})),
     )

@@ -1,4 +1,4 @@
-"""Instances of services, registered as ephemeral nodes the way zc.zk does it: a node named by its address."""
+"""Instances of services, registered as zc.zk registers them: ephemeral nodes whose name is the address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ATTEMPTS = 10
 
 
 class Provider:
-    """One instance at ``address`` under the node that ``path`` leads to."""
+    """One instance at ``address``, registered below the node that ``path`` resolves to (a ``Registration``)."""
 
     def __init__(self, session: Session, path: str, address: str) -> None:
         if not address or "/" in address:
@@ -47,17 +47,20 @@ class Provider:
             with contextlib.suppress(ConflictError):
                 self._session.commit(*([create] if node is None else [Delete(path, node.version), create]))
                 return path
-        raise ConflictError(f"cannot register {path}: somebody else registers it all the time")
+        raise ConflictError(
+            f"cannot register {path}: another process registered it during each of {_ATTEMPTS} attempts; stop that"
+            " process, or use another address"
+        )
 
     def _find(self) -> str:
-        """Return where the instance is to be registered."""
+        """Return the path of the instance's node."""
         parent = resolve(lookup(self._session), self._path)
         if not parent or parent.split("/")[1] in RESERVED:
             raise RefusedError(f"nothing may be registered under {parent or '/'}; expected a node of the tree")
         return f"{parent}/{self._address}"
 
     def _look(self, path: str) -> Node | None:
-        """Read what is registered there."""
+        """Return the node at ``path``; raises ``RefusedError`` if it belongs to the tree."""
         node = self._session.get(path)
         if node is not None and not node.owner:
             raise RefusedError(f"{path} is a node of the tree: an instance must not take its place")
@@ -66,7 +69,7 @@ class Provider:
     def unregister(self) -> None:
         if self._registered is None:
             return
-        with contextlib.suppress(ConflictError, UnreachableError):  # then it goes with the session
+        with contextlib.suppress(ConflictError, UnreachableError):  # then the node ends with the session
             node = self._session.get(self._registered)
             if node is not None and node.owner == self._session.id:
                 self._session.commit(Delete(self._registered, node.version))

@@ -346,7 +346,7 @@ def test_assignments_come_from_the_tree_when_the_version_was_set_by_hand(fleet, 
 def test_assignments_of_a_revision_that_is_not_the_clusters_are_a_conflict(fleet, client, cluster, targets):
     published(client, targets, {"1": [ASSIGNMENT]})
     put(client, "/hosts", cluster)
-    with pytest.raises(ConflictError, match="moved on from new"):
+    with pytest.raises(ConflictError, match="expected new, found"):
         fleet.wanted(WEB1, "new")
 
 

@@ -52,7 +52,7 @@ def test_what_no_node_can_hold_is_written_as_unknown(session, fleet):
     (found,) = read_inventories(session)
     assert found.identity == KNOWN.identity
     assert found.inventory is None
-    assert "a node holds 524288 at most" in found.unknown
+    assert "expected at most 524288 bytes" in found.unknown
 
 
 def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet, client):

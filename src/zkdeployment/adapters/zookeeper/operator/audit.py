@@ -1,4 +1,4 @@
-"""What operators did: one node with the last acts, written in the transaction of each act."""
+"""The audit record: one node with the latest acts of operators, written in the transaction of each act."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
 
-#: Acts, and bytes, that are kept.
+#: The largest number of acts, and of bytes, that are kept.
 ACTS_LIMIT = 500
 BYTES_LIMIT = 256 * 1024
 
 
 def read_acts(session: Session) -> tuple[Act, ...]:
-    """Return the acts that are kept, the oldest first."""
+    """Return the recorded acts, oldest first."""
     return _acts(session.get(paths.AUDIT))
 
 
 def recording(session: Session, act: Act) -> Operation:
-    """Return the operation that adds an act; the oldest go when there are too many."""
+    """Return the operation that records an act; the oldest acts are dropped when a limit is exceeded."""
     node = session.get(paths.AUDIT)
     acts = [*_acts(node), act][-ACTS_LIMIT:]
     while len(data := _encode(acts)) > BYTES_LIMIT:
@@ -34,7 +34,7 @@ def recording(session: Session, act: Act) -> Operation:
 
 def _acts(node: Node | None) -> tuple[Act, ...]:
     listed = None if node is None else node.properties.get("acts")
-    return tuple(Act.from_json(one) for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
+    return tuple(Act.from_json(act) for act in listed if isinstance(act, dict)) if isinstance(listed, list) else ()
 
 
 def _encode(acts: list[Act]) -> bytes:

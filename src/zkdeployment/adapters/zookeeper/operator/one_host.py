@@ -1,4 +1,4 @@
-"""One host, as its own check sees it: few reads, and few imports, for it runs every two minutes on every host."""
+"""One host, for the Nagios check that runs on it every two minutes: few reads, and few imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_host(session: Session, host_id: str) -> tuple[FleetSnapshot, Properties | None]:
-    """Read the cluster, what stops it if anything does, and one host's node; ``None`` if it is not there."""
+    """Return the cluster with its stops, and the properties of one host's node; ``None`` if it does not exist."""
     node, host = session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
     cluster = None if node is None else Cluster.from_properties(node.properties)
     halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)

@@ -1,8 +1,8 @@
-"""What stopped the fleet, as hosts and operators wrote it: the first stops, the last ones, and how many.
+"""The recorded stops of the fleet: failures of hosts, and stops and holds of operators.
 
-Each of the first ``FIRST`` stops has a node of its own. Later ones share ``LAST`` nodes; in each of those a stop
-replaces the one before, and the node's version counts them. A new node also changes the node above: a transaction
-that forgets the stops fails if one was recorded that it does not know of. So does each stop of an operator.
+Each of the first ``FIRST`` stops has a node of its own. Later stops share ``LAST`` nodes: each replaces the
+previous stop in its node, and the node's version counts them. Creating a node, and each stop of an operator, also
+changes the parent node, so that a transaction that forgets the stops fails if it does not know all of them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 FIRST = 64
 LAST = 64
 
-#: How the names of shared nodes begin; no host id begins like that, and every operator's key has an ``@``.
+#: The prefix of shared nodes; no host id has this prefix, and the key of an operator contains an ``@``.
 _SHARED = "~later-"
 
-#: How many stops are forgotten in one transaction, where agents of older versions recorded more than are kept.
+#: How many stops one transaction removes if agents of old releases recorded more than the limit.
 _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStops:
-    """The names of the nodes of all stops, and the version of the node above them, which was read before."""
+    """The names of the nodes of all stops, and the version of their parent node, which was read first."""
 
     names: tuple[str, ...]
     version: int
 
 
 def read_stops(session: Session) -> tuple[Stop, ...]:
-    """Return the stops on record, in one pipelined round."""
+    """Return the recorded stops; read in one pipelined round."""
     names = session.children(paths.STOPS) or ()
     nodes = session.get_many(f"{paths.STOPS}/{name}" for name in names)
     return tuple(
@@ -54,18 +54,18 @@ def read_stops(session: Session) -> tuple[Stop, ...]:
 
 
 def recorded_stops(session: Session) -> RecordedStops:
-    """Return which stops are on record; makes the node above them if it is missing."""
+    """Return the names of the recorded stops; create their parent node if it is missing."""
     session.ensure(paths.STOPS)
     (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
     if above is None:
-        raise ConflictError("somebody deletes the nodes that zkdeployment needs")
+        raise ConflictError(f"{paths.STOPS} was removed right after it was created; check what removes it")
     return RecordedStops(tuple(names or ()), above.version)
 
 
 def recording_stop(session: Session, stop: Stop) -> list[Operation]:
-    """Return the operations that record a stop, in the place of an earlier one of the same host or operator.
+    """Return the operations that record a stop; it replaces an earlier stop of the same host or operator.
 
-    To be committed together with a check of ``/hosts``: a stop is recorded only while the fleet is stopped.
+    Commit them together with a check of ``/hosts``: a stop is recorded only while the fleet is stopped.
     """
     recorded = recorded_stops(session)
     name = quote(stop.key, safe="~@")
@@ -79,17 +79,17 @@ def recording_stop(session: Session, stop: Stop) -> list[Operation]:
 
 
 def forgetting_stops(recorded: RecordedStops) -> list[Operation]:
-    """Return the operations that forget all stops; they fail if another one was recorded since."""
+    """Return the operations that remove all recorded stops; they fail if another stop was recorded since."""
     if not recorded.names:
         return [Check(paths.STOPS, recorded.version)]
     return [_touch(recorded), *(Delete(f"{paths.STOPS}/{name}") for name in recorded.names)]
 
 
 def few_stops(session: Session, hosts: int) -> RecordedStops:
-    """Return which stops are on record, after forgetting so many that the rest can be forgotten at once.
+    """Return the recorded stops, after removing so many that one transaction can remove the rest.
 
-    For a fleet that is about to be resumed. ``hosts`` is the version of ``/hosts``: if that changed, it raises
-    ``ConflictError``.
+    For a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``; raises
+    ``ConflictError`` if that node has changed.
     """
     recorded = recorded_stops(session)
     surplus: Sequence[str] = recorded.names[FIRST + LAST :]

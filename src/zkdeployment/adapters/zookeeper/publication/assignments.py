@@ -1,4 +1,4 @@
-"""Reading what a host is to run: from the targets compiled with the publication, else from the whole tree."""
+"""Reading what a host is to run: from the targets compiled with the publication, otherwise from the whole tree."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 
 def read_wanted(session: Session, identity: Identity, revision: Revision) -> DesiredState:
-    """Return what ``identity`` is to run at ``revision``, in one request if that was published.
+    """Return what ``identity`` is to run at ``revision``; needs one request if that revision is published.
 
-    Raises ``ConflictError`` if somebody published on the way (then call again), or the cluster is at another
-    revision, ``TreeError`` if the tree contradicts itself for this host.
+    Raises ``ConflictError`` if a publication interfered (then call again) or the cluster is at another revision,
+    ``TreeError`` if the tree contradicts itself for this host.
     """
     names = identity.target_names
     seen, (*mine, targets) = session.get_many_seen([*map(paths.target_path, names), paths.TARGETS])
     if targets is None or targets.properties.get("version") != revision:
         return _from_tree(session, identity, revision)
-    # Every publication, of the same revision too, and every import writes the node above the targets: with its
-    # only transaction, or with the first and the last of many. All reads saw what is as new as ``seen`` or newer,
-    # that node's last. If it has not changed since ``seen``, then nor had any target when it was read. An agent
-    # has read the cluster version before, so ``seen`` is as new as the publication that it is to follow.
+    # Every publication, even of the same revision, and every import writes the parent node of the targets: in its
+    # only transaction, or in the first and the last of several. All reads saw a state at least as new as ``seen``,
+    # and the parent node was read last. If that node has not changed since ``seen``, no target had changed when it
+    # was read. An agent reads the cluster version first, so ``seen`` is as new as the publication that it follows.
     if targets.changed > seen:
         raise ConflictError(f"the targets changed while those of {identity} were read")
     return planning.wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
 
 
 def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
-    """Return those of these paths that are service nodes of the live tree; no request if there are none."""
+    """Return those of these paths that are service nodes of the live tree; without paths no request is sent."""
     asked = [path for path in services if is_path(path)]
     nodes = session.get_many(map(deploy_node, asked)) if asked else ()
     return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
 
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
-    """Walk the tree, which a version set by hand stands for."""
+    """Return what a host is to run from the whole tree: a version that was set by hand has no compiled targets."""
     before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(before, revision)
     tree = read_live_tree(session).tree
@@ -71,4 +71,6 @@ def _check_cluster(node: Node | None, revision: Revision) -> None:
     if found is None or found.revision != revision:
         state = "gone" if found is None else found.state.value
         version = None if found is None else found.version
-        raise ConflictError(f"the cluster moved on from {revision} while it was read: it is {state} at {version}")
+        raise ConflictError(
+            f"the cluster version changed while the tree was read: expected {revision}, found {version} ({state})"
+        )

@@ -1,4 +1,4 @@
-"""From a publication to the transactions that write it, as values."""
+"""Builds the transactions that write a publication or an import, as values; ``store`` commits them."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.publication import Publication, TreeChange
 
-#: A transaction stops the whole ensemble for its time; this many small operations take it some 20 ms.
+#: A transaction blocks the whole ensemble; this many small operations take about 20 ms.
 OPERATIONS_LIMIT = 2000
 
-#: What the targets' node says of the last publication also after somebody imported by hand.
+#: The properties of the targets' node that describe the last publication and stay valid after an import by hand.
 _OF_THE_LAST = ("sequence", "strategy", "ordered")
 
-#: Room for what every transaction of a large publication has beside its share.
+#: Bytes for the operations that every transaction of a large publication has in addition to its share.
 _RESERVE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPublication:
-    """What stands in ZooKeeper beside the tree: ``/hosts``, the targets (by path), role locks, stops, history.
+    """A snapshot of the nodes that a publication changes besides the tree.
 
-    ``recorded`` are the sequences of the publications in the history, sorted. ``strategy`` is ``None`` where no
-    strategy was ever published. ``request`` removes the request that is carried out.
+    ``compiled`` maps the paths of targets to their nodes. ``recorded`` are the sequences of the publications in
+    the history, sorted. ``strategy`` is ``None`` if no strategy was ever published. ``request`` is the operation
+    that removes the request that this publication carries out.
     """
 
     hosts: Node
@@ -64,7 +65,7 @@ class StoredPublication:
 
 
 def read_stored(session: Session, touched: Collection[str] | None) -> StoredPublication:
-    """Read it, with these targets (``None``: all); makes what is missing of the skeleton first."""
+    """Read the snapshot with the targets of these names (``None``: all), after creating missing nodes."""
     known = [] if touched is None else node_paths(touched)
     wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.HISTORY]
     nodes, (role_locks, history) = session.look(wanted, listed)
@@ -77,7 +78,9 @@ def read_stored(session: Session, touched: Collection[str] | None) -> StoredPubl
         found |= dict(zip(known, session.get_many(known), strict=True))
     hosts, targets, managed = found[paths.HOSTS], found[paths.TARGETS], found[paths.MANAGED]
     if hosts is None or targets is None or managed is None:
-        raise ConflictError("somebody deletes the nodes that zkdeployment needs")
+        raise ConflictError(
+            "nodes of zkdeployment were removed right after they were created; check what removes them"
+        )
     return StoredPublication(
         hosts=hosts,
         targets=targets,
@@ -93,13 +96,13 @@ def read_stored(session: Session, touched: Collection[str] | None) -> StoredPubl
 def transactions_for(
     publication: Publication, snapshot: StoredPublication, acl: int = 0
 ) -> Iterator[Sequence[Operation]]:
-    """Return the transactions that publish it, in order; the first and the last are to be committed alone.
+    """Return the transactions that write a publication, in order; commit the first and the last one alone.
 
-    One if it fits. Otherwise the first takes the targets' version away, lists the coming top-level nodes, and sets
-    the mark ``importing``, which only the last removes, with the new version: what a crash leaves between them
-    deploys nowhere, and the next publication removes it. Each depends on ``/hosts`` being as the one before left
-    it. ``acl`` is how many bytes the access list of a node takes. Raises ``TreeError`` if a node is too large,
-    before anything is written.
+    A publication that fits is one transaction. Otherwise the first one invalidates the targets, lists the new
+    top-level nodes and sets the mark ``importing``, which only the last one removes, with the new version: after a
+    crash in between, no host deploys the partial publication, and the next one removes it. Each transaction fails
+    unless ``/hosts`` is as the previous one left it. ``acl`` is the size of a node's access list in bytes. Raises
+    ``TreeError``, before anything is written, if a node is too large.
     """
     work = [
         *_tree_operations(publication.change, publication.versions),
@@ -121,26 +124,26 @@ def transactions_for(
 
 
 def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
-    """Return the sequence that a publication gets, above all that there were, whatever was lost of them."""
+    """Return the sequence of a publication: above all earlier ones, also if some of their records were lost."""
     last = max(decode_published(snapshot.targets).sequence, *snapshot.recorded, 0)
     return max(publication.sequence, last + 1)
 
 
 def import_transactions(
-    change: TreeChange, versions: Mapping[str, int], published_state: Sequence[Node | None], acl: int = 0
+    change: TreeChange, versions: Mapping[str, int], nodes: Sequence[Node | None], acl: int = 0
 ) -> Sequence[Sequence[Operation]]:
-    """Return the transactions that change the tree without publishing it; one if it fits, none for no change.
+    """Return the transactions that change the tree without publishing; one if it fits, none for an empty change.
 
-    ``standing`` are ``/hosts``, the targets and the managed names. The targets lose their version with the first
-    transaction: they are not those of this tree any more, so agents that are sent to a version read the tree
-    itself. Of several transactions the first sets the mark ``importing`` and lists the coming top-level nodes, and
-    the last takes that back. A publication ends what a crash leaves between them, and removes those nodes.
+    ``nodes`` are ``/hosts``, the targets' node and the node of managed names. The first transaction invalidates
+    the targets, which no longer match the tree: agents then read the tree itself. If there are several
+    transactions, the first one also sets the mark ``importing`` and lists the new top-level nodes, and the last
+    one reverts that. After a crash in between, the next publication removes those nodes.
     """
     work = list(_tree_operations(change, versions))
     if not work:
         return []
     check_data(work)
-    hosts, targets, managed = published_state
+    hosts, targets, managed = nodes
     first = [] if targets is None else [_invalidation(targets)]
     chunks = list(_chunks([*first, *work], acl))
     if len(chunks) < 2 or hosts is None:
@@ -162,7 +165,7 @@ def import_transactions(
 
 
 def _opening(publication: Publication, snapshot: StoredPublication) -> list[Operation]:
-    """Mark that a large publication is under way, and note which top-level nodes it makes."""
+    """Return the operations that mark a large publication as under way and list its new top-level nodes."""
     hosts, managed = snapshot.hosts, snapshot.managed
     marked = hosts.properties | {"importing": publication.revision}
     names = managed_tops(managed) | publication.managed
@@ -175,13 +178,13 @@ def _opening(publication: Publication, snapshot: StoredPublication) -> list[Oper
 
 
 def _invalidation(targets: Node) -> Operation:
-    """Take the targets' version away; which publication was the last, and how hosts take that up, stays."""
+    """Return the operation that removes the targets' version and keeps the record of the last publication."""
     kept = {name: value for name, value in targets.properties.items() if name in _OF_THE_LAST}
     return Set(paths.TARGETS, encode(kept | {"version": None}), targets.version)
 
 
 def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator[Operation]:
-    """Parents are made before children, children deleted before parents."""
+    """Yield the operations on the tree: parents are created before children, and deleted after them."""
     for path in sorted(change.create):
         yield Create(path, encode(change.create[path]))
     for path in sorted(change.update):
@@ -204,10 +207,10 @@ def _target_operations(publication: Publication, snapshot: StoredPublication) ->
 
 
 def _closing(publication: Publication, snapshot: StoredPublication, *, opened: bool = False) -> list[Operation]:
-    """Make it valid: the version of the targets and of the cluster; whatever was stopped goes on.
+    """Return the operations that set the version of the targets and of the cluster, and end stops and holds.
 
-    ``opened``: the transaction of ``_opening`` was done before. A stop that was recorded since the ``situation``
-    was read is in the way.
+    ``opened``: the transaction of ``_opening`` was committed before. The operations fail if a stop was recorded
+    after the snapshot was read.
     """
     kept = {name: value for name, value in snapshot.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
@@ -233,7 +236,7 @@ def _closing(publication: Publication, snapshot: StoredPublication, *, opened: b
 
 
 def _strategy_operations(publication: Publication, snapshot: StoredPublication) -> Iterator[Operation]:
-    """Replace the published strategy by this publication's, or by nothing."""
+    """Yield the operation that replaces the published strategy, if it changes."""
     data = encode_strategy(publication.strategy)
     if snapshot.strategy is None:
         if data:
@@ -243,14 +246,17 @@ def _strategy_operations(publication: Publication, snapshot: StoredPublication) 
 
 
 def _recording(publication: Publication, snapshot: StoredPublication, sequence: int) -> Iterator[Operation]:
-    """Record the publication in the history; hosts tell below that how it went."""
+    """Yield the operation that creates the publication's record, below which hosts record their results."""
     if publication.record is not None:
         record = replace(publication.record, sequence=sequence, hosts=snapshot.hosts.children)
         yield Create(paths.history_path(sequence), encode(record.to_json()))
 
 
 def _fits(operations: Sequence[Operation], acl: int) -> bool:
-    return len(operations) <= OPERATIONS_LIMIT and sum(size(one, acl) for one in operations) <= TRANSACTION_LIMIT
+    return (
+        len(operations) <= OPERATIONS_LIMIT
+        and sum(size(operation, acl) for operation in operations) <= TRANSACTION_LIMIT
+    )
 
 
 def _chunks(operations: Sequence[Operation], acl: int) -> Iterator[list[Operation]]:

@@ -1,7 +1,7 @@
-"""The nodes of compiled targets: one for each host id, host name and role.
+"""Encoding and decoding the nodes of compiled targets: one for each host id, host name and role.
 
-A role's node also holds its controller, the assignment of the node ``/roles/ROLE``, so that an agent finds all
-that concerns it under three names.
+A role's node also contains its controller, the assignment of the node ``/roles/ROLE``, so that an agent reads at
+most three nodes.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ _ROLES = "/roles/"
 
 
 def node_paths(names: Collection[str]) -> list[str]:
-    """Return the nodes of these targets (``/roles/ROLE`` is in that of ROLE), sorted."""
+    """Return the paths of the nodes of these targets, sorted; ``/roles/ROLE`` shares the node of ROLE."""
     return sorted({paths.target_path(name.removeprefix(_ROLES)) for name in names})
 
 
 def encode_targets(targets: Targets, names: Collection[str]) -> dict[str, bytes]:
-    """Return the data of each node that holds some of these targets, by path; no node for what is no target."""
+    """Return the data of the nodes of these targets, by path; names without a target have no node."""
     written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
     found = {}
     for name in sorted({name.removeprefix(_ROLES) for name in names}):
         assignments = (*targets.get(_ROLES + name, ()), *targets.get(name, ()))
         if assignments or name in targets:
-            for one in assignments:
-                if id(one) not in written:
-                    written[id(one)] = json.dumps(one.to_json(), separators=(",", ":"), sort_keys=True)
-            data = f"[{','.join(written[id(one)] for one in assignments)}]"
+            for assignment in assignments:
+                if id(assignment) not in written:
+                    written[id(assignment)] = json.dumps(
+                        assignment.to_json(), separators=(",", ":"), sort_keys=True
+                    )
+            data = f"[{','.join(written[id(assignment)] for assignment in assignments)}]"
             found[paths.target_path(name)] = data.encode("ascii")
     return found
 
 
 def decode_targets(nodes: Mapping[str, Node | None]) -> Targets:
-    """Return the targets in nodes, which are given by name; raises ``TreeError`` for what is none."""
+    """Return the targets in these nodes, which are given by name; raises ``TreeError`` if one is invalid."""
     found: dict[str, tuple[Assignment, ...]] = {}
     for name, node in nodes.items():
         if node is None:
             continue
         assignments = assignments_from_json(_json(name, node.data))
-        found[name] = tuple(one for one in assignments if not one.path.startswith(_ROLES))
-        found |= {one.path: (one,) for one in assignments if one.path == _ROLES + name}
+        found[name] = tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES))
+        found |= {assignment.path: (assignment,) for assignment in assignments if assignment.path == _ROLES + name}
     return found
 
 

@@ -1,6 +1,6 @@
-"""The record of publications: a node for each, below it a node for each host that was done or failed.
+"""The history: a node for each publication, and below it a node for each host that finished or failed.
 
-The next publication folds the hosts' nodes into the publication's own, compressed, and drops the oldest records.
+The next publication folds the hosts' nodes into the publication's node, compressed, and drops the oldest records.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
 
-#: Publications that are kept.
+#: How many publications are kept.
 LIMIT = 500
 
-#: How many older publications are looked at for something to fold: hosts write to the last one, or a little late.
+#: How many older publications are checked for results to fold: hosts write to the last one, or a little late.
 _RECENT = 3
 
-#: How many publications are dropped at once.
+#: How many publications are dropped in one call.
 _DROPPED = 20
 
 _CHUNK = 1000
 
 
 def write_result(session: Session, revision: Revision, result: HostResult) -> None:
-    """Record how the publication of ``revision`` went on a host; a version that was set by hand has no record."""
+    """Record a host's result in the publication of ``revision``; a version that was set by hand has no record."""
     targets = session.get(paths.TARGETS)
     last = decode_published(targets)
     if last.revision != revision or not last.sequence:
@@ -52,9 +52,9 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
 
 
 def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> None:
-    """Fold the publications of these sequences, all but the last one, and drop what is too old.
+    """Fold the results of these older publications into their nodes, and drop the oldest publications.
 
-    Trouble is logged, and met again.
+    Errors are logged; the next call tries again.
     """
     older = [paths.history_path(one) for one in sequences]
     try:
@@ -70,7 +70,7 @@ def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> N
 
 
 def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:
-    """Read the records of the ``last`` publications (``None``: all that are kept), the newest first."""
+    """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
     found = _sequences(session)
     places = [paths.history_path(one) for one in (found if last is None else found[-last:])]
     nodes = session.get_many(places)
@@ -82,7 +82,7 @@ def read_history(session: Session, last: int | None = None) -> tuple[Publication
 
 
 def _with_results(session: Session, path: str, record: PublicationRecord, children: int) -> PublicationRecord:
-    """Add what hosts wrote that is not folded in yet."""
+    """Return the record with the results that are not folded into it yet."""
     if not children:
         return record
     results, _ = _results(session, path, session.children(path) or ())
@@ -90,7 +90,7 @@ def _with_results(session: Session, path: str, record: PublicationRecord, childr
 
 
 def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
-    """Return the results by host; of several of one host the latest counts."""
+    """Return the results by host id; of several results of one host the latest."""
     found: dict[str, HostResult] = {}
     for host_id, result in (item for some in many for item in some.items()):
         if host_id not in found or found[host_id].time <= result.time:
@@ -99,7 +99,7 @@ def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
 
 
 def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
-    """Return the data of a record with its results; if it is too large hosts that were done are only counted."""
+    """Encode a record with its results; if it is too large, hosts that finished are only counted."""
     data = pack(record.to_json())
     if len(data) <= room:
         return data
@@ -145,7 +145,7 @@ def _results(session: Session, path: str, names: Sequence[str]) -> tuple[dict[st
 
 
 def _record(node: Node) -> PublicationRecord:
-    """Read a publication's node; one that makes no sense is a record of nothing known."""
+    """Decode a publication's node; an invalid node gives an empty record."""
     try:
         found = unpack(node.data)
     except ValueError:

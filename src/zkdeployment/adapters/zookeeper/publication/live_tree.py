@@ -1,4 +1,4 @@
-"""Reading the tree as it stands in ZooKeeper, pipelined."""
+"""Reading the live tree, in pipelined requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_live_tree(session: Session) -> LiveTree:
-    """Read the whole tree but for reserved top-level nodes and ephemeral nodes."""
+    """Return the whole tree without reserved top-level nodes and ephemeral nodes."""
     nodes = _walk(session, [f"/{name}" for name in session.children("/") or () if name not in RESERVED])
     kept = {path: node for path, node in nodes.items() if not node.owner}
     pinned: set[str] = set()
@@ -36,7 +36,7 @@ def read_live_tree(session: Session) -> LiveTree:
 
 
 def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveNode]:
-    """Read these nodes; those that do not exist are left out."""
+    """Return these nodes; nodes that do not exist are left out."""
     return {
         path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
         for path, node in zip(paths, session.get_many(paths), strict=True)
@@ -45,9 +45,9 @@ def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveN
 
 
 def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
-    """Read a node, whichever it is, and all below it, ephemeral nodes included; ``None`` if there is none.
+    """Return a node and all nodes below it, ephemeral ones included; ``None`` if there is no such node.
 
-    The empty path stands for the root: the whole tree without the reserved nodes.
+    The empty path is the whole tree without the reserved nodes; a path may lead to a reserved node.
     """
     start = (
         [check_path(path)]
@@ -57,12 +57,12 @@ def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
     nodes = _walk(session, start)
     if path and path not in nodes:
         return None
-    return {found: node.properties for found, node in nodes.items()}
+    return {found_path: node.properties for found_path, node in nodes.items()}
 
 
 def _walk(session: Session, paths: list[str]) -> dict[str, Node]:
-    """Read nodes and all below them, parents before children; what vanishes meanwhile is left out."""
-    found: dict[str, Node] = {}
+    """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are left out."""
+    nodes_by_path: dict[str, Node] = {}
     waiting = deque(Read(path) for path in sorted(paths))
     for read, answer in session.pipeline(waiting):
         if answer is None:
@@ -70,7 +70,7 @@ def _walk(session: Session, paths: list[str]) -> dict[str, Node]:
         if read.children:
             waiting.extend(Read(f"{read.path}/{name}") for name in sorted(answer))
             continue
-        node = found[read.path] = Node.read(answer)
+        node = nodes_by_path[read.path] = Node.read(answer)
         if node.children:
             waiting.append(Read(read.path, children=True))
-    return found
+    return nodes_by_path

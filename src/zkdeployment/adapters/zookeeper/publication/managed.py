@@ -1,4 +1,4 @@
-"""The node that lists the managed top-level nodes: those that files had, and those of unfinished publications."""
+"""The node that lists the managed top-level nodes: those of tree files, and those of unfinished publications."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _BEGUN = "begun"
 
 
 def managed_tops(node: Node | None) -> frozenset[str]:
-    """Return the paths of the top-level nodes that a ``.zk`` file of some publication had."""
+    """Return the paths of the top-level nodes that a ``.zk`` file of any publication contained."""
     return _tops(node, _NAMES)
 
 
 def begun_tops(node: Node | None) -> frozenset[str]:
-    """Return the paths of the top-level nodes that unfinished publications and imports made."""
+    """Return the paths of the top-level nodes that unfinished publications and imports created."""
     return _tops(node, _BEGUN)
 
 
 def encode_managed(managed: Collection[str], begun: Collection[str]) -> bytes:
-    """Return the node's data for these paths."""
+    """Encode the node's data for these paths."""
     lists = {_NAMES: managed, _BEGUN: begun} if begun else {_NAMES: managed}
     return encode({name: [path[1:] for path in sorted(tops)] for name, tops in lists.items()})
 
 
 def made_tops(change: TreeChange) -> frozenset[str]:
-    """Return the paths of the top-level nodes that a change makes."""
+    """Return the paths of the top-level nodes that a change creates."""
     return frozenset(path for path in change.create if path.count("/") == 1)
 
 

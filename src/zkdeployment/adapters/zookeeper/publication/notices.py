@@ -1,4 +1,4 @@
-"""A notice to following syncers that there may be something new: whoever watches the node looks at once."""
+"""Notices to following syncers that the branch may have changed: they watch the node and sync at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def give_notice(session: Session, by: str) -> SyncerReport | None:
-    """Wake the syncers; return the last sign of life of one, ``None`` if there never was any."""
+    """Wake the syncers; return the last heartbeat of a syncer, ``None`` if there never was one."""
     data = encode({"by": by})
     session.ensure(paths.OURS)
-    with contextlib.suppress(ConflictError):  # somebody else gave notice at the same moment
+    with contextlib.suppress(ConflictError):  # another process gave notice at the same time
         session.commit(
             Create(paths.NOTICE, data) if session.get(paths.NOTICE) is None else Set(paths.NOTICE, data)
         )

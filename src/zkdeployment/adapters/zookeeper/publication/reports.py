@@ -1,4 +1,4 @@
-"""A following syncer's sign of life: one node, written at each look."""
+"""The heartbeat of following syncers: one node, written in each cycle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
 
-#: Characters of what was said.
+#: The largest number of characters of a message.
 _LONGEST = 1000
 
 
 def write_report(session: Session, by: str, said: str, interval: float, fetched: float | None) -> None:
-    """Write it; of several syncers the last one is seen.
+    """Write the heartbeat of the syncer ``by``; of several syncers, the last one to write is shown.
 
-    Where it was not ``fetched`` yet by this one, the last time that it was stays.
+    If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays.
     """
     session.ensure(paths.OURS)
     node = session.get(paths.SYNCER)
@@ -34,7 +34,7 @@ def write_report(session: Session, by: str, said: str, interval: float, fetched:
 
 
 def read_report(session: Session) -> SyncerReport | None:
-    """Read the last one; ``None`` where no syncer ever followed a branch."""
+    """Return the last heartbeat; ``None`` if no syncer ever followed a branch."""
     node = session.get(paths.SYNCER)
     if node is None:
         return None

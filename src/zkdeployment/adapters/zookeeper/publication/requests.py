@@ -1,4 +1,4 @@
-"""An operator's request for a publication: written by a command, answered by a syncer."""
+"""Operators' requests for a publication: a command writes the node, a syncer answers it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def read_request(session: Session) -> PublicationRequest | None:
-    """Return the standing request, answered or not."""
+    """Return the current request, answered or not; ``None`` if there is none."""
     node = session.get(paths.REQUEST)
     return None if node is None else request_of(node)
 
 
 def asking(session: Session, request: PublicationRequest) -> Operation:
-    """Return the operation that asks; the request takes the place of an older one."""
+    """Return the operation that writes a request; it replaces an older one."""
     node = session.get(paths.REQUEST)
     data = encode(_properties(request))
     return Create(paths.REQUEST, data) if node is None else Set(paths.REQUEST, data, node.version)
 
 
 def answer_request(session: Session, request: PublicationRequest, error: str | None) -> bool:
-    """Remove a request that was carried out, or write into it why it was not.
+    """Remove a request, or with ``error`` record in it why it was not carried out.
 
-    Says whether that was done: a request that is gone, or that a newer one replaced, is left alone.
+    Return whether that was done: a request that is gone, or was replaced by a newer one, is not changed.
     """
     node = session.get(paths.REQUEST)
     if node is None or request_of(node).id != request.id:
@@ -51,24 +51,24 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
 
 
 def carrying_out(session: Session, request_id: str) -> Operation:
-    """Return the operation that removes a request, in the transaction that carries it out.
+    """Return the operation that removes a request, for the transaction that carries it out.
 
-    Raises ``ConflictError`` if it does not stand any more.
+    Raises ``ConflictError`` if the request is gone or was replaced.
     """
     node = session.get(paths.REQUEST)
     if node is None or request_of(node).id != request_id:
-        raise ConflictError("the request for a publication was taken back")
+        raise ConflictError("the request for a publication was withdrawn or replaced")
     return Delete(paths.REQUEST, node.version)
 
 
 def server_time(session: Session) -> float:
-    """Return ZooKeeper's time in seconds since the epoch: clocks of hosts and operators may differ from it."""
+    """Return ZooKeeper's time, in seconds since the epoch; clocks of hosts and operators may differ from it."""
     path = session.enqueue(f"{paths.OURS}/time-", b"")
     node = session.get(path)
     with contextlib.suppress(ConflictError):
         session.commit(Delete(path))
     if node is None:
-        raise ConflictError(f"{path} is gone already")
+        raise ConflictError(f"{path} was removed right after it was created")
     return node.created
 
 
@@ -88,7 +88,7 @@ def _properties(request: PublicationRequest) -> dict[str, Value]:
 
 
 def request_of(node: Node) -> PublicationRequest:
-    """Read the node of a request; what is missing or malformed reads as empty."""
+    """Decode the node of a request; missing or malformed properties are empty."""
     properties = node.properties
     time, error, limit = (properties.get(name) for name in ("time", "error", "age-limit"))
     return PublicationRequest(
@@ -108,7 +108,7 @@ def request_of(node: Node) -> PublicationRequest:
 
 
 def _state(value: Value) -> RequestState | None:
-    """Read the state that a request answers to; one that makes no sense is no fleet's."""
+    """Decode the state of the fleet that a request is for; an invalid one matches no fleet."""
     if not isinstance(value, dict):
         return None
     version, stops = value.get("version"), value.get("stops")

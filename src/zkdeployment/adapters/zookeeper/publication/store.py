@@ -1,4 +1,4 @@
-"""What the syncer reads from ZooKeeper and writes to it (a ``PublicationStore``)."""
+"""ZooKeeper as the syncer reads it and publishes to it (a ``PublicationStore``)."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState
 
 
-#: Chunks of a publication that are under way at once.
-_FLYING = 2
+#: How many transactions of a publication are sent before the first of them is answered.
+_PENDING = 2
 
 
 class ZooKeeperPublications:
-    """Publication through one session; ``identity`` is how the lock names its holder (default: host, process).
+    """Publishing through one session.
 
-    ``history`` is how many publications are kept in the history. ``reach`` is called before and after each
-    transaction of a publication, with a name for that place.
+    ``identity`` names this syncer as the holder of the lock (default: host name and process id). ``history`` is
+    how many publications the history keeps. ``reach`` is called with the name of a failpoint before and after
+    each transaction of a publication.
     """
 
     def __init__(
@@ -106,14 +107,14 @@ class ZooKeeperPublications:
         return self._lock
 
     def publish(self, publication: Publication) -> None:
-        expected = publication.expected or Cluster(INITIAL)  # as whoever makes /hosts makes it
+        expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         snapshot = replace(read_stored(self._session, publication.touched), request=request)
         found = Cluster.from_properties(snapshot.hosts.properties)
         if found != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
         if publication.published is not None and publication.published.stamp != snapshot.targets.version:
-            raise ConflictError("somebody else published, or imported by hand, in the meantime")
+            raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         if publication.stops not in {None, snapshot.stops.version}:
             raise ConflictError("the fleet was stopped, or resumed, in the meantime")
         first, *others = transactions_for(publication, snapshot, self._session.acl_size)
@@ -122,24 +123,24 @@ class ZooKeeperPublications:
             self._commit(others[:-1])
             self._commit(others[-1:])
         tidy(self._session, snapshot.recorded, limit=self._history)
-        deployed = {one.path for assignments in publication.targets.values() for one in assignments}
+        deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, deployed)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
-        """Commit one after the other, each under our lock, sent while ZooKeeper works on the one before."""
-        seat = None if self._lock is None else self._lock.path
-        held = [] if seat is None else [Check(seat, 0)]
-        flying: deque[Callable[[], None]] = deque()
+        """Commit transactions in order, each under the lock; send the next while the previous one is executed."""
+        contender = None if self._lock is None else self._lock.path
+        held = [] if contender is None else [Check(contender, 0)]
+        pending: deque[Callable[[], None]] = deque()
         for operations in transactions:
-            if len(flying) == _FLYING:
-                self._land(flying)
+            if len(pending) == _PENDING:
+                self._finish(pending)
             self._reach("before:commit")
-            flying.append(self._session.begin(*held, *operations))
-        while flying:
-            self._land(flying)
+            pending.append(self._session.begin(*held, *operations))
+        while pending:
+            self._finish(pending)
 
-    def _land(self, flying: deque[Callable[[], None]]) -> None:
-        flying.popleft()()
+    def _finish(self, pending: deque[Callable[[], None]]) -> None:
+        pending.popleft()()
         self._reach("after:commit")
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
@@ -161,7 +162,7 @@ class ZooKeeperPublications:
 
 
 def read_hosts(session: Session) -> tuple[Host, ...]:
-    """Read every host's node in one pipelined round."""
+    """Return all registered hosts; read in one pipelined round."""
     names = session.children(paths.HOSTS) or ()
     nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
     return tuple(

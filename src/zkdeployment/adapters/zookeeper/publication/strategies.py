@@ -1,4 +1,4 @@
-"""The published strategy: a node of its own, compressed; without data there is none."""
+"""The published strategy: one compressed node; without data no strategy is published."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def encode_strategy(strategy: Strategy | None) -> bytes:
-    """Return the data of the node."""
+    """Encode the data of the node; empty for no strategy."""
     return b"" if strategy is None else pack(strategy_to_json(strategy))
 
 
 def read_strategy(session: Session) -> Strategy | None:
-    """Read the published strategy, if there is one; raises ``TreeError`` for what makes no sense."""
+    """Return the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
     node = session.get(paths.STRATEGY)
     if node is None or not node.data:
         return None

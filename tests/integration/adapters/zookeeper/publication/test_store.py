@@ -618,7 +618,7 @@ def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
     client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
     assert store.request() == PublicationRequest(id="new", by="7", reason="", time=0.0)
     store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), "no")
-    with pytest.raises(ConflictError, match="was taken back"):
+    with pytest.raises(ConflictError, match="was withdrawn or replaced"):
         store.publish(publication(store, shop(1), "r1", request="old"))
     assert store.request().id == "new"
 
