@@ -1,6 +1,6 @@
-"""Package sets as values: what differs, what may be touched, which release to take.
+"""Package sets as values: their differences, changes that are not permitted, and the choice of releases.
 
-The package adapters decide with these functions and do the rest. A package set maps each name to all its
+The package adapters decide with these functions and perform the changes. A package set maps each name to all its
 packages (``model.inventory.Packages``); the order within a name does not count.
 """
 
@@ -21,7 +21,7 @@ _SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
 
 
 class Action(Enum):
-    """What becomes of one package."""
+    """What a change does to one package."""
 
     INSTALL = "install"
     CHANGE = "change"
@@ -31,7 +31,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Item:
-    """One package that comes (no ``before``), goes (no ``after``) or is replaced (even by itself)."""
+    """One package that is installed (no ``before``), removed (no ``after``) or replaced (even by itself)."""
 
     name: str
     before: Package | None = None
@@ -39,7 +39,7 @@ class Item:
 
     @property
     def action(self) -> Action:
-        """Say what becomes of it."""
+        """What the change does to the package."""
         if self.before is None:
             return Action.INSTALL
         if self.before == self.after:
@@ -55,7 +55,7 @@ class Item:
 
 
 def items(before: Packages, after: Packages) -> tuple[Item, ...]:
-    """Return what turns one package set into another, sorted by name; the other way round is the way back."""
+    """Return the changes from one package set to another, sorted by name; swap the sets to undo them."""
     found: list[Item] = []
     for name in sorted({*before, *after}):
         had, has = set(before.get(name, ())), set(after.get(name, ()))
@@ -69,10 +69,10 @@ def after(
     remove: Collection[str] = (),
     extra: Iterable[Package] = (),
 ) -> Packages:
-    """Return the package set to have after a change.
+    """Return the package set after a change.
 
-    ``chosen`` are the packages asked for and ``extra`` the ones that come with them: each replaces whatever
-    has its name. ``remove`` are names to have no more.
+    ``chosen`` are the requested packages and ``extra`` their dependencies: each replaces all packages of its name.
+    ``remove`` are the names of packages to remove.
     """
     coming: dict[str, list[Package]] = {}
     for package in (*chosen, *extra):
@@ -82,7 +82,7 @@ def after(
 
 
 def deviations(expected: Packages, found: Packages) -> tuple[str, ...]:
-    """Say, a sentence for each name, where a host's packages are not what they have to be."""
+    """Return one sentence for each name whose installed packages differ from the expected ones."""
     sentences = []
     for name in sorted({*expected, *found}):
         want, have = set(expected.get(name, ())), set(found.get(name, ()))
@@ -92,9 +92,9 @@ def deviations(expected: Packages, found: Packages) -> tuple[str, ...]:
 
 
 def unmanaged(changes: Iterable[Item], managed: Collection[str], installed: Packages) -> tuple[str, ...]:
-    """Say which changes would touch a package that is not ours; none may be made then.
+    """Return one sentence for each change of a package that is not ``managed``; such a change set is refused.
 
-    A package of a name that was not ``installed`` before is a new dependency, which may come.
+    A package whose name was not ``installed`` before is a new dependency, which is permitted.
     """
     return tuple(
         f"would {item}, which was not asked for"
@@ -106,11 +106,12 @@ def unmanaged(changes: Iterable[Item], managed: Collection[str], installed: Pack
 def select(
     available: Iterable[Package], want: Mapping[str, str | None], *, arch: str = ""
 ) -> tuple[Mapping[str, Package], tuple[str, ...]]:
-    """Choose one package for each name in ``want`` at the version wanted (``None``: any).
+    """Return one package for each name in ``want`` at its version (``None``: any).
 
-    Of several the highest by rpm's ordering is taken. Packages for ``arch`` or for any machine go before
-    those for other machines (an empty ``arch``: all are equal). Returns the packages by name and a sentence for
-    each name that cannot be had.
+    The second value is a sentence for each name that no available package satisfies.
+
+    Packages for ``arch`` or ``noarch`` have precedence over those for other architectures (an empty ``arch``: all
+    are equal); then the highest version in rpm's order is chosen.
     """
     by_name: dict[str, list[Package]] = {name: [] for name in want}
     for package in available:
@@ -128,9 +129,9 @@ def select(
 
 
 def has_version(package: Package, version: str) -> bool:
-    """Whether a package is of the version a tree asks for, compared as text.
+    """Whether a package has the version that a tree states, compared as text.
 
-    A tree names rpm's version; the release and, in front, the epoch may be given as well (``1.4``,
+    A tree states rpm's version, optionally with the release and, in front, the epoch (``1.4``,
     ``1.4-2``, ``1:1.4-2``).
     """
     epoch, _, rest = version.rpartition(":")
@@ -140,7 +141,7 @@ def has_version(package: Package, version: str) -> bool:
 
 
 def order_key(package: Package) -> tuple[object, ...]:
-    """Return a sort key: epoch, version and release by rpm's ordering, then the architecture's name."""
+    """Return the sort key: epoch, version and release in rpm's order, then the name of the architecture."""
     return package.epoch, version_key(package.version), version_key(package.release), package.arch
 
 

@@ -1,4 +1,4 @@
-"""Plans in words and as records: what ``--dry-run``, the status file and the log show of a step."""
+"""Plans as sentences and as JSON, for ``--dry-run``, the status file and the log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def sentence(step: Step) -> str:
-    """Say in one line what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
+    """Return one line on what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
     return f"{step.title}{_detail(step)}: {step.reason}"
 
 
 def action(step: Step, controller: Assignment | None) -> str:
-    """Return the script that a step runs, the lock it takes and the files it removes; empty if there are none."""
+    """Return the script a step runs, the lock it acquires and the files it removes; empty if there are none."""
     files = removed_files(step)
     removal = f"removes {', '.join(files)}" if files else ""
     return "; ".join(filter(None, (_call(step, controller), removal)))
@@ -38,13 +38,13 @@ def action(step: Step, controller: Assignment | None) -> str:
 def removed_files(step: Step) -> tuple[str, ...]:
     """Return the files and directories under ``/etc`` and ``/opt`` that the agent itself removes in a step.
 
-    A directory under ``/etc`` is removed only if it is empty. What belongs to a package is rpm's to remove.
+    A directory under ``/etc`` is removed only if it is empty. The files of packages are removed by rpm.
     """
     match step:
         case Undeploy(application=application, deployment=deployment, files=files):
             return tuple(f"/etc/{application}/{name}" for name in sorted({*files, deployment.marker_name}))
-        case Deploy(assignment=one, stale_files=files):
-            return tuple(f"/etc/{one.application}/{name}" for name in sorted(files))
+        case Deploy(assignment=assignment, stale_files=files):
+            return tuple(f"/etc/{assignment.application}/{name}" for name in sorted(files))
         case ChangeController(removed=packages):
             return tuple(f"/opt/{name}/" for name in packages)
         case RemoveSoftware(packages=packages, applications=applications):
@@ -61,8 +61,8 @@ def _call(step: Step, controller: Assignment | None) -> str:
             return f"{call}{_lock(step, controller)}" if step.locked else call
         case Deploy():
             return f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
-        case StartDeployments(controller=one) | EndDeployments(controller=one):
-            return f"runs {step.title} under the lock of role {one.role}"
+        case StartDeployments() | EndDeployments():
+            return f"runs {step.title} under the lock of role {step.controller.role}"
     return ""
 
 
@@ -71,7 +71,7 @@ def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
 
 
 def describe(plan: Plan) -> list[Value]:
-    """Return a plan as JSON values, a record for each step; ``step`` and ``reason`` are in all of them."""
+    """Return a plan as JSON: one record for each step, always with ``step`` and ``reason``."""
     return [_record(step, plan.controller) | _removal(step) for step in plan.steps]
 
 
@@ -118,15 +118,15 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "version": step.version,
                 "reason": step.reason,
             }
-        case Deploy(assignment=one):
+        case Deploy(assignment=assignment):
             return {
                 "step": "deploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,
-                "application": one.application,
-                "package": one.package,
-                "subtype": one.subtype,
-                "version": one.version,
+                "application": assignment.application,
+                "package": assignment.package,
+                "subtype": assignment.subtype,
+                "version": assignment.version,
                 "script": "zookeeper-deploy",
                 "arguments": [*step.arguments],
                 "lock": step.deployment.lock_name if controller is None else None,
@@ -142,15 +142,15 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
 
 
 def _bracket_record(step: StartDeployments | EndDeployments) -> dict[str, Value]:
-    script, one = step.kind, step.controller
+    script, controller = step.kind, step.controller
     return {
         "step": script,
-        "path": one.path,
-        "package": one.package,
-        "version": one.version,
+        "path": controller.path,
+        "package": controller.package,
+        "version": controller.version,
         "script": script,
-        "arguments": [one.path],
-        "lock": one.role,
+        "arguments": [controller.path],
+        "lock": controller.role,
         "reason": step.reason,
     }
 
@@ -161,11 +161,11 @@ def _detail(step: Step) -> str:
             return f" ({step.application})"
         case CheckOut() | RemoveCheckout():
             return f" ({step.version})"
-        case StartDeployments(controller=one) | EndDeployments(controller=one):
-            return f" ({one.package} {one.version})"
-        case Deploy(assignment=one):
-            return f" ({' '.join(filter(None, (one.package, one.subtype, one.version)))})"
-    words = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]
-    words += [f"{name} again" for name in sorted(step.change.reinstall)]
-    words += [f"-{name}" for name in sorted(step.change.remove)]
-    return f" ({', '.join(words)})" if words else ""
+        case StartDeployments() | EndDeployments():
+            return f" ({step.controller.package} {step.controller.version})"
+        case Deploy(assignment=assignment):
+            return f" ({' '.join(filter(None, (assignment.package, assignment.subtype, assignment.version)))})"
+    parts = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]
+    parts += [f"{name} again" for name in sorted(step.change.reinstall)]
+    parts += [f"-{name}" for name in sorted(step.change.remove)]
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,4 +1,7 @@
-"""Service nodes: what the properties of one mean. Used on trees and, again, on what was published of them."""
+"""Service nodes: reads and checks their properties.
+
+The checks are used on trees, and again on published assignments.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: The most instances of one service on one host: more is a slip of the finger.
+#: The most instances of one service on one host: a larger number is a typing error.
 MAX_N = 1000
 
-#: The longest path of a service: it becomes a file name, with the instance's number (255 bytes on Linux).
+#: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
 MAX_PATH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a service node asks for; the fields are those of ``Assignment``."""
+    """The properties of a service node, as fields of ``Assignment``."""
 
     package: str
     application: str
@@ -39,12 +42,12 @@ class Service:
 
 
 def deploy_node(service: str) -> str:
-    """Return the node that makes a service node of the one above it; below it are the targets."""
+    """Return the path of a service's ``deploy`` node, which has the targets as children."""
     return f"{service}/deploy"
 
 
 def services(tree: Tree) -> frozenset[str]:
-    """Return the paths of a tree's service nodes, whether or not they make sense."""
+    """Return the paths of a tree's service nodes, valid or not."""
     return frozenset(path.removesuffix("/deploy") for path in tree.nodes if path.endswith("/deploy"))
 
 
@@ -55,13 +58,13 @@ def has_property(tree: Tree, path: str, name: str) -> bool:
 
 
 def read_property(tree: Tree, path: str, name: str) -> Value:
-    """Return a property that ``has_property`` saw, through property links; raises ``LinkError``."""
+    """Return an existing property, through property links; raises ``LinkError``."""
     properties = tree.nodes[path]
     return properties[name] if name in properties else property_value(tree.properties, path, name)
 
 
 def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, ...]]:
-    """Read a service node that has a ``type``; without ``Service`` if there are problems (all are returned)."""
+    """Return the service of a node that has a ``type``, or ``None``, and all problems of the node."""
     problems: list[Problem] = []
 
     def attempt(read: Callable[[], T]) -> T | None:
@@ -75,12 +78,12 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
         return attempt(lambda: check(read_property(tree, path, name))) if has_property(tree, path, name) else None
 
     attempt(lambda: check_path(path))
-    words = attempt(lambda: check_type(read_property(tree, path, "type")))
+    service_type = attempt(lambda: check_type(read_property(tree, path, "type")))
     version = read_optional("version", check_version)
     patches = read_optional("patches", check_patches) or {}
-    if words is None:
+    if service_type is None:
         return None, tuple(problems)
-    package, subtype = words
+    package, subtype = service_type
     in_place = has_property(tree, path, "version")
     application = package if in_place else attempt(lambda: application_of(package))
     problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
@@ -90,7 +93,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
 
 
 def check_path(value: Value) -> str:
-    """Return a service node's path; raises ``TreeError`` unless it can be the name of files and locks."""
+    """Return a service node's path; raises ``TreeError`` unless files and locks can be named after it."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise TreeError(f"path is {shown(value)}, expected the path of a service node")
     for part in value[1:].split("/"):
@@ -101,7 +104,7 @@ def check_path(value: Value) -> str:
 
 
 def check_name(kind: NameKind, value: Value) -> str:
-    """Return a name; raises ``TreeError`` if it is none of that kind."""
+    """Return a name; raises ``TreeError`` unless it is a valid name of that kind."""
     if not isinstance(value, str):
         raise TreeError(f"{kind.value} is {shown(value)}, expected text")
     problem = name_problem(kind, value)
@@ -137,7 +140,7 @@ def application_of(package: str) -> str:
 
 
 def check_version(value: Value) -> str:
-    """Return a package's or a checkout's version as text; raises ``TreeError`` unless it may be one."""
+    """Return the version of a package or a checkout as text; raises ``TreeError`` unless it is valid."""
     match value:
         case str():
             return parse_checkout(value).text if is_checkout(value) else check_name(NameKind.VERSION, value)
@@ -167,11 +170,11 @@ def check_patches(value: Value) -> dict[str, str]:
 
 
 def patch_problems(package: str, version: str | None, patches: Collection[str]) -> Iterator[str]:
-    """Say why patches cannot be laid on a package or a checkout."""
+    """Yield the reasons why a package or a checkout cannot have these patches."""
     if package in patches:
         yield f"lists its own package {package} as a patch"
     if patches and is_checkout(version):
-        yield f"{package} is checked out, and patches can only be laid on packages; remove patches"
+        yield f"{package} is checked out, and only packages can have patches; remove patches"
 
 
 def check_n(value: Value) -> int:
@@ -182,9 +185,9 @@ def check_n(value: Value) -> int:
 
 
 def shown(value: object) -> str:
-    """Return a value for a message, short and in plain characters."""
+    """Return a value for a message, shortened and in ASCII."""
     try:
         text = ascii(value)
-    except ValueError:  # a number of more digits than Python writes
+    except ValueError:  # the number has more digits than Python converts
         return "a very long number"
     return text if len(text) <= 60 else text[:57] + "..."

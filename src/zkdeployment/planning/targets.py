@@ -1,7 +1,7 @@
-"""Targets: which services each host id, host name and role is to run, compiled from the whole tree.
+"""Targets: the services that each host id, host name and role is to run, compiled from the whole tree.
 
-The syncer compiles them for publication and judges them for all hosts; an agent judges again what concerns it.
-Both use this module, so a tree that passes one passes the other.
+The syncer compiles targets for publication and checks them for all hosts; an agent checks its own again. Both use
+this module, so a tree that one of them accepts is accepted by the other.
 """
 
 from __future__ import annotations
@@ -41,40 +41,44 @@ _FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version"
 
 
 def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple[Targets, tuple[Problem, ...]]:
-    """Compile what each target is to run, and everything that is wrong with it, each problem with its path.
+    """Return the targets of a tree and all problems, each with its path.
 
-    A role's controller stands under the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
-    restricts both to these names: an agent is not concerned by mistakes made for others.
+    The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
+    restricts targets and problems to these names: errors for other hosts do not concern an agent.
     """
     compiler = _Compiler(tree)
     compiler.read(tree.nodes, only)
-    targets = {name: tuple(sorted(found, key=_by_path)) for name, found in sorted(compiler.targets.items())}
+    targets = {
+        name: tuple(sorted(assignments, key=_by_path)) for name, assignments in sorted(compiler.targets.items())
+    }
     return targets, (*compiler.problems, *_all_conflicts(targets, targets))
 
 
 def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tuple[Targets, tuple[Problem, ...]]:
-    """Compile only what concerns the ``changed`` nodes; the result is that of ``compile_targets``.
+    """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
 
-    ``last`` are the targets of the tree before, which had no problems. Nodes with property links have to be among
-    the changed ones: what is read there may stand anywhere.
+    ``last`` are the targets of the tree before the change, which had no problems. ``changed`` must include all
+    nodes with property links, because these depend on other nodes.
     """
     stale = frozenset(path for node in changed for path in _concerned(node))
     compiler = _Compiler(tree)
     places = {f"{path}/deploy" for path in stale}
     compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
-    renewed = {name for name, found in last.items() if any(one.path in stale for one in found)}
+    renewed = {
+        name for name, assignments in last.items() if any(assignment.path in stale for assignment in assignments)
+    }
     renewed |= compiler.targets.keys()
-    targets = {name: found for name, found in last.items() if name not in renewed}
+    targets = {name: assignments for name, assignments in last.items() if name not in renewed}
     for name in renewed:
-        kept = [one for one in last.get(name, ()) if one.path not in stale]
-        if found := [*kept, *compiler.targets.get(name, ())]:
-            targets[name] = tuple(sorted(found, key=_by_path))
-    judged = renewed | {name.removeprefix("/roles/") for name in renewed}
-    return targets, (*compiler.problems, *_all_conflicts(judged & targets.keys(), targets))
+        kept = [assignment for assignment in last.get(name, ()) if assignment.path not in stale]
+        if assignments := [*kept, *compiler.targets.get(name, ())]:
+            targets[name] = tuple(sorted(assignments, key=_by_path))
+    checked = renewed | {name.removeprefix("/roles/") for name in renewed}
+    return targets, (*compiler.problems, *_all_conflicts(checked & targets.keys(), targets))
 
 
 def wanted_from_tree(identity: Identity, tree: Tree) -> DesiredState:
-    """Return what a host is to run, from the whole tree; raises ``TreeError`` with all problems."""
+    """Return what a host is to run according to the whole tree; raises ``TreeError`` with all problems."""
     targets, problems = compile_targets(tree, only=identity.published_names)
     if problems:
         raise _tree_error(problems)
@@ -90,29 +94,32 @@ def wanted_for(identity: Identity, targets: Targets) -> DesiredState:
 
 
 def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
-    """Return what a host is to run, sorted by path; raises ``TreeError`` with all problems.
+    """Return the assignments of a host, sorted by path; raises ``TreeError`` with all problems.
 
-    With a role only the role counts, else the id and the name.
+    A host with a role gets the assignments of the role only, another host those of its id and its name.
     """
-    problems = tuple(_judge(identity, targets))
+    problems = tuple(_host_conflicts(identity, targets))
     if problems:
         raise _tree_error(problems)
     return unchecked_assignments(identity, targets)
 
 
 def unchecked_assignments(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
-    """Return the same for targets that may contradict themselves for the host."""
+    """Return the assignments of a host, sorted by path, without a check for conflicts."""
     names = (identity.role,) if identity.role is not None else identity.target_names
-    return tuple(sorted((one for name in names for one in targets.get(name, ())), key=_by_path))
+    assignments = (assignment for name in names for assignment in targets.get(name, ()))
+    return tuple(sorted(assignments, key=_by_path))
 
 
 def host_problems(targets: Targets, identities: Iterable[Identity]) -> tuple[Problem, ...]:
-    """Say what ``assignments_for`` would find wrong for each of these hosts; each problem once."""
-    return tuple(dict.fromkeys(problem for identity in identities for problem in _judge(identity, targets)))
+    """Return the problems that ``assignments_for`` would raise for these hosts, each problem once."""
+    return tuple(
+        dict.fromkeys(problem for identity in identities for problem in _host_conflicts(identity, targets))
+    )
 
 
 def assignment_from_json(value: object) -> Assignment:
-    """Read the form that ``Assignment.to_json`` writes, checking all of it again; raises ``TreeError``."""
+    """Return the assignment that ``Assignment.to_json`` encoded, checked again; raises ``TreeError``."""
     if not isinstance(value, dict) or value.keys() != _FIELDS:
         expected = ", ".join(sorted(_FIELDS))
         found = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
@@ -141,7 +148,7 @@ def assignment_from_json(value: object) -> Assignment:
 
 
 def assignments_from_json(value: object) -> tuple[Assignment, ...]:
-    """Read a list of assignments; raises ``TreeError``."""
+    """Return the assignments of a JSON list; raises ``TreeError``."""
     if not isinstance(value, list):
         raise TreeError(f"published assignments are {shown(value)}, expected a list; publish again")
     return tuple(assignment_from_json(entry) for entry in value)
@@ -159,7 +166,7 @@ class _Compiler:
         self.above_types: frozenset[str] | None = None
 
     def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
-        """Read the controllers and services' targets among these nodes, of these names only (``None``: all)."""
+        """Add the controllers and targets among these nodes that have one of these names (``None``: all)."""
         for path in paths:
             above, _, name = path.rpartition("/")
             if path.startswith("/roles/"):
@@ -194,7 +201,7 @@ class _Compiler:
             self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
 
     def _assignment(self, path: str, service: Service, n: int) -> Assignment:
-        """Return the assignment of a service, one for all targets that are to run as many instances."""
+        """Return the assignment of a service; targets with the same number of instances share it."""
         if (path, n) not in self.made:
             self.made[path, n] = Assignment(
                 path=path,
@@ -215,9 +222,9 @@ class _Compiler:
                 self.problems.append(Problem(str(error), path=path))
 
     def _note_missing_type(self, service_path: str, path: str) -> None:
-        """Report a service without a type, unless its ``deploy`` node is none.
+        """Add a problem for a service without a type, unless its ``deploy`` node is an ordinary node.
 
-        A service may itself be called deploy, and so may a node that services stand under.
+        A service may itself be called deploy, and so may a node above services.
         """
         if has_property(self.tree, service_path + "/deploy", "type") or path in self._above_types():
             return
@@ -226,45 +233,47 @@ class _Compiler:
         self.problems.append(Problem(message, path=service_path))
 
     def _above_types(self) -> frozenset[str]:
-        """Return the nodes that have a type or stand above one that has."""
+        """Return the nodes that have a type, and all nodes above them."""
         if self.above_types is None:
-            found: set[str] = set()
+            paths: set[str] = set()
             for path in self.tree.nodes:
                 node = path if has_property(self.tree, path, "type") else ""
-                while node and node not in found:
-                    found.add(node)
+                while node and node not in paths:
+                    paths.add(node)
                     node = parent_path(node)
-            self.above_types = frozenset(found)
+            self.above_types = frozenset(paths)
         return self.above_types
 
 
 def _target_problem(name: str) -> str | None:
-    """Say why a node below ``deploy`` means no host, or ``None`` if it may mean one."""
+    """Return why a node below ``deploy`` cannot be a target, or ``None`` if it can."""
     if any(is_name(kind, name) for kind in (NameKind.HOST_ID, NameKind.HOST_NAME, NameKind.ROLE)):
         return None
     shown = name if len(name) <= 60 else name[:57] + "..."
     return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"
 
 
-def _judge(identity: Identity, targets: Targets) -> Iterator[Problem]:
+def _host_conflicts(identity: Identity, targets: Targets) -> Iterator[Problem]:
     if identity.role is not None:
         for name in identity.target_names:
-            for one in targets.get(name, ()) if name != identity.role else ():
-                path = f"{one.path}/deploy/{name}"
+            for assignment in targets.get(name, ()) if name != identity.role else ():
+                path = f"{assignment.path}/deploy/{name}"
                 role = identity.role
                 message = f"{path} is for {identity}, which has the role {role}: only deploy/{role} counts"
                 yield Problem(message, path=path)
     elif identity.id != identity.name:
-        by_id = {one.path for one in targets.get(identity.id, ())}
-        for one in targets.get(identity.name, ()):
-            if one.path in by_id:
-                message = f"{one.path} is deployed to both {identity.name} and {identity.id}, which are one host"
-                yield Problem(message, path=one.path)
+        by_id = {assignment.path for assignment in targets.get(identity.id, ())}
+        for assignment in targets.get(identity.name, ()):
+            if assignment.path in by_id:
+                message = (
+                    f"{assignment.path} is deployed to both {identity.name} and {identity.id}, which are one host"
+                )
+                yield Problem(message, path=assignment.path)
     yield from _conflicts((*unchecked_assignments(identity, targets), *_controllers(identity.role, targets)))
 
 
 def _concerned(path: str) -> Iterator[str]:
-    """Return the services and controllers that a node may be read for: itself, and what it is in ``deploy`` of."""
+    """Yield the services and controllers that may depend on a node: itself, and services with it in ``deploy``."""
     yield path
     while path:
         path, _, name = path.rpartition("/")
@@ -273,7 +282,7 @@ def _concerned(path: str) -> Iterator[str]:
 
 
 def _controllers(role: str | None, targets: Targets) -> Sequence[Assignment]:
-    """Return the controller of a role, if it has one."""
+    """Return the controller of a role as a sequence, empty if there is none."""
     return targets.get(f"/roles/{role}", ())
 
 
@@ -285,32 +294,35 @@ def _all_conflicts(names: Iterable[str], targets: Targets) -> Iterable[Problem]:
 
 
 def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
-    """Find packages that one host would have to have in two versions."""
-    if len({one.package for one in assignments}) == len(assignments) and not any(
-        one.patches for one in assignments
+    """Yield a problem for each package that one host would need in two versions."""
+    if len({assignment.package for assignment in assignments}) == len(assignments) and not any(
+        assignment.patches for assignment in assignments
     ):
         return
     wanted: dict[str, dict[str | None, str]] = {}
-    for one in assignments:
-        for package, version in [(one.package, one.version), *one.patches.items()] if one.n else ():
+    for assignment in assignments:
+        for package, version in (
+            [(assignment.package, assignment.version), *assignment.patches.items()] if assignment.n else ()
+        ):
             paths = wanted.setdefault(package, {})
             others = [other for other in paths if _exclude_each_other(version, other)]
             if others and version not in paths:
-                had = f"{_words(package, others[0])} for {paths[others[0]]}"
+                conflict = f"{_with_version(package, others[0])} for {paths[others[0]]}"
                 yield Problem(
-                    f"{_words(package, version)} for {one.path} and {had} on the same host", path=one.path
+                    f"{_with_version(package, version)} for {assignment.path} and {conflict} on the same host",
+                    path=assignment.path,
                 )
-            paths.setdefault(version, one.path)
+            paths.setdefault(version, assignment.path)
 
 
 def _exclude_each_other(version: str | None, other: str | None) -> bool:
-    """Whether two versions cannot both be had; any version (``None``) is one of a package, not a checkout."""
+    """Whether a host cannot have both versions; any version (``None``) is satisfied by packages, not checkouts."""
     if version is None or other is None:
         return version is not other and (is_checkout(version) or is_checkout(other))
     return version != other
 
 
-def _words(package: str, version: str | None) -> str:
+def _with_version(package: str, version: str | None) -> str:
     return package if version is None else f"{package} {version}"
 
 
@@ -318,5 +330,5 @@ def _tree_error(problems: Iterable[Problem]) -> TreeError:
     return TreeError("; ".join(str(problem) for problem in problems))
 
 
-def _by_path(one: Assignment) -> str:
-    return one.path
+def _by_path(assignment: Assignment) -> str:
+    return assignment.path

@@ -95,7 +95,7 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
         ),
         (
             {"type": "foo", "version": "git:/srv/foo#1", "patches": ["fix 1"]},
-            "foo is checked out, and patches can only be laid on packages",
+            "foo is checked out, and only packages can have patches",
         ),
         ({"type": "foo", "version": "1", "patches": "fix 2"}, "patches is 'fix 2', expected a list"),
         ({"type": "foo", "version": "1", "patches": ["fix"]}, "patches holds 'fix'"),
@@ -108,7 +108,7 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
         ({"type": "foo", "version": "1", "patches": ["foo 1"]}, "lists its own package foo as a patch"),
     ],
 )
-def test_a_mistake_is_told_with_what_was_found(properties, words):
+def test_an_error_names_the_expected_and_the_actual_value(properties, words):
     (message,) = messages(properties)
     assert words in message
 

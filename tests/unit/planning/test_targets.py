@@ -467,7 +467,7 @@ def test_published_assignments_are_read_back(wanted):
         ({"version": "a b"}, "is not a version"),
         ({"version": "git:-x#1"}, "expected a repository, found"),
         ({"version": "hg:/x#1"}, "unknown scheme"),
-        ({"version": "git:/srv/foo#1", "patches": ["fix 1"]}, "foo is checked out, and patches"),
+        ({"version": "git:/srv/foo#1", "patches": ["fix 1"]}, "only packages can have patches"),
         ({"subtype": "-r"}, "is not a subtype"),
         ({"patches": ["x"]}, "patches holds 'x'"),
         ({"more": 1}, "found application, more, n, package"),

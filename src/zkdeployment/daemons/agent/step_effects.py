@@ -24,6 +24,7 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
+from zkdeployment.planning.ownership import packages_to_register
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
@@ -85,9 +86,7 @@ class StepEffects:
 
     def _change_controller(self, step: ChangeController) -> None:
         transaction = self._adapters.packages.prepare(step.change)
-        # Packages that others installed (``packages = none``) are not registered: never remove those.
-        ours = transaction.before.keys() | transaction.after.keys() | {*step.removed}
-        self._adapters.files.add_managed({name: to for name, to in step.registered.items() if name in ours})
+        self._adapters.files.add_managed(packages_to_register(step.registered, transaction.after, step.removed))
         with failpoints("commit-controller"):
             self._commit(step.change, transaction)
         with failpoints("clear-controller"):
@@ -109,12 +108,7 @@ class StepEffects:
     def _change_packages(self, step: ChangePackages) -> None:
         with self._adapters.notifier.uninterrupted():
             transaction = self._prepared.popleft()
-            # Packages that others installed (``packages = none``) are not registered: never remove those.
-            managed = {
-                name: application
-                for name, application in step.applications.items()
-                if name in transaction.after or name in step.change.remove
-            }
+            managed = packages_to_register(step.applications, transaction.after, step.change.remove)
             self._adapters.files.add_managed(managed)
             if step.originals and transaction.reversible:  # else the recorded versions could not be restored
                 self._adapters.files.add_originals(step.originals)
