@@ -69,7 +69,7 @@ def test_options_win_over_the_configuration(sync, publishing: Publishing, tmp_pa
 
 
 @pytest.mark.parametrize("mirror", [True, False], ids=["mirror", "place for it"])
-def test_what_belongs_to_another_user_is_left_alone(sync, publishing: Publishing, tmp_path: Path, mirror: bool):
+def test_a_mirror_of_another_user_is_refused(sync, publishing: Publishing, tmp_path: Path, mirror: bool):
     publishing.push(TREE)
     theirs = tmp_path / "var" / "tree" if mirror else tmp_path / "var"
     theirs.mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_a_dry_run_prints_the_difference_and_changes_nothing(sync, publishing: P
     assert sync("--dry-run") == (0, "", f"nothing to do: {revision} is published\n")
 
 
-def test_what_lost_its_file_but_is_still_deployed_is_warned_of(sync, publishing: Publishing):
+def test_a_deployed_node_without_a_file_causes_a_warning(sync, publishing: Publishing):
     publishing.push(TREE)
     sync()
     revision = publishing.push("/other\n")
@@ -123,7 +123,7 @@ def test_what_lost_its_file_but_is_still_deployed_is_warned_of(sync, publishing:
     assert sync("--prune")[:2] == (0, f"nothing to do: {revision} is published\n")
 
 
-def test_who_forces_a_publication_and_why_is_kept(sync, publishing: Publishing):
+def test_the_history_records_who_forced_a_publication_and_why(sync, publishing: Publishing):
     publishing.push(TREE)
     assert sync("--reason", "it burns")[0] == 2
     assert sync("--force", "--reason", "it burns")[0] == 0
@@ -191,7 +191,7 @@ def test_a_configuration_without_a_repository_is_an_error(sync, config: Path):
     assert (code, err) == (2, f"zkdeployment: {config}: url and tree-directory not specified in [sync]\n")
 
 
-def test_what_does_not_come_to_its_end_leaves_a_mark_that_says_why(sync, publishing: Publishing, tmp_path: Path):
+def test_a_failed_run_leaves_a_mark_with_its_reason(sync, publishing: Publishing, tmp_path: Path):
     mark = tmp_path / "var" / ".tree.unfinished"
     publishing.push("/who\n  x = y\n")
     assert sync()[0] == 1
@@ -228,7 +228,7 @@ def daemon(config: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_daemon_looks_at_once_at_sighup_and_ends_when_asked(
+def test_a_daemon_syncs_at_once_at_sighup_and_ends_at_a_signal(
     daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, number: signal.Signals
 ):
     first = publishing.push(TREE)
@@ -243,7 +243,7 @@ def test_a_daemon_looks_at_once_at_sighup_and_ends_when_asked(
 
 
 @pytest.mark.parametrize("option", ["--force", "--prune", "--allow-rewind", "--allow-mass-removal"])
-def test_beside_a_daemon_what_it_would_not_do_is_refused(
+def test_options_beyond_a_cycle_are_refused_beside_a_daemon(
     daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, option: str
 ):
     first = publishing.push(TREE)
@@ -254,7 +254,7 @@ def test_beside_a_daemon_what_it_would_not_do_is_refused(
     assert f"another process syncs with the mirror {tmp_path}/var/tree: nothing was done; ask that process" in err
 
 
-def test_each_cycle_of_a_daemon_that_does_not_come_to_its_end_leaves_a_mark_that_says_why(
+def test_a_failed_cycle_of_a_daemon_leaves_a_mark_with_its_reason(
     daemon: subprocess.Popen[str], publishing: Publishing, tmp_path: Path
 ):
     mark = tmp_path / "var" / ".tree.unfinished"

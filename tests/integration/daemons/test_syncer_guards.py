@@ -74,7 +74,7 @@ class TestHistory:
         publishing.repository.git("reset", "-q", "--hard", first)
         assert "does not descend" in refused(publishing)
 
-    def test_a_published_commit_that_nobody_knows_any_more_counts_as_left(self, publishing: Publishing):
+    def test_an_unknown_published_commit_is_no_ancestor(self, publishing: Publishing):
         publishing.push(tree(1))
         publishing.sync()
         tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")

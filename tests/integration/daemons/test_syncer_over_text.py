@@ -74,7 +74,7 @@ def another(publishing: Publishing) -> Iterator[Follower]:
         yield Follower(publishing, session)
 
 
-def test_only_what_changed_is_looked_at_and_written(publishing: Publishing, follower: Follower):
+def test_only_changed_nodes_are_read_and_written(publishing: Publishing, follower: Follower):
     publishing.push(TREE, b_zk="/x\n  /y\n")
     assert follower.sync() == ["all"]
     stat = {path: publishing.client.get(path)[1] for path in ("/who", "/x", "/zkdeployment/managed")}
@@ -138,7 +138,7 @@ def test_a_preview_looks_at_no_more(publishing: Publishing, follower: Follower):
         (None, ["/who/web is gone"]),
     ],
 )
-def test_a_touched_node_that_was_changed_by_hand_is_said_and_everything_is_put_right(
+def test_drift_of_a_changed_node_is_logged_and_the_whole_tree_corrected(
     publishing: Publishing, follower: Follower, drifted, words: list[str]
 ):
     publishing.push(TREE)
@@ -165,7 +165,7 @@ def test_a_touched_node_that_was_changed_by_hand_is_said_and_everything_is_put_r
     assert follower.sync() == [{"/who/web"}]
 
 
-def test_a_new_node_that_somebody_made_already_is_said(publishing: Publishing, follower: Follower):
+def test_a_new_node_that_exists_already_is_logged_as_drift(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.put("/new", {"x": 1})
@@ -178,7 +178,7 @@ def test_a_new_node_that_somebody_made_already_is_said(publishing: Publishing, f
     assert publishing.get("/new/below") is None
 
 
-def test_instances_below_what_is_removed_survive_until_they_are_gone(publishing: Publishing, follower: Follower):
+def test_instances_below_removed_nodes_survive_until_they_end(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.put("/who/web/providers/a:1", {"pid": 1}, ephemeral=True)
@@ -219,7 +219,7 @@ def test_a_link_to_what_others_have_is_followed_in_the_live_tree(publishing: Pub
 @pytest.mark.parametrize(
     "said", [{"exact": "?"}, {"version": "f" * 40}, {"exact": 1}], ids=["other rules", "unknown history", "odd"]
 )
-def test_a_publication_that_cannot_be_known_is_not_built_on(
+def test_a_publication_that_is_not_known_exactly_is_no_baseline(
     publishing: Publishing, follower: Follower, said: dict[str, object]
 ):
     publishing.push(TREE)
@@ -230,7 +230,7 @@ def test_a_publication_that_cannot_be_known_is_not_built_on(
     assert publishing.get("/who/web") == WEB
 
 
-def test_after_an_import_by_hand_everything_is_looked_at(publishing: Publishing, follower: Follower):
+def test_after_a_manual_import_the_whole_tree_is_read(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     with Session(publishing.zookeeper) as session:

@@ -30,14 +30,14 @@ def snapshot(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Clus
     return PublicationSnapshot(cluster, published, hosts=hosts, rollout=rollout)
 
 
-def test_a_host_that_a_deployment_left_half_way_is_in_the_way_whichever_version_it_had():
+def test_a_host_with_an_unfinished_deployment_blocks_convergence_whatever_its_former_version():
     half = Host(Identity("d", "d.example.com"), former="r2")
     plain = snapshot(hosts=(AT_R2, half), published=Published("r2"))
     assert not is_converged(plain)
     assert "d.example.com (d) has no version (before its last deployment r2); " in refusal(plain, "r3")
 
 
-def test_every_host_in_the_way_is_named_with_its_version():
+def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():
     plain = snapshot(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
     assert behind(Cluster("r2"), plain.hosts) == (AT_R1, NEW)
     assert refusal(plain, "r3") == (
@@ -65,7 +65,7 @@ def test_every_host_in_the_way_is_named_with_its_version():
         pytest.param(None, False, id="not begun"),
     ],
 )
-def test_by_a_strategy_the_success_of_the_rollout_counts_whatever_hosts_have(rollout, converged):
+def test_with_a_strategy_the_result_of_the_rollout_decides_convergence(rollout, converged):
     state = snapshot(rollout)
     assert is_converged(state) == converged
     assert judge(state, tip="r3") is (
@@ -74,13 +74,13 @@ def test_by_a_strategy_the_success_of_the_rollout_counts_whatever_hosts_have(rol
     assert judge(state, tip="r3", force=True) is PublicationVerdict.PUBLISH
 
 
-def test_where_nobody_has_anything_to_take_up_nobody_waits_for_a_rollout():
+def test_no_rollout_is_awaited_if_all_hosts_have_the_version():
     assert is_converged(snapshot(None, hosts=(AT_R2,)))
     assert is_converged(snapshot(None, hosts=()))
     assert not is_converged(snapshot(BEGUN, hosts=(AT_R2,)))
 
 
-def test_a_version_set_by_hand_goes_without_the_strategy():
+def test_a_version_set_by_hand_is_not_governed_by_the_strategy():
     by_hand = snapshot(over(through(BEGUN)), cluster=Cluster("r1"))
     assert not is_converged(by_hand)
     assert "expected version r1, but a.example.com (a) has r2;" in refusal(by_hand, "r3")
@@ -92,7 +92,7 @@ def test_an_import_by_hand_ends_no_rollout():
     assert judge(snapshot(over(through(BEGUN)), published=imported), tip="r2") is PublicationVerdict.PUBLISH
 
 
-def test_a_held_cluster_gets_the_tip_also_in_the_midst_of_a_rollout():
+def test_a_held_cluster_gets_the_tip_even_during_a_rollout():
     assert judge(snapshot(BEGUN, cluster=Cluster(False)), tip="r3") is PublicationVerdict.PUBLISH
 
 
@@ -126,14 +126,14 @@ PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
         pytest.param(over(BEGUN, Ending.ABORTED), "failed, and the next has not begun", id="over"),
     ],
 )
-def test_a_refusal_says_how_far_the_rollout_is(rollout, words):
+def test_a_refusal_names_the_progress_of_the_rollout(rollout, words):
     said = refusal(snapshot(rollout), "r3")
     assert said.startswith("not converged, so r3 is not published: the rollout 7-1 of r2")
     assert words in said
     assert said.endswith("; see 'zkdeployment rollout show', wait for its end or use --force")
 
 
-def test_a_refusal_says_that_nobody_coordinates():
+def test_a_refusal_names_the_missing_coordinator():
     assert refusal(snapshot(None), "r3") == (
         "not converged, so r3 is not published: no coordinator has begun the rollout by deployment-strategy;"
         " expected version r2, but b.example.com (b) has r1; wait for the rollout or use --force"

@@ -13,12 +13,12 @@ FOUND = {
 }
 
 
-def test_what_is_as_it_was_published_has_not_drifted():
+def test_nodes_as_published_have_not_drifted():
     assert list(drift(CHANGE, PUBLISHED, FOUND)) == []
     assert not has_foreign_children(CHANGE, PUBLISHED, FOUND)
 
 
-def test_each_node_that_is_not_as_published_is_named_with_what_was_found():
+def test_each_drifted_node_is_named_with_its_difference():
     found = {
         "/a": LiveNode({"x": 1.0, "z": "by hand"}, 5),
         "/a/b": LiveNode({}, 0, ephemeral=True),
@@ -37,7 +37,7 @@ def test_nodes_that_are_not_touched_do_not_count():
     assert list(drift(TreeChange(), PUBLISHED, {})) == []
 
 
-def test_nodes_below_a_deleted_one_that_nobody_published_are_noticed():
+def test_foreign_children_of_a_deleted_node_are_noticed():
     found = FOUND | {"/a/b/c": LiveNode({}, 0, children=1)}
     assert has_foreign_children(CHANGE, PUBLISHED, found)
     assert list(drift(CHANGE, PUBLISHED, found)) == []

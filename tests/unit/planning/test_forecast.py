@@ -59,7 +59,7 @@ def changed(path, **properties):
     return NODES | {path: {**NODES.get(path, {}), **properties}}
 
 
-def test_a_tree_that_is_live_already_lets_hosts_run_again_what_they_have_which_is_no_change():
+def test_a_live_tree_makes_hosts_repeat_their_deployments_which_is_no_change():
     seen = look(NODES, revision="r2")
     assert outlooks(seen) == {"h1": Outlook.REPEATS}
     assert [step.reason for step in seen.hosts[0].plan.steps] == ["run again for this revision"]
@@ -67,7 +67,7 @@ def test_a_tree_that_is_live_already_lets_hosts_run_again_what_they_have_which_i
     assert seen.summary == "hosts: 1 run again what they have; nodes of the tree: no change"
 
 
-def test_the_revision_that_a_host_has_lets_it_do_nothing():
+def test_a_host_does_nothing_for_the_revision_it_has():
     assert outlooks(look(NODES, revision="r1")) == {"h1": Outlook.NOTHING}
 
 
@@ -123,19 +123,19 @@ def test_a_host_without_a_reported_inventory_is_unknown():
     assert look(changed("/other"), hosts, told, selected=["h3"]).changes, "who knows"
 
 
-def test_a_target_that_means_nobody_is_unknown():
+def test_a_target_that_matches_no_host_is_unknown():
     seen = look(changed("/who/foo/deploy/web2"))
     assert seen.hosts[-1].identity == Identity("web2", "web2")
     assert seen.hosts[-1].reason == "no host with this id, name or role is known"
     assert outlooks(look(changed("/who/foo/deploy/web2", n=0))) == {"h1": Outlook.REPEATS}
 
 
-def test_an_absent_host_is_planned_for_the_day_it_is_back():
+def test_an_absent_host_has_a_plan_for_its_return():
     seen = look(changed("/who/foo", version="2.0"), hosts=[], told=[known(7)])
     assert (outlooks(seen), seen.hosts[0].absent) == ({"h7": Outlook.CHANGES}, True)
 
 
-def test_what_a_host_would_refuse_is_said():
+def test_a_host_that_would_refuse_the_tree_fails():
     nodes = changed("/who/foo/deploy/h1")
     seen = look(nodes)
     assert outlooks(seen) == {"h1": Outlook.FAILS}

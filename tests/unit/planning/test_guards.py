@@ -36,14 +36,14 @@ class TestPredecessor:
             (Cluster(7), None, 7),
         ],
     )
-    def test_it_is_what_was_published_last_or_is_being_published(self, cluster, published, expected):
+    def test_it_is_the_interrupted_or_the_published_revision(self, cluster, published, expected):
         assert predecessor(PublishedState(cluster, Published(revision=published))) == expected
 
     @pytest.mark.parametrize(
         ("cluster", "expected"),
         [(None, A), (Cluster(None), A), (Cluster("by hand"), A), (Cluster(B), B), (Cluster(None, importing=B), B)],
     )
-    def test_what_was_published_last_is_known_also_after_an_import_by_hand(self, cluster, expected):
+    def test_the_last_ordered_revision_is_known_after_a_manual_import(self, cluster, expected):
         assert predecessor(PublishedState(cluster, Published(ordered=A))) == expected
 
 
@@ -168,6 +168,6 @@ class TestRemoval:
         other = (Assignment("/who/web", 1, "y", "y"),)
         assert removal_refusal(A, before, {"h0": other, "h1": other}, hosts(2)) is None
 
-    def test_a_top_level_node_goes_only_because_somebody_asked_for_it(self):
+    def test_services_of_pruned_top_level_nodes_do_not_count(self):
         assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who", "/who/web"}) is None
         assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who/web"})

@@ -32,7 +32,7 @@ def test_parents_go_first_and_a_host_goes_with_its_first_group():
     assert found.others == ()
 
 
-def test_registered_hosts_are_selected_by_their_nodes_absent_ones_by_what_they_last_told():
+def test_registered_hosts_are_selected_by_their_nodes_and_absent_hosts_by_their_last_inventory():
     found = look(of_rack("one", "r1"), of_rack("two", "r2"), of_rack("old", "old"))
     assert turns(found) == [("one", ("a", "b"), (), ""), ("two", ("c",), (), ""), ("old", (), (), "")]
     assert found.others == ("d.example.com",)
@@ -46,7 +46,7 @@ def test_a_group_that_cannot_meet_its_criteria_keeps_others_from_going():
     assert "few" in rest.fault
 
 
-def test_it_may_be_shown_of_some_hosts_alone():
+def test_the_order_can_be_restricted_to_some_hosts():
     found = look(group("canary", hosts="b"), group("all", "canary")).only({"b", "c"})
     assert turns(found) == [("canary", ("b",), (), ""), ("all", ("c",), ("b",), "")]
 

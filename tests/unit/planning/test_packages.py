@@ -103,7 +103,7 @@ def test_deviations_say_what_was_expected_and_what_was_found():
     )
 
 
-def test_new_dependencies_may_come_and_unmanaged_packages_may_not_be_touched():
+def test_new_dependencies_are_permitted_and_changes_of_unmanaged_packages_are_not():
     before = packages("foo-1.0-1", "bash-5-1", "lib-1-1", "kernel-1-1")
     changes = items(before, packages("foo-1.4-1", "lib-2-1", "dep-1-1", "kernel-1-1", "kernel-2-1"))
     assert unmanaged(changes, {"foo"}, before) == (

@@ -116,7 +116,7 @@ def test_a_plan_is_a_list_of_records():
     assert describe(Plan()) == []
 
 
-def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock():
+def test_a_plan_with_a_role_controller_shows_its_scripts_and_only_the_lock_of_the_role():
     controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
     change = ChangeController(
         PackageChange({"ctl": "2"}, frozenset({"old"}), frozenset({"ctl", "old"})),
@@ -160,13 +160,13 @@ def test_a_plan_with_a_role_controller_tells_its_scripts_and_takes_no_other_lock
     assert deployed["lock"] is None
 
 
-def test_a_step_tells_the_script_it_runs_and_its_lock():
+def test_a_step_shows_its_script_and_its_lock():
     assert action(UNDEPLOY, None).startswith("runs /opt/foo/bin/zookeeper-deploy -u /who/myfoo 0;")
     assert action(DEPLOY, None) == "runs zookeeper-deploy -r sub /who/myfoo 0 under the lock of /who/myfoo"
     assert action(CHANGE, None) == ""
 
 
-def test_an_undeployment_of_a_service_that_stays_tells_its_lock():
+def test_an_undeployment_of_a_service_that_stays_shows_its_lock():
     stays = replace(UNDEPLOY, locked=True)
     assert " -u /who/myfoo 0 under the lock of /who/myfoo; removes " in action(stays, None)
     controller = Assignment("/roles/web", 1, "ctl", "ctl", version="1")

@@ -84,7 +84,7 @@ def test_every_wanted_deployment_is_run_again_sorted_by_path_and_number():
     ]
 
 
-def test_what_is_wanted_no_more_is_undone_first_in_order():
+def test_unwanted_deployments_are_undeployed_first_in_order():
     have = foo_host(marker("/b"), marker("/a", 1), marker("/a", 0))
     found = plan([], have).steps
     assert [(type(step), str(step.deployment)) for step in found[:3]] == [
@@ -371,7 +371,7 @@ def test_software_that_runs_is_no_patch():
     assert step.change == PackageChange({"foo-2": None}, managed=frozenset({"foo-1", "foo-2"}))
 
 
-def test_nothing_may_be_touched_that_is_wanted_as_it_is_or_is_not_ours():
+def test_unchanged_and_unmanaged_packages_may_not_be_changed():
     have = inventory(
         package("foo"),
         package("bar"),
@@ -411,7 +411,7 @@ def test_software_with_a_script_is_removed_also_when_an_older_tool_installed_it(
     )
 
 
-def test_what_a_crash_left_of_a_removed_package_is_cleared():
+def test_remains_of_a_removed_package_are_cleared_after_a_crash():
     have = Inventory(directories=frozenset({"foo"}), managed={"foo": "foo"}, applications=frozenset({"foo"}))
     assert plan([], have).steps == (
         RemoveSoftware(PackageChange(), ("foo",), ("foo",), "no deployment needs foo any more"),
@@ -717,7 +717,7 @@ def test_stopped_anywhere_and_asked_for_something_else_a_host_arrives_there(firs
 
 
 @given(wanted_sets(), hosts())
-def test_a_converged_host_has_what_is_wanted_and_nothing_to_change(wanted, start):
+def test_a_converged_host_matches_the_tree_and_has_nothing_to_change(wanted, start):
     theirs = start.packages.get("bash")
     host = finish(start, wanted)
     assert size(wanted, host) == set()

@@ -161,7 +161,7 @@ def live_of(text: str, **more: dict[str, object]) -> LiveTree:
     return LiveTree(Tree(nodes), dict.fromkeys(nodes, 0))
 
 
-class TestWhatLostItsFile:
+class TestOrphanedTopLevelNodes:
     live = live_of(TREE + "/data\n  x = 1\n")
 
     def test_it_is_reported_and_stays(self):
@@ -198,7 +198,7 @@ class TestWhatLostItsFile:
         assert made.change.delete == frozenset()
         assert made.managed == {"/new", "/data"}
 
-    def test_what_only_an_unfinished_publication_made_is_removed_unless_a_file_has_it(self):
+    def test_nodes_of_an_unfinished_publication_are_removed_unless_a_file_has_them(self):
         live = live_of(TREE + "/data\n/half\n  /x : foo-1\n    /deploy\n      /h1\n")
         left = Published(None, managed=frozenset({"/who", "/data", "/half"}), begun=frozenset({"/who", "/half"}))
         made = draft(
@@ -209,7 +209,7 @@ class TestWhatLostItsFile:
         assert [service.path for service in made.targets["h1"]] == ["/who/web"]
         assert (made.managed, made.leftovers) == ({"/who", "/data"}, frozenset())
 
-    def test_what_of_it_is_above_ephemeral_nodes_is_kept_in_mind(self):
+    def test_leftovers_above_ephemeral_nodes_are_recorded(self):
         live = LiveTree(live_of(TREE + "/half\n  /x\n").tree, {}, frozenset({"/half", "/half/x"}))
         left = Published(None, managed=frozenset({"/half"}), begun=frozenset({"/half"}))
         made = draft(

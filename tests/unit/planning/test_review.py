@@ -45,7 +45,7 @@ def test_line_that_cannot_be_read_hides_nothing_elsewhere():
     assert [(problem.file, problem.line) for problem in found.errors] == [("a.zk", 2), ("a.zk", 3)]
 
 
-def test_what_hangs_on_the_live_tree_is_a_warning():
+def test_a_conflict_that_depends_on_the_live_tree_is_a_warning():
     found = look(a_zk=GOOD.replace("version = '1.0'", "version => /live/versions foo"))
     assert found.errors == ()
     assert found.problems
@@ -121,7 +121,7 @@ def test_problems_of_a_strategy_stand_among_those_of_the_tree():
     assert found.errors[1].path == "data.groups[0].critical"
 
 
-def test_yaml_about_something_else_is_not_even_looked_at():
+def test_other_yaml_files_are_ignored():
     found = look(a_zk=GOOD, ci_yml="script: !reference [a, b]\n : [", strategy_txt=STRATEGY)
     assert found.problems == ()
     assert found.documents.strategies == {}

@@ -119,7 +119,7 @@ def test_a_version_may_be_a_checkouts(version):
     assert (service, problems) == (Service("foo", "foo", "sub", version), ())
 
 
-def test_all_mistakes_of_a_service_are_told_at_once():
+def test_all_errors_of_a_service_are_reported_at_once():
     found = messages({"type": "a b c", "version": [], "patches": 1})
     assert len(found) == 3
 

@@ -106,13 +106,13 @@ def test_services_and_nodes_above_them_may_be_called_deploy():
     assert compiled({"/who": FOO, "/who/deploy/deploy": {}}) == {"deploy": (foo("/who"),)}
 
 
-def test_a_service_without_type_is_told_once_with_its_path():
+def test_a_service_without_type_is_reported_once_with_its_path():
     assert problems_of({"/who/x/deploy/h1": {}, "/who/x/deploy/h2": {}, "/other": {"type": "y"}}) == [
         "/who/x: no type: it has a deploy node, so expected a package name and perhaps a subtype"
     ]
 
 
-def test_all_problems_of_a_tree_are_told_each_once():
+def test_each_problem_of_a_tree_is_reported_once():
     found = problems_of(
         {
             "/a": {"type": "foo"},
@@ -153,7 +153,7 @@ def test_all_problems_of_a_tree_are_told_each_once():
         ({"type =>": "/nowhere type", "version": "1"}, "nowhere"),
     ],
 )
-def test_what_is_wrong_with_a_role_controller_is_told(properties, words):
+def test_errors_of_a_role_controller_are_reported(properties, words):
     (problem,) = problems_of({"/roles/web": properties})
     assert problem.startswith("/roles/web: ")
     assert words in problem
@@ -307,7 +307,7 @@ def test_conflicts_between_a_hosts_id_and_its_name_are_found():
         assignments_for(HOST, targets)
 
 
-def test_all_hosts_are_judged_and_each_problem_is_told_once():
+def test_all_hosts_are_checked_and_each_problem_is_reported_once():
     targets = {
         "web": (foo("/a"), foo("/b", version="1.5")),
         "h1": (foo("/c"),),
@@ -326,7 +326,7 @@ def test_the_tree_gives_an_agent_the_same_as_the_targets():
     assert wanted_from_tree(HOST, nodes).assignments == assignments_for(HOST, targets) == (foo("/a", n=2),)
 
 
-def test_the_tree_refuses_an_agent_what_concerns_it():
+def test_an_agent_refuses_errors_that_concern_its_host():
     nodes = tree({"/a": {"type": "foo"}, "/a/deploy/0015": {}, "/b": {"type": "x y z"}, "/b/deploy/0015": {}})
     with pytest.raises(TreeError, match=r"/a: no version: .*; /b: type 'x y z' has 3 words"):
         wanted_from_tree(HOST, nodes)
@@ -392,7 +392,7 @@ def check_recompiled(before, after):
 
 
 @given(FLEETS, FLEETS, st.sets(st.sampled_from([*PATHS, *PLACES])))
-def test_compiling_what_a_change_concerns_gives_the_same_as_compiling_all(before, added, gone):
+def test_recompiling_changed_services_equals_compiling_the_whole_tree(before, added, gone):
     while problems := compile_targets(before)[1]:
         before = without(before, {problem.path for problem in problems})
     check_recompiled(before, tree({**without(before, gone).nodes, **added.nodes}))
@@ -415,7 +415,7 @@ def test_a_change_of_a_controller_concerns_the_services_of_its_role():
     assert "on the same host" in str(problems[0])
 
 
-def test_what_a_change_does_not_concern_is_not_compiled_again():
+def test_unchanged_services_are_not_compiled_again():
     before = tree({"/a": FOO, "/a/deploy/h1": {}, "/b": {"type": "b-1"}, "/b/deploy/h1": {}, "/b/deploy/h2": {}})
     last, _ = compile_targets(before)
     after = Tree({**before.nodes, "/a": {"type": "foo", "version": "2"}})
@@ -479,11 +479,11 @@ def test_published_assignments_are_checked_again(change, words):
 
 
 @pytest.mark.parametrize("value", [None, [], "x", {"path": "/a"}])
-def test_what_is_no_assignment_is_refused(value):
+def test_an_invalid_assignment_is_refused(value):
     with pytest.raises(TreeError, match=r"a published assignment must have .*; publish again"):
         assignment_from_json(value)
 
 
-def test_what_is_no_list_of_assignments_is_refused():
+def test_an_invalid_list_of_assignments_is_refused():
     with pytest.raises(TreeError, match="expected a list"):
         assignments_from_json({"string_value": "x"})
