@@ -13,14 +13,14 @@ def told(before, after):
     return bool(change), change.kind, list(change.describe())
 
 
-def test_no_change_is_told_by_nothing():
+def test_equal_strategies_have_no_change_lines():
     assert StrategyChange(OLD, OLD).to_json()["groups"] == {"added": [], "changed": [], "deleted": []}
     for same in (None, OLD):
         assert not StrategyChange(same, same)
         assert list(StrategyChange(same, same).describe()) == []
 
 
-def test_groups_are_told_by_name():
+def test_changed_groups_are_listed_by_name():
     lines = ["change strategy deployment-strategy", "add group d", "change group b", "delete group c"]
     assert told(OLD, NEW) == (True, "changed", lines)
     assert StrategyChange(OLD, NEW).to_json() == {

@@ -197,7 +197,7 @@ def test_an_invalid_group_is_refused_with_its_place(group, expected):
     assert any(re.match(r"0\.yaml:\d+:\d+: ", line) and expected in line for line in found), found
 
 
-def test_every_error_of_every_file_is_told_at_once():
+def test_all_errors_of_all_files_are_reported_at_once():
     found = errors(
         HEAD + group_line(critical="1") + group_line("db", critical="2"),
         "a: [",
@@ -206,7 +206,7 @@ def test_every_error_of_every_file_is_told_at_once():
     assert [line.partition(":")[0] for line in found] == ["0.yaml", "0.yaml", "1.yaml", "2.yaml"]
 
 
-def test_circles_are_told_without_those_that_only_depend_on_them():
+def test_a_circle_is_reported_without_groups_that_only_depend_on_it():
     lines = (
         group_line("a", depends_on="[c]") + group_line("b", depends_on="[a]") + group_line("c", depends_on="[b]")
     )
@@ -217,7 +217,7 @@ def test_circles_are_told_without_those_that_only_depend_on_them():
 
 
 class TestChoice:
-    def test_without_documents_the_fleet_goes_without_a_strategy(self):
+    def test_without_documents_the_fleet_has_no_strategy(self):
         assert read().strategy() is None
         assert read("just: data\n").strategy() is None
 
@@ -278,7 +278,7 @@ class TestChoice:
             rf"1\.yaml:2:\d+: {place}: \S+ chooses no strategy here; expected deployment_strategy", found
         )
 
-    def test_other_keys_of_a_configuration_are_not_ours(self):
+    def test_other_keys_of_a_configuration_are_ignored(self):
         assert (
             errors(strategy_of(), CONFIGURATION % "deploy_site: {timeout: 5}, strategy: x, kubernetes: {}") == []
         )
@@ -313,7 +313,7 @@ class TestChoice:
         (found,) = errors(strategy_of().replace("schema", "Schema"))
         assert found == "0.yaml:1:9: expected the key schema, found 'Schema'"
 
-    def test_documents_of_others_are_ignored(self):
+    def test_other_documents_are_ignored(self):
         assert errors("schema: promenade/Docker/v1\ndata: {}\n", "schema: 1\n", "- schema\n") == []
 
     def test_a_name_that_does_not_exist_is_an_error(self):
@@ -407,6 +407,6 @@ class TestFacts:
             (b"\xff", "expected UTF-8"),
         ],
     )
-    def test_what_is_no_host_is_refused_with_its_place(self, text, expected):
+    def test_an_invalid_host_is_refused_with_its_place(self, text, expected):
         with pytest.raises(ConfigurationError, match=expected):
             read_facts("h", text)

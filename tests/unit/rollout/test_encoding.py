@@ -100,7 +100,7 @@ def with_group_values(**values):
         with_group_values(require_hosts=2.5),
     ],
 )
-def test_what_is_no_strategy_is_refused(value):
+def test_an_invalid_strategy_is_refused(value):
     with pytest.raises(ValueError, match="not a valid strategy"):
         strategy_from_json(value)
 

@@ -27,7 +27,7 @@ def run(*groups, hosts="abcd", prepare="", deploy="", times_out=()):
 
 
 class TestExampleRuns:
-    def test_all_goes_well(self):
+    def test_all_groups_succeed_without_failures(self):
         rollout = simulate(example(), EXAMPLE_HOSTS, Faults())
         assert set(verdicts(rollout).values()) == {SUCCESS}
         assert set(rollout.hosts.values()) == {HostProgress.SUCCESS}

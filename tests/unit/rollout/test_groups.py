@@ -76,7 +76,7 @@ def test_criteria_are_judged_each_alone(criteria, successful, failed, total, exp
     assert len(list(misses(criteria, successful=successful, failed=failed, total=total))) == expected
 
 
-def test_what_is_missed_says_what_was_expected_and_found():
+def test_a_missed_criterion_names_expected_and_found_numbers():
     words = list(misses(Criteria(90, 3, 0), successful=2, failed=1, total=3))
     assert words == [
         "2 of 3 hosts successful (66.67 %), expected at least 90 %",

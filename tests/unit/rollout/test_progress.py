@@ -68,7 +68,7 @@ class TestGroups:
         control = [(phase, host) for name, phase, host in fleet.entered if name == "control-nodes"]
         assert [phase for phase, _ in control] == [PREPARE] * 3 + [DEPLOY] * 3
 
-    def test_all_of_a_group_are_let_in_at_once_and_nobody_else(self):
+    def test_all_hosts_of_a_group_are_granted_at_once_and_no_others(self):
         fleet = fleet_of("abc")
         state = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
         assert grants(state) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
@@ -87,7 +87,7 @@ class TestGroups:
         assert grants(state)["a"] == Grant("x", None, "boom")
         assert (DEPLOY, "a") not in fleet.reports
 
-    def test_a_failure_that_the_group_tolerates_withdraws_the_grant_while_the_others_go_on(self):
+    def test_a_tolerated_failure_withdraws_the_grant_while_other_hosts_continue(self):
         state = _failing_while_another_works(group("x", maximum_failed=1))
         assert grants(state) == {"a": Grant("x", None, "boom"), "b": Grant("x", DEPLOY)}
 
@@ -132,12 +132,12 @@ class TestPace:
             (ParallelLimit(99), 5),
         ],
     )
-    def test_at_most_so_many_at_a_time(self, share, width):
+    def test_at_most_max_parallel_hosts_run_at_a_time(self, share, width):
         fleet = fleet_of("abcde", silent=set("abcde"))
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=share))))
         assert len(let_in(state)) == width
 
-    def test_the_next_is_let_in_when_one_has_reported(self):
+    def test_the_next_host_is_granted_when_another_has_reported(self):
         fleet = fleet_of("abc", silent=set("bc"))
         state = fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1))))
         state = fleet.step(fleet.step(state))
@@ -215,7 +215,7 @@ class TestPace:
         assert state.rollout.hosts["a"] in {HostProgress.PREPARED, HostProgress.SUCCESS}
         assert fleet.run(state).rollout.hosts["b"] is HostProgress.FAILURE
 
-    def test_who_was_not_let_in_when_the_time_is_over_did_not_fail(self):
+    def test_a_host_without_a_grant_does_not_fail_by_a_timeout(self):
         fleet = fleet_of("ab", silent={"a"})
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=60.0))))
         fleet.now += 60
@@ -223,7 +223,7 @@ class TestPace:
         assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     @pytest.mark.parametrize("limit", ["prepare_timeout", "progress_deadline"])
-    def test_a_host_that_is_away_and_was_not_let_in_makes_no_phase_too_long(self, limit):
+    def test_an_absent_host_without_a_grant_does_not_prolong_a_phase(self, limit):
         fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON})
         state = fleet.step(fleet.step(fleet.start(strategy(paced("x", **{limit: 30.0})))))
         fleet.now += 29
@@ -233,7 +233,7 @@ class TestPace:
         assert verdicts(over) == {"x": SUCCESS}
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
-    def test_nor_does_it_spoil_the_time_in_which_the_others_prove_themselves(self):
+    def test_an_absent_host_without_a_grant_does_not_disturb_the_bake_time(self):
         fleet = fleet_of("ab")
         state = fleet.start(
             strategy(paced("x", max_parallel=ParallelLimit(1), deploy_timeout=60.0, bake_time=100.0))
@@ -264,7 +264,7 @@ class TestPace:
         assert over.rollout.progress["x"].reason.endswith("2 of 3 hosts did not end; no progress for 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
-    def test_no_limit_counts_when_nobody_coordinated_nor_how_the_clocks_of_coordinators_differ(self, hours):
+    def test_no_limit_counts_time_without_a_coordinator_or_clock_differences(self, hours):
         fleet = fleet_of("abc", silent=set("bc"))
         state = fleet.step(fleet.start(strategy(paced("x", prepare_timeout=60.0, progress_deadline=60.0))))
         state = fleet.step(state)
@@ -354,7 +354,7 @@ class TestPace:
         assert over.rollout.progress["y"].reason.endswith("did not end within 60 s")
 
     @pytest.mark.parametrize("hours", [2, -2])
-    def test_nor_does_a_bake_count_the_time_without_a_coordinator_or_how_clocks_differ(self, hours):
+    def test_a_bake_time_does_not_count_time_without_a_coordinator_or_clock_differences(self, hours):
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         state = fleet.wait(fleet.run(state, until=is_baking), 60)
@@ -402,7 +402,7 @@ class TestPace:
 
 
 class TestStarting:
-    def test_a_manual_group_waits_until_it_is_promoted_and_holds_up_nobody_else(self):
+    def test_a_manual_group_waits_until_it_is_promoted_and_blocks_no_other_group(self):
         fleet = fleet_of("ab")
         state = fleet.run(fleet.start(strategy(paced("x", hosts="a", manual=True), group("y", hosts="b"))))
         assert state.ended is None
@@ -424,7 +424,7 @@ class TestStarting:
         fleet.now += 1
         assert fleet.run(state).rollout.order == ("y", "x")
 
-    def test_what_began_in_its_window_goes_on_after_it(self):
+    def test_a_group_that_began_in_its_window_continues_after_it(self):
         fleet = fleet_of("a", silent={"a"})
         window = Window(frozenset(range(7)), 8 * 60, 8 * 60 + 1, "UTC")
         state = fleet.step(fleet.start(strategy(paced("x", windows=(window,)))))
@@ -434,7 +434,7 @@ class TestStarting:
 
 
 class TestActs:
-    def test_a_pause_lets_nobody_in_and_what_was_granted_goes_on(self):
+    def test_a_pause_grants_nothing_new_and_keeps_existing_grants(self):
         fleet = fleet_of("abc")
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
         fleet.act(Directive.PAUSE)
@@ -480,7 +480,7 @@ class TestActs:
         assert has_failed(over)
         assert grants(over) == {}
 
-    def test_each_act_is_taken_once(self):
+    def test_each_act_is_applied_once(self):
         fleet = fleet_of("a", silent={"a"})
         state = fleet.start(strategy(group("x")))
         fleet.act(Directive.PAUSE)
@@ -489,7 +489,7 @@ class TestActs:
         assert [one.directive for one in state.acts] == [Directive.PAUSE, Directive.RESUME]
         assert (state.last_act_number, state.paused) == (1, None)
 
-    def test_a_stopped_fleet_waits_and_says_so(self):
+    def test_a_stopped_fleet_waits_with_the_reason(self):
         fleet = fleet_of("a", active=False)
         state = fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.entered == []
@@ -511,7 +511,7 @@ class TestHosts:
         )
         assert over.rollout.hosts["c"] is HostProgress.NOT_STARTED
 
-    def test_nobody_waits_for_hosts_that_were_never_there(self):
+    def test_hosts_that_were_never_registered_do_not_block_the_rollout(self):
         fleet = fleet_of("a", absent={"b": Facts()})
         fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.now < NOON + ABSENT_AFTER
@@ -526,13 +526,13 @@ class TestHosts:
         fleet.register("b", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
-    def test_one_that_is_away_for_longer_is_left_out(self):
+    def test_a_host_that_is_absent_for_longer_is_excluded(self):
         fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON - 10})
         state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         fleet.now += RESTART - 10
         assert fleet.step(state).rollout.progress["x"].reason.startswith("prepare: 1 of 2 hosts successful")
 
-    def test_a_host_that_comes_is_let_into_the_groups_that_are_not_judged(self):
+    def test_a_new_host_joins_the_groups_without_a_verdict(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
@@ -675,12 +675,12 @@ class TestHosts:
         assert verdicts(fleet.run(state)) == {"x": SUCCESS}
 
 
-class TestLateHosts:
+class TestLateJoiners:
     def over(self, *groups, **fields):
         fleet = fleet_of("ab", absent={"c": Facts()}, **fields)
         return fleet, fleet.run(fleet.start(strategy(*groups)))
 
-    def test_they_are_let_through_both_phases(self):
+    def test_late_joiners_run_both_phases(self):
         fleet, state = self.over(group("x"))
         fleet.register("c", Facts())
         state = fleet.step(state)
@@ -694,7 +694,7 @@ class TestLateHosts:
             {},
         )
 
-    def test_one_that_nobody_knew_is_let_in_too(self):
+    def test_an_unknown_late_joiner_is_granted_too(self):
         fleet, state = self.over(group("x"))
         fleet.register("d", Facts())
         assert grants(fleet.step(state)) == {"d": Grant("x", PREPARE)}
@@ -730,7 +730,7 @@ class TestLateHosts:
         assert state.rollout.progress["x"].reason == "late hosts: 1 of 4 hosts failed, expected at most 0"
         assert state.late_joiners == {}
 
-    def test_they_keep_max_parallel(self):
+    def test_late_joiners_keep_max_parallel(self):
         fleet = fleet_of("a", absent=plain_hosts("bcde"))
         state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(2)))))
         for host in "bcde":
@@ -744,7 +744,7 @@ class TestLateHosts:
         assert [*entered[0], *entered[2]] == ["b", "c", "d", "e"]
         assert set(state.rollout.hosts.values()) == {HostProgress.SUCCESS}
 
-    def test_they_go_while_other_groups_are_at_work(self):
+    def test_late_joiners_run_beside_other_groups(self):
         fleet = fleet_of("ab", absent={"c": Facts()}, silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
@@ -781,7 +781,7 @@ class TestLateHosts:
         assert {host for _, _, host in fleet.entered} == {"a", "b", "e"}
 
     @pytest.mark.parametrize("when", ["under way", "over"])
-    def test_a_pause_lets_none_in(self, when):
+    def test_a_pause_grants_no_late_joiner(self, when):
         fleet = fleet_of("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
         state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
@@ -793,7 +793,7 @@ class TestLateHosts:
         fleet.act(Directive.RESUME)
         assert fleet.step(state).late_joiners == {"c": PREPARE}
 
-    def test_an_abort_is_the_end_for_them_too(self):
+    def test_an_abort_ends_late_joiners_too(self):
         fleet, state = self.over(group("x"), silent={"c"})
         fleet.register("c", Facts())
         state = fleet.step(state)
@@ -802,7 +802,7 @@ class TestLateHosts:
         assert (state.ending, has_failed(state), grants(state)) == (Ending.ABORTED, True, {})
 
     @pytest.mark.parametrize("away", [True, False])
-    def test_one_that_does_not_end_frees_its_place(self, away):
+    def test_a_late_joiner_that_times_out_frees_its_place(self, away):
         fleet = fleet_of("a", absent=plain_hosts("bc"))
         state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1), prepare_timeout=600.0))))
         fleet.silent = {"b"}
@@ -839,17 +839,17 @@ class TestLateHosts:
         ]
         assert state.rollout.hosts["a"] is HostProgress.SUCCESS
 
-    def test_none_of_a_group_that_failed_is_let_in(self):
+    def test_no_late_joiner_of_a_failed_group_is_granted(self):
         fleet, state = self.over(group("x"), group("y", hosts="ac", minimum_successful=3))
         fleet.register("c", Facts())
         assert grants(fleet.step(state)) == {}
 
-    def test_none_of_no_group_is_let_in(self):
+    def test_no_late_joiner_without_a_group_is_granted(self):
         fleet, state = self.over(group("x", hosts="ab"))
         fleet.register("c", Facts())
         assert grants(fleet.step(state)) == {}
 
-    def test_none_is_let_in_after_a_failure_or_when_the_fleet_is_stopped(self):
+    def test_no_late_joiner_is_granted_after_a_failure_or_while_the_fleet_is_stopped(self):
         fleet, state = self.over(group("x", critical=True, percent_successful=100))
         assert has_failed(state)
         fleet.register("c", Facts())
@@ -887,7 +887,7 @@ class TestAttempts:
         assert next_attempt(self.snapshot(failed, version=None)) is None
         assert next_attempt(self.snapshot(failed)) == 2
 
-    def test_a_newer_publication_takes_its_place(self):
+    def test_a_newer_publication_supersedes_the_rollout(self):
         state = fleet_of("a").start(ALL_HOSTS)
         assert not is_superseded(self.snapshot(state))
         newer = self.snapshot(state, sequence=8)

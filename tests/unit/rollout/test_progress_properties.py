@@ -166,7 +166,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current,
 
 
 @given(strategies(pace=widths), st.sets(host_names), st.sets(host_names))
-def test_it_goes_as_the_simulator_says(any_strategy, bad_prepare, bad_deploy):
+def test_the_rollout_ends_as_the_simulation_predicts(any_strategy, bad_prepare, bad_deploy):
     fleet = SimulatedFleet(
         plain_hosts(NAMES),
         failing={(Phase.PREPARE, host) for host in bad_prepare} | {(Phase.DEPLOY, host) for host in bad_deploy},

@@ -33,6 +33,6 @@ GOES_ON = "rollout 7-1 continues without this host: 1 of 2 hosts did not end wit
     ],
     ids=["no rollout", "not yet", "prepare", "deploy", "withdrawn", "failed", "failed, grant gone"],
 )
-def test_a_permission_says_what_a_host_may_do_and_else_why_not(permission, phases, failure, obstacle):
+def test_a_permission_has_the_allowed_phases_or_the_obstacle(permission, phases, failure, obstacle):
     assert [phase for phase in Phase if permission.allows(phase)] == phases
     assert (permission.failure, permission.obstacle) == (failure, obstacle)

@@ -48,7 +48,7 @@ def fully_equipped():
         running(revision=4711),
     ],
 )
-def test_nothing_is_lost(found):
+def test_every_state_is_read_back_unchanged(found):
     value = json.loads(json.dumps(state_to_json(found)))
     assert state_from_json(value) == found
     assert state_to_json(state_from_json(value)) == value

@@ -39,7 +39,7 @@ def run_cycles(*coordinators, times=3):
             one.run_cycle()
 
 
-class TestCourse:
+class TestRolloutOfGroups:
     def test_the_example_goes_through_group_by_group(self, fleet):
         fleet.register(EXAMPLE_HOSTS)
         fleet.publish("r1", example())
@@ -241,7 +241,7 @@ class TestCourse:
             fleet.register(plain_hosts("b"), version="r1")
             assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_without_a_strategy_it_does_nothing(self, fleet):
+    def test_without_a_strategy_the_coordinator_does_nothing(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", None)
         with fleet.coordinator() as one:
@@ -398,7 +398,7 @@ class TestPublications:
             third = fleet.run(one.coordinator)
         assert fleet.session.children(paths.ROLLOUTS) == [second.id, third.id]
 
-    def test_a_state_that_makes_no_sense_is_told_and_the_next_publication_begins_anew(self, fleet):
+    def test_an_unreadable_state_is_reported_and_the_next_publication_begins_a_new_rollout(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one:
@@ -408,7 +408,7 @@ class TestPublications:
             fleet.publish("r2", ALL_HOSTS)
             assert fleet.run(one.coordinator).revision == "r2"
 
-    def test_one_of_an_earlier_publication_that_makes_no_sense_is_told_once(self, fleet):
+    def test_an_unreadable_state_of_an_earlier_publication_is_logged_once(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator() as one, capture_logs() as logs:
@@ -508,7 +508,7 @@ class TestLead:
             assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
             assert read_leader(fleet.session) == "two"
 
-    def test_who_leads_again_does_not_believe_what_it_knew_of_hosts(self, fleet):
+    def test_a_coordinator_that_leads_again_reads_all_hosts_again(self, fleet):
         red, blue = Facts(tags=frozenset({"red"})), Facts(tags=frozenset({"blue"}))
         fleet.register({"a": red, "b": Facts()})
         fleet.publish("r1", ALL_HOSTS)
@@ -525,7 +525,7 @@ class TestLead:
             run_cycles(one, times=2)
             assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}
 
-    def test_one_whose_place_was_taken_away_writes_nothing(self, fleet):
+    def test_a_coordinator_without_its_lock_node_writes_nothing(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator("one") as one:
@@ -591,8 +591,8 @@ class TestLead:
             assert fleet.running.rollout.result is RolloutResult.SUCCESS
 
 
-class TestWhatItSays:
-    def test_the_log_tells_the_course_and_the_final_report(self, fleet):
+class TestLog:
+    def test_the_log_has_all_changes_and_the_final_report(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.failing = {("deploy", "a")}
         fleet.publish("r1", strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b")))
@@ -631,7 +631,7 @@ class TestWhatItSays:
             "selector 1 of group z matches no known host"
         ]
 
-    def test_what_is_in_its_way_is_said_once(self, fleet):
+    def test_a_persisting_error_is_logged_once(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         data = fleet.session.get(paths.STRATEGY).data

@@ -51,7 +51,7 @@ def test_a_permission_is_the_grant_and_what_was_reported(fleet, session):
 
 @pytest.mark.usefixtures("rollout")
 @pytest.mark.parametrize("change", ["grant", "withdrawal", "attempt"])
-def test_whoever_reads_a_permission_is_told_when_it_changes(fleet, session, change):
+def test_a_reader_of_a_permission_is_notified_of_its_change(fleet, session, change):
     told = threading.Event()
     if change == "withdrawal":
         session.commit(Create(GRANT, encode_grant(PREPARE)))
