@@ -1,4 +1,4 @@
-"""``zkdeployment agent``."""
+"""``zkdeployment agent``: runs the host agent, or prints the plan of a host."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zkdeployment.planning.plan_text import removed_files, sentence
 from zkdeployment.wiring.agent import build_agent, check_zookeeper, preview_plan, run_agent
 from zkdeployment.wiring.process import build_control
 
-#: An agent that is asked to end before it is done has not failed.
+#: The exit codes of --run-once; an agent that ends on SIGTERM has not failed.
 _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
 
 
 @click.command(name="agent")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("-1", "--run-once", is_flag=True, help="Bring this host to the cluster version and end.")
+@click.option("-1", "--run-once", is_flag=True, help="Deploy the cluster version to this host once, and exit.")
 @click.option(
     "-n",
     "--dry-run",
     is_flag=True,
-    help="Print the plan with all files it removes; change nothing.",
+    help="Print the plan with all files that it removes; change nothing.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log everything, the scripts' output as it comes included.")
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages and the output of scripts, too.")
 @click.option(
     "-z",
     "--assert-zookeeper-address",
@@ -39,12 +39,12 @@ _EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
     help="Refuse to start unless all configured ZooKeeper servers have this address. May be repeated.",
 )
 def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresses: tuple[str, ...]) -> None:
-    """Run the host agent in the foreground: follow the cluster version until it is stopped.
+    """Run the host agent in the foreground: deploy each cluster version until SIGTERM.
 
     With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
-    held, 1 when the deployment failed. Under a rollout strategy the host waits for its turn then, too. SIGTERM
-    lets the step under way end, then ends the agent with 0. SIGHUP makes it read its configuration again, between
-    two deployments.
+    held, 1 when the deployment failed; under a rollout strategy the host still waits for its rollout. On SIGTERM
+    the agent finishes its present step and exits with 0. On SIGHUP the agent reads its configuration again,
+    between two deployments.
 
     \b
     Example:
@@ -52,8 +52,8 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
       zkdeployment agent --dry-run /etc/zkdeployment/zkdeployment.cfg
     """
     log.configure(verbose=verbose)
-    check_zookeeper(load(config, host=False), addresses)  # before the host's id is read from anywhere
-    os.umask(0o022)  # whatever ours was: what packages and scripts write is for all to read
+    check_zookeeper(load(config, host=False), addresses)  # before a file or a server is asked for the host's id
+    os.umask(0o022)  # all users may read what packages and scripts write
     settings = load(config)
     log.bind_process(host=str(settings.require_identity()))
     if dry_run:
@@ -69,7 +69,7 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
         signal.signal(number, lambda *_: control.stop())
     signal.signal(signal.SIGHUP, lambda *_: control.reload())
     if not run_once:
-        run_agent(settings, control, verbose=verbose, accept=lambda found: check_zookeeper(found, addresses))
+        run_agent(settings, control, verbose=verbose, accept=lambda reloaded: check_zookeeper(reloaded, addresses))
         return
     with build_agent(settings, verbose=verbose, control=control) as (agent, _):
         raise click.exceptions.Exit(_EXIT[agent.run_once()])

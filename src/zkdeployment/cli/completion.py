@@ -1,4 +1,4 @@
-"""``zkdeployment completion``."""
+"""``zkdeployment completion``: the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROGRAM = "zkdeployment"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete verbs, options and files after 'zkdeployment'.
+    """Print the script that makes SHELL complete verbs, options and files after 'zkdeployment'.
 
     \b
     Example:
@@ -22,6 +22,6 @@ def command(context: click.Context, shell: str) -> None:
     """
     completion = get_completion_class(shell)
     if completion is None:
-        raise click.UsageError(f"click does not know how to complete in {shell}")
+        raise click.UsageError(f"click has no completion for {shell}")
     variable = f"_{_PROGRAM.upper()}_COMPLETE"
     click.echo(completion(context.find_root().command, {}, _PROGRAM, variable).source())

@@ -1,4 +1,4 @@
-"""``zkdeployment config``."""
+"""``zkdeployment config``: checks of a configuration file."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def command() -> None:
 @click.argument("config", type=click.Path(path_type=Path))
 @output_option
 def check(config: Path, output: str) -> None:
-    """Print what is understood of CONFIG, defaults included, or everything that is wrong with it.
+    """Print the settings of CONFIG with all defaults, or every error in CONFIG.
 
-    Files and addresses that tell the host's id and role are read. Passwords are not shown.
+    Files and URLs with the host's id and role are read. Passwords are not shown.
 
     \b
     Example:
@@ -48,22 +48,25 @@ def check(config: Path, output: str) -> None:
     check_access(settings)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
-        echo(f"warning: url holds a secret, and {config} is open to everyone; chmod o-rwx {config}", err=True)
+        echo(
+            f"warning: url contains a secret, and {config} is accessible to all users; run chmod o-rwx {config}",
+            err=True,
+        )
     role = None if settings.identity is None else settings.identity.role
     if role is not None and " " in role:
-        echo(f"warning: nothing can be deployed to the role {role!r}: a node's name has no blanks", err=True)
-    understood = _plain(settings)
+        echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
+    sections = _plain(settings)
     if output != "table":
-        emit(understood, output, schema="config")
+        emit(sections, output, schema="config")
         return
-    for section, values in understood.items():
+    for section, values in sections.items():
         echo(f"[{section}]")
         for key, value in values.items():
             echo(f"{key} = {_text(value)}".rstrip())
 
 
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:
-    """Return settings section by section, under the keys of the file."""
+    """Return the settings by section and by the keys of the file."""
     identity = settings.identity
     main: dict[str, object] = {
         "host-id": identity.id if identity else None,
@@ -78,11 +81,11 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:
         main["checkout-sources"] = ["any" if settings.checkout_sources is None else "none"]
-    understood = {"zkdeployment": main}
+    sections = {"zkdeployment": main}
     for section, part in (("sync", settings.sync), ("coordinate", settings.coordinate)):
         if part is not None:
-            understood[section] = {_key(one.name): _value(getattr(part, one.name)) for one in fields(part)}
-    return understood
+            sections[section] = {_key(field.name): _value(getattr(part, field.name)) for field in fields(part)}
+    return sections
 
 
 def _plain_access(access: Access) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``zkdeployment coordinate``: a coordinator of rollouts."""
+"""``zkdeployment coordinate``: runs a coordinator of rollouts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zkdeployment.wiring.coordinator import build_coordinator
 
 @click.command(name="coordinate")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("-v", "--verbose", is_flag=True, help="Log everything.")
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
 def command(config: Path, *, verbose: bool) -> None:
     """Lead rollouts by the published strategy, in the foreground, until SIGTERM.
 
-    Any number of coordinators may run, on different hosts: one leads, the others take over when it is gone. It
-    says which hosts may prepare and deploy, group by group, judges the groups, and stops the fleet when a critical
-    one failed. All it knows is in ZooKeeper. Without a strategy it has nothing to do.
+    Several coordinators may run on different hosts: one leads, and another one takes over when the leader ends.
+    The leader grants hosts the phases prepare and deploy, group by group, judges the groups, and stops the fleet
+    when a critical group failed. Its whole state is in ZooKeeper. Without a strategy a coordinator does nothing.
 
     \b
     Example:

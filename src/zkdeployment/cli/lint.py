@@ -1,4 +1,4 @@
-"""``zkdeployment lint``: check tree files."""
+"""``zkdeployment lint``: checks of tree files and strategies, also as a git hook."""
 
 from __future__ import annotations
 
@@ -26,21 +26,26 @@ if TYPE_CHECKING:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Let warnings fail, too, and ask for require_hosts where critical groups may be empty.",
+    help="Fail on warnings, too; warn of critical groups without require_hosts.",
 )
-@click.option("--hook", is_flag=True, help="Check what git is about to take: as a pre-commit or pre-receive hook.")
 @click.option(
-    "-b", "--branch", metavar="BRANCH", help="With --hook: the tree's branch; pushes to others are not checked."
+    "--hook", is_flag=True, help="Check the commit or push in progress: as git's pre-commit or pre-receive hook."
+)
+@click.option(
+    "-b",
+    "--branch",
+    metavar="BRANCH",
+    help="With --hook: the tree's branch; pushes to other branches are not checked.",
 )
 def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None) -> None:
     """Check tree files and rollout strategies.
 
     PATH is a file, a directory with *.zk and *.zkx files (and strategies in *.yaml and *.yml files), or a revision
-    of the git repository around the current directory. All files given are checked as one tree. Problems are
+    of the git repository around the current directory. All files are checked together as one tree. Problems are
     printed as FILE:LINE:COLUMN: MESSAGE; the exit code is 1 if there are errors.
 
-    With --hook it is what git calls: before a commit it checks the index, before a push is taken (lines OLD NEW
-    REF on standard input) the commits that branches are to be at. A branch that is checked cannot be deleted.
+    With --hook, git calls this command: before a commit, it checks the index; before git accepts a push (lines OLD
+    NEW REF on standard input), it checks the new tips of the branches. A checked branch cannot be deleted.
 
     \b
     Example:
@@ -50,48 +55,48 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
     if hook == bool(paths):
-        raise click.UsageError("give a PATH to be checked" if not hook else "--hook takes no PATH")
+        raise click.UsageError("expected a PATH, found none" if not hook else "expected no PATH with --hook")
     if branch is not None and not hook:
-        raise click.UsageError("--branch is for --hook")
-    good = _check_hook(branch, strict=strict) if hook else _check(read_trees(paths), strict)
-    if not good:
+        raise click.UsageError("expected --hook with --branch")
+    valid = _check_hook(branch, strict=strict) if hook else _check(read_trees(paths), strict)
+    if not valid:
         raise click.exceptions.Exit(1)
 
 
 def _check(files: Sequence[SourceFile], strict: bool) -> bool:
-    """Print all problems of a tree and say whether it is good."""
-    found = review(files)
-    advice = found.documents.advice if strict else ()
-    problems = sort_problems([*found.problems, *found.spare_strategies, *advice])
+    """Print all problems of a tree; return whether it is valid."""
+    reviewed = review(files)
+    advice = reviewed.documents.advice if strict else ()
+    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *advice])
     for problem in problems:
         echo(str(problem))
-    echo(_summary(found, problems, len(files)), err=True)
+    echo(_summary(reviewed, problems, len(files)), err=True)
     return not (problems if strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
 def _check_hook(branch: str | None, *, strict: bool) -> bool:
-
+    """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
         return _check(read_staged(), strict)
-    good = True
+    valid = True
     for push in pushed:
         if branch not in (None, push.branch):
             continue
         if push.commit is None:
-            echo(f"the branch {push.branch} holds a tree: it cannot be deleted", err=True)
-            good = False
+            echo(f"the branch {push.branch} cannot be deleted: it contains the tree", err=True)
+            valid = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            good = _check(read_local_revision(push.commit), strict) and good
-    return good
+            valid = _check(read_local_revision(push.commit), strict) and valid
+    return valid
 
 
-def _summary(found: Review, problems: Sequence[Problem], files: int) -> str:
+def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:
     warnings = sum(problem.severity is Severity.WARNING for problem in problems)
     counts = (
         _count(files, "file"),
-        _count(len(found.linted.tree), "node"),
+        _count(len(reviewed.linted.tree), "node"),
         _count(len(problems) - warnings, "error"),
         _count(warnings, "warning"),
     )

@@ -1,4 +1,4 @@
-"""``zkdeployment plan``."""
+"""``zkdeployment plan``: the steps that hosts would take if a tree were published."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HEADINGS = {
     Outlook.FAILS: "would fail",
     Outlook.CHANGES: "would change",
     Outlook.UNKNOWN: "unknown",
-    Outlook.REPEATS: "would run again what they have",
+    Outlook.REPEATS: "would repeat their deployments",
     Outlook.NOTHING: "would do nothing",
 }
 #: How many hosts of a group the short form names.
@@ -51,10 +51,12 @@ _NAMED = 5
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--revision", metavar="REV", help="A branch or a commit of the configured repository.")
 @click.option(
-    "--host", "hosts", metavar="HOST", multiple=True, help="Only this host (id or name); may be repeated."
+    "--host", "hosts", metavar="HOST", multiple=True, help="Only this host (id or name). May be repeated."
 )
 @click.option(
-    "--short", is_flag=True, help="As a comment on a merge request: hosts that do the same in one group."
+    "--short",
+    is_flag=True,
+    help="The short form, for a comment on a merge request: hosts with equal steps in one group.",
 )
 @output_option
 @zookeeper_options
@@ -69,10 +71,10 @@ def command(
     """Show what hosts would do if a tree were published: their steps, with packages, scripts, locks and reasons.
 
     The tree is that of PATH (files, a directory with *.zk and *.zkx files, or a revision of the git repository
-    around the current directory, pushed or not), of REV, or of the tip of the configured branch; with a strategy,
-    the order of its groups is shown. Hosts themselves have told what they have; one that did not is unknown.
-    Nothing is changed. Exits with 0 if nothing would change, 4 if something would, 1 if the tree has errors or a
-    host would fail.
+    around the current directory, pushed or not), of REV, or of the tip of the configured branch. With a strategy,
+    the order of its groups is shown, too. The plans are based on the inventories that hosts report; the plan of a
+    host without an inventory is unknown. Nothing is changed. The exit code is 0 if nothing would change, 4 if
+    something would change, 1 if the tree has errors or a host would fail.
 
     \b
     Example:
@@ -82,32 +84,38 @@ def command(
       zkdeployment plan --host app1.example.com -o json
     """
     if paths and revision is not None:
-        raise click.UsageError("expected PATH or --revision, not both")
-    found, files = _read(paths, revision)
+        raise click.UsageError("expected PATH or --revision, found both")
+    planned_revision, files = _read(paths, revision)
     reviewed = review(files)
     _refuse(reviewed)
     with open_operator(connection) as operator:
         snapshot, known, live = operator.fleet.snapshot(), operator.fleet.known_hosts(), operator.tree.live_tree()
         baseline = Baseline.of_live_tree(live, operator.fleet.strategy())
     published = PublicationSnapshot(snapshot.cluster, hosts=snapshot.hosts)
-    drafted = draft(reviewed, baseline, published, revision=found or ", ".join(paths))
+    drafted = draft(reviewed, baseline, published, revision=planned_revision or ", ".join(paths))
     for problem in drafted.warnings:
         echo(str(problem), err=True)
-    seen = forecast(
-        live.tree, drafted.change, drafted.targets, snapshot.hosts, known, revision=found, selected=hosts
+    prediction = forecast(
+        live.tree,
+        drafted.change,
+        drafted.targets,
+        snapshot.hosts,
+        known,
+        revision=planned_revision,
+        selected=hosts,
     )
     strategy = drafted.strategy
     if paths and not reviewed.documents.files and not is_whole_tree(paths):
         strategy = StrategyChange(baseline.strategy, baseline.strategy)
     after = strategy.after
     turns = None if after is None else order(after, snapshot.hosts, known, drafted.targets)
-    seen = seen.with_strategy(strategy, turns)
+    prediction = prediction.with_strategy(strategy, turns)
     for warning in () if turns is None else turns.warnings:
         echo(f"warning: {warning}", err=True)
-    _print(seen, output, short=short, every=bool(hosts))
-    if seen.with_outlook(Outlook.FAILS):
+    _print(prediction, output, short=short, every=bool(hosts))
+    if prediction.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
-    raise click.exceptions.Exit(_CHANGES if seen.changes else 0)
+    raise click.exceptions.Exit(_CHANGES if prediction.changes else 0)
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
@@ -118,36 +126,36 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
 
 
 def _refuse(reviewed: Review) -> None:
-    """Say what is wrong with the files; errors end the command with 1."""
+    """Print the problems of files with errors, and end the command with exit code 1."""
     if reviewed.errors:
         for problem in reviewed.problems:
             echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
 
 
-def _print(seen: Forecast, output: str, *, short: bool, every: bool) -> None:
+def _print(prediction: Forecast, output: str, *, short: bool, every: bool) -> None:
     if output != "table":
-        emit(seen.to_json(), output, schema="plan")
+        emit(prediction.to_json(), output, schema="plan")
     elif short:
-        for line in _comment(seen):
+        for line in _comment(prediction):
             echo(line)
     else:
-        console_for(stderr=False).print(_render(seen, every=every), soft_wrap=True)
+        console_for(stderr=False).print(_render(prediction, every=every), soft_wrap=True)
 
 
-def _render(seen: Forecast, *, every: bool) -> RenderableType:
-    """Return the summary, then each group of hosts that do the same, with all steps.
+def _render(prediction: Forecast, *, every: bool) -> RenderableType:
+    """Return the summary, and each group of hosts with equal plans and their steps.
 
-    The steps of hosts that only run again what they have are shown if ``every`` host's are to be.
+    Without ``every``, only hosts that would change are shown with their steps.
     """
-    parts: list[RenderableType] = [styled(_title(seen), style="bold")]
+    parts: list[RenderableType] = [styled(_title(prediction), style="bold")]
     for outlook, heading in _HEADINGS.items():
-        for group in seen.groups(outlook):
+        for group in prediction.groups(outlook):
             parts.append(styled(""))
-            parts.append(styled(f"{_names(group)}: {heading}{_why(group)}", style=_COLOURS.get(outlook, "")))
+            parts.append(styled(f"{_names(group)}: {heading}{_reason(group)}", style=_COLOURS.get(outlook, "")))
             if every or outlook is Outlook.CHANGES:
                 parts += _steps(group[0])
-    parts += (styled(line) for line in _order(seen))
+    parts += (styled(line) for line in _order(prediction))
     return Group(*parts)
 
 
@@ -158,41 +166,41 @@ def _steps(host: HostForecast) -> Iterator[RenderableType]:
             yield Padding(styled(action, style="dim"), (0, 0, 0, 6), expand=False)
 
 
-def _comment(seen: Forecast) -> Iterator[str]:
-    """Yield the lines of the short form, which read well as they are and as Markdown."""
-    yield f"**{_title(seen)}**"
+def _comment(prediction: Forecast) -> Iterator[str]:
+    """Yield the lines of the short form, which is also valid Markdown."""
+    yield f"**{_title(prediction)}**"
     for outlook, heading in _HEADINGS.items():
-        for group in seen.groups(outlook):
+        for group in prediction.groups(outlook):
             yield ""
-            yield f"- {_count(group)} {heading}{_why(group)}: {_names(group, _NAMED)}"
+            yield f"- {_count(group)} {heading}{_reason(group)}: {_names(group, _NAMED)}"
             if outlook is Outlook.CHANGES:
                 yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
-    yield from _order(seen, bullet="- ", most=_NAMED)
+    yield from _order(prediction, bullet="- ", most=_NAMED)
 
 
-def _order(seen: Forecast, *, bullet: str = "", most: int | None = None) -> Iterator[str]:
-    """Yield the lines, below an empty one, that say what changes of the strategy and which hosts go when.
+def _order(prediction: Forecast, *, bullet: str = "", most: int | None = None) -> Iterator[str]:
+    """Yield the changes of the strategy and the order of hosts, each after an empty line.
 
-    At most so many hosts of a group are named.
+    ``most`` is the number of hosts that each group names.
     """
-    if seen.strategy:
-        yield from ("", *(f"{bullet}{line}" for line in seen.strategy.describe()))
-    if seen.order is None:
+    if prediction.strategy:
+        yield from ("", *(f"{bullet}{line}" for line in prediction.strategy.describe()))
+    if prediction.order is None:
         return
-    names = {host.identity.id: _names([host]) for host in seen.hosts}
+    names = {host.identity.id: _names([host]) for host in prediction.hosts}
 
-    def those(ids: Sequence[str]) -> str:
+    def named(ids: Sequence[str]) -> str:
         return listing([names.get(host_id, host_id) for host_id in ids], most)
 
-    yield from ("", f"{bullet}the order, by {seen.order.strategy}:")
-    for number, turn in enumerate(seen.order.turns, 1):
-        yield f"{number:4}. {_group(turn)}: {those(turn.hosts) or 'nobody'}"
+    yield from ("", f"{bullet}the order, by {prediction.order.strategy}:")
+    for number, turn in enumerate(prediction.order.turns, 1):
+        yield f"{number:4}. {_group(turn)}: {named(turn.hosts) or 'no hosts'}"
         if turn.before:
-            yield f"      with a group before it: {those(turn.before)}"
+            yield f"      with an earlier group: {named(turn.before)}"
         if turn.fault:
             yield f"      fails: {turn.fault}"
-    if seen.order.others:
-        yield f"{bullet}in no group, so they keep what they have: {those(seen.order.others)}"
+    if prediction.order.others:
+        yield f"{bullet}in no group, so these hosts keep their version: {named(prediction.order.others)}"
 
 
 def _group(turn: Turn) -> str:
@@ -203,9 +211,9 @@ def _group(turn: Turn) -> str:
     return f"{group.name} ({', '.join(facts)})" if facts else group.name
 
 
-def _title(seen: Forecast) -> str:
-    what = "the plan" if seen.revision is None else f"the plan of {shortened(seen.revision)}"
-    return f"{what} - {seen.summary}"
+def _title(prediction: Forecast) -> str:
+    title = "the plan" if prediction.revision is None else f"the plan of {shortened(prediction.revision)}"
+    return f"{title} - {prediction.summary}"
 
 
 def _names(group: Sequence[HostForecast], most: int | None = None) -> str:
@@ -216,5 +224,5 @@ def _count(group: Sequence[HostForecast]) -> str:
     return "1 host" if len(group) == 1 else f"{len(group)} hosts"
 
 
-def _why(group: Sequence[HostForecast]) -> str:
+def _reason(group: Sequence[HostForecast]) -> str:
     return f" ({group[0].reason})" if group[0].reason else ""

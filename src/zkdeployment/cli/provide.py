@@ -1,4 +1,4 @@
-"""``zkdeployment provide``."""
+"""``zkdeployment provide``: an instance of a service, registered while a command runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
 
 def _properties(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Value]:
-    """Read KEY=VALUE; a value that is no literal is text."""
-    found: dict[str, Value] = {}
+    """Parse KEY=VALUE; a value that is not a literal is text."""
+    properties: dict[str, Value] = {}
     for text in given:
         name, equals, value = text.partition("=")
         problem = name_problem(NameKind.PROPERTY, name)
         if not equals or problem is not None:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE" + (f": {problem}" if equals else ""))
+            raise click.BadParameter(
+                f"{text!r} is not a property: expected KEY=VALUE" + (f"; {problem}" if equals else "")
+            )
         try:
-            found[name] = evaluate(value)
+            properties[name] = evaluate(value)
         except LiteralError:
-            found[name] = value
-    return found
+            properties[name] = value
+    return properties
 
 
 @click.command(name="provide")
@@ -44,7 +46,7 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
     metavar="KEY=VALUE",
     multiple=True,
     callback=_properties,
-    help="A property of the node; VALUE is a number, true, a list… or else text. May be repeated.",
+    help="A property of the node; VALUE is a literal (a number, true, a list…) or text. May be repeated.",
 )
 @zookeeper_options
 def command(
@@ -52,8 +54,8 @@ def command(
 ) -> None:
     """Register an instance at ADDRESS as an ephemeral node under PATH while COMMAND, or this process, runs.
 
-    Links in PATH are followed; PATH must be there. The node has the property pid and those given with -p. SIGTERM
-    is passed on to COMMAND, whose exit status is ours.
+    Links in PATH are resolved; PATH must exist. The node has the property pid and the properties given with -p.
+    SIGTERM is passed on to COMMAND. The exit code is that of COMMAND.
 
     \b
     Example:

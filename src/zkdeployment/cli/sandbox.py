@@ -1,4 +1,4 @@
-"""``zkdeployment sandbox``: a throw-away fleet on this machine."""
+"""``zkdeployment sandbox``: verbs of a throw-away fleet on this machine."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ directory_option = click.option(
     default=default_directory,
     show_default="a fixed place in the user's state directory",
     callback=lambda _context, _option, value: Sandbox(Path(value)),
-    help="Where the sandbox is; several live side by side.",
+    help="The directory of the sandbox; several sandboxes can run side by side.",
 )
 
 
 @click.group(name="sandbox", cls=VerbGroup)
 def command() -> None:
-    """Run a throw-away fleet on this machine: real ZooKeeper, real git, real RPMs, an agent for each host.
+    """Run a throw-away fleet on this machine: real ZooKeeper, real git, real RPMs, and an agent for each host.
 
     \b
     Example:
@@ -57,38 +57,42 @@ def command() -> None:
     metavar="N|FILE",
     default="3",
     show_default=True,
-    help="How many, or a YAML or JSON file: host id -> {name, role, tags, labels, rack}.",
+    help="The number of hosts, or a YAML or JSON file: host id -> {name, role, tags, labels, rack}.",
 )
 @click.option(
-    "--servers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="ZooKeeper servers to run."
+    "--servers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="The number of ZooKeeper servers.",
 )
 @click.option("--syncer/--no-syncer", default=True, help="Whether a syncer follows the tree's branch.")
 @click.option("--samples", is_flag=True, help="Build the sample packages and push the sample tree.")
 @output_option
 def up(sandbox: Sandbox, hosts: str, servers: str, syncer: bool, samples: bool, output: str) -> None:
-    """Start a fleet; returns once every agent is registered.
+    """Start a fleet, and return when every agent is registered.
 
     \b
     Example:
       zkdeployment sandbox up -d /tmp/fleet --hosts 5 --samples
     """
-    wanted = read_hosts(hosts)
-    with _progress() as report, _terminated_like_interrupted():
-        sandbox.up(wanted, servers=int(servers), syncer=syncer, with_samples=samples, report=report)
+    requested = read_hosts(hosts)
+    with _progress() as report, _interrupted_by_signals():
+        sandbox.up(requested, servers=int(servers), syncer=syncer, with_samples=samples, report=report)
     _show(sandbox.status(), output)
 
 
 @command.command()
 @directory_option
 def down(sandbox: Sandbox) -> None:
-    """End all that belongs to the sandbox and remove its directory; also what a crashed one left.
+    """End all processes of the sandbox, also after a crash, and remove its directory.
 
     \b
     Example:
       zkdeployment sandbox down -d /tmp/fleet
     """
     with _progress() as report:
-        report("ending the sandbox's processes")
+        report("ending the processes of the sandbox")
         sandbox.down()
 
 
@@ -125,7 +129,7 @@ def push(sandbox: Sandbox, path: Path, message: str) -> None:
 def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
     """Sign RPM files, add them to the repository and refresh its metadata.
 
-    The hosts have no other packages, so nothing that provides a script's /bin/sh: build with AutoReqProv: no.
+    The hosts have no other packages, so nothing provides the /bin/sh of a script: build with AutoReqProv: no.
 
     \b
     Example:
@@ -138,7 +142,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1) that do not run.
+    """Start stopped agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -150,7 +154,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @command.command()
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--kill", is_flag=True, help="With SIGKILL, as a crash would.")
+@click.option("--kill", is_flag=True, help="End them with SIGKILL, like a crash.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
     """Stop agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1).
 
@@ -163,15 +167,15 @@ def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
 
 @command.command(context_settings={"ignore_unknown_options": True})
 @directory_option
-@click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
-def shell(sandbox: Sandbox, words: tuple[str, ...]) -> None:
-    """Run COMMAND, or a shell, in which zkdeployment talks to this sandbox.
+@click.argument("argv", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+def shell(sandbox: Sandbox, argv: tuple[str, ...]) -> None:
+    """Run COMMAND, or a shell, in which zkdeployment uses this sandbox.
 
     \b
     Example:
       zkdeployment sandbox shell -- zkdeployment status --wait
     """
-    sandbox.enter_shell(words)
+    sandbox.enter_shell(argv)
 
 
 def _show(status: dict[str, Any], output: str) -> None:
@@ -196,22 +200,22 @@ def _pid(pid: int | None) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is under way."""
+    """Yield a function that shows the present activity on a terminal."""
     console = Console(stderr=True)
-    with console.status("") as shown:
-        yield lambda text: shown.update(f"{text} ...")
+    with console.status("") as spinner:
+        yield lambda text: spinner.update(f"{text} ...")
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind as ctrl-c does, so that a fleet half started is taken down."""
+def _interrupted_by_signals() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that a partly started fleet is ended."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
-from zkdeployment.cli.shared.operator_options import act, permit_options, reason_option
+from zkdeployment.cli.shared.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
@@ -54,7 +54,7 @@ _CONFIGURED = "as configured"
 @click.option(
     "--prune", is_flag=True, help="Delete top-level nodes that were in a .zk file once and are in none now."
 )
-@permit_options
+@override_options
 @click.option(
     "--interval",
     metavar="[SECONDS]",
@@ -147,7 +147,7 @@ def _check_combination(notify: bool, interval: str | None, *, more: bool) -> Non
 
 def _notify(servers: Servers) -> None:
     """Wake running syncers, and report whether one seems to be running."""
-    report = notify_syncers(servers, act("sync --notify", "").by)
+    report = notify_syncers(servers, new_act("sync --notify", "").by)
     if report is None:
         echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
     elif (silent := time.time() - report.time) > 2 * report.interval + NOTICE_TIMEOUT:
@@ -166,7 +166,7 @@ def _forced(reason: str, *, force: bool) -> ForcedBy | None:
         if reason:
             raise ConfigurationError("--reason is recorded for a forced publication only; use it with --force")
         return None
-    forcing = act("sync --force", reason)
+    forcing = new_act("sync --force", reason)
     return ForcedBy(forcing.by, forcing.reason)
 
 

@@ -1,4 +1,4 @@
-"""``zkdeployment version``."""
+"""``zkdeployment version``: the version of the program."""
 
 from importlib.metadata import version
 

@@ -12,7 +12,7 @@ import yaml
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.cli.shared.operator_options import act
+from zkdeployment.cli.shared.operator_options import new_act
 from zkdeployment.model.history import ForcedBy
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
@@ -49,7 +49,7 @@ def test_what_was_published_is_told_with_how_it_went_and_what_operators_did(run,
         wait_until(lambda: host.node.get("error"), "the failure", timeout=60)
         wait_until(lambda: "failed" in run("show", second)[1], "its record", timeout=60)
         with Session(zookeeper) as session:
-            ZooKeeperClusterControl(session).stop(act("stop", "let me look"))
+            ZooKeeperClusterControl(session).stop(new_act("stop", "let me look"))
         host.root.joinpath("fail").unlink()
         third = publishing.push(TREE.format("1.0"))
         with publishing.syncer() as syncer:

@@ -107,7 +107,7 @@ class TestPreReceive:
         server.clone.git("config", "--file", str(server.bare / "config"), "receive.denyDeleteCurrent", "ignore")
         taken, said = server.push("--delete", "main")
         assert not taken
-        assert "the branch main holds a tree: it cannot be deleted" in said
+        assert "the branch main cannot be deleted: it contains the tree" in said
         assert server.branches == {"main": good}
 
     def test_a_commit_without_a_tree_or_with_a_link_is_rejected(self, server: Server):

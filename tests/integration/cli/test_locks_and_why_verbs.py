@@ -49,7 +49,7 @@ def lock_of(session, identity):
 
 
 def test_without_locks_it_says_so(run):
-    assert run("locks") == (0, "nobody has a lock\n", "")
+    assert run("locks") == (0, "no lock is held\n", "")
     assert json.loads(run("locks", "-o", "json")[1]) == {"schema": "zkdeployment/locks/v1", "locks": []}
 
 

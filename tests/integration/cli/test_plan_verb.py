@@ -136,7 +136,7 @@ def test_people_see_what_changes_in_groups_of_hosts(run, publishing):
         "   3. deploy /who/one 1 (foo small 2.0): package changed from foo 1.0 to 2.0",
         "      runs zookeeper-deploy -r small /who/one 1 under the lock of /who/one",
         "",
-        "h2.example.com (h2), h3.example.com (h3): would run again what they have",
+        "h2.example.com (h2), h3.example.com (h3): would repeat their deployments",
     ]
     code, out, _ = run("--revision", "proposal", "--short")
     assert code == 4
@@ -147,7 +147,7 @@ def test_people_see_what_changes_in_groups_of_hosts(run, publishing):
         "  2. deploy /who/one 0 (foo small 2.0): package changed from foo 1.0 to 2.0",
         "  3. deploy /who/one 1 (foo small 2.0): package changed from foo 1.0 to 2.0",
         "",
-        "- 2 hosts would run again what they have: h2.example.com (h2), h3.example.com (h3)",
+        "- 2 hosts would repeat their deployments: h2.example.com (h2), h3.example.com (h3)",
     ]
     code, out, _ = run("--revision", "proposal", "--host", "h2")
     assert code == 0
@@ -221,9 +221,9 @@ def test_the_order_of_a_strategys_groups_is_shown_with_their_hosts(run, publishi
         "the order, by deployment-strategy:",
         "   1. canary (critical, manual): h1 (h1)",
         "   2. rest (after canary): app2.example.com (h2)",
-        "      with a group before it: h1 (h1)",
+        "      with an earlier group: h1 (h1)",
     ]
-    others = "in no group, so they keep what they have: h9 (h9)"
+    others = "in no group, so these hosts keep their version: h9 (h9)"
     code, out, _ = run(str(tmp_path / "tree"))
     assert code == 4
     lines = [line.rstrip() for line in out.splitlines()]
@@ -249,7 +249,7 @@ def test_files_without_a_strategy_are_taken_up_by_the_published_one(run, publish
     (tmp_path / "a.zk").write_text("/mine\n")
     code, out, _ = run(str(tmp_path / "a.zk"))
     assert code == 0
-    assert "   1. canary (critical, manual): nobody" in out
+    assert "   1. canary (critical, manual): no hosts" in out
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.zk").write_text("/mine\n")
     code, out, _ = run(str(tmp_path / "tree"))

@@ -74,7 +74,7 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_while_it_is_under_way(
     assert code == 4
     assert lines[0] == "rollout 7-1 of r2 by deployment-strategy, begun 0 s ago"
     (db,) = [line for line in lines if line.startswith("db preparing 0/1")]
-    assert db.endswith("0 of 1 hosts finished prepare; at work: x.example.com (x)")
+    assert db.endswith("0 of 1 hosts finished prepare; active: x.example.com (x)")
     assert any(line.startswith("web waiting 0/1") and line.endswith("after db") for line in lines)
     assert "    web" in out
     assert lines[-1] == "db is preparing; 0 of 2 groups succeeded"
@@ -183,7 +183,10 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(run, zookeeper, a
 def test_without_a_coordinator_that_is_said(run, fleet):
     fleet.delete(LEADER)
     code, _, err = run("rollout", "pause", "--reason", "stop it")
-    assert (code, err.splitlines()[0]) == (0, "no coordinator runs: it takes effect when one does")
+    assert (code, err.splitlines()[0]) == (
+        0,
+        "no coordinator runs: the directive takes effect when a coordinator runs",
+    )
     assert "no coordinator runs, so the rollout does not continue" in run("rollout", "show")[1]
     assert "no coordinator runs" in run("why", "x")[1]
 
@@ -219,7 +222,7 @@ def test_an_act_without_a_reason_is_a_mistake(run, zookeeper):
 @pytest.mark.parametrize(
     ("targets", "argv", "words"),
     [
-        ({"version": "r2"}, ("show",), "no strategy is published, so all hosts take up a revision at once"),
+        ({"version": "r2"}, ("show",), "no strategy is published, so all hosts deploy a revision at once"),
         ({"version": "r2", "sequence": 8, "strategy": "s", "ordered": "r2"}, ("show",), "has not begun yet"),
         ({"version": "r2"}, ("show", "6-1"), "there is no rollout 6-1"),
     ],

@@ -121,15 +121,15 @@ def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
 def test_a_host_is_not_waited_for_as_if_it_were_a_revision(run, host):
     code, _, err = run("--wait", host)
     assert code == 2
-    assert f"expected a revision behind --wait, found the host {host}; hosts go first: status {host} --wait" in err
+    assert f"expected a revision after --wait, found the host {host}; put hosts first: status {host} --wait" in err
 
 
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (["--watch", "--wait"], "--watch or --wait, not both"),
-        (["--watch", "-o", "json"], "--watch is for people"),
-        (["--timeout", "5"], "--timeout is for --wait and --watch"),
+        (["--watch", "--wait"], "expected --watch or --wait, found both"),
+        (["--watch", "-o", "json"], "expected a table with --watch"),
+        (["--timeout", "5"], "expected --wait or --watch with --timeout"),
     ],
 )
 def test_options_that_would_do_nothing_are_told(run, argv, problem):

@@ -28,7 +28,7 @@ def test_good_directory(tmp_path):
 
 def test_what_has_no_end_is_not_read(tmp_path):
     (tmp_path / "a.zk").symlink_to("/dev/zero")
-    with pytest.raises(ConfigurationError, match=r"a\.zk is not a plain file"):
+    with pytest.raises(ConfigurationError, match=r"a\.zk cannot be read as a tree file: expected a plain file"):
         CliRunner().invoke(command, [str(tmp_path)], catch_exceptions=False)
 
 

@@ -1,4 +1,4 @@
-"""``zkdeployment forget``."""
+"""``zkdeployment forget``: removes the records of hosts that are gone for good."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def command(connection: Servers, hosts: tuple[str, ...]) -> None:
     """Forget hosts that are gone for good, so that 'status' no longer shows them as absent.
 
-    HOST is a host's id or name. A host that is registered is refused (exit code 3). One that comes back registers
-    as any new host does.
+    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). A forgotten host that comes
+    back registers like a new host.
 
     \b
     Example:

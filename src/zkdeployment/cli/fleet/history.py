@@ -1,4 +1,4 @@
-"""``zkdeployment history``."""
+"""``zkdeployment history``: past publications and their outcome on each host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Group
 
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.fleet.ages import age
@@ -43,13 +43,13 @@ _SUBJECT = 50
     type=click.IntRange(min=1),
     default=_LAST,
     show_default=True,
-    help="How many publications.",
+    help="The number of publications to show.",
 )
 @output_option
 @zookeeper_options
 @click.pass_context
 def command(context: click.Context, connection: Servers, last: int, output: str) -> None:
-    """Show the last publications, the newest first: what, by whom, when, how it went.
+    """Show the last publications, the newest first: revision, author, time and outcome.
 
     \b
     Example:
@@ -73,10 +73,10 @@ def command(context: click.Context, connection: Servers, last: int, output: str)
 @output_option
 @zookeeper_options
 def show(connection: Servers, what: str, output: str) -> None:
-    """Show one publication: where it came from, how it went on each host, what operators did meanwhile.
+    """Show one publication: its origin, the outcome on each host, and the acts of operators until the next one.
 
-    REV may be the beginning of a commit id; the newest publication of it is shown. The exit code is 3 if it is not
-    in the history.
+    REV may be the beginning of a commit id; the newest publication of REV is shown. The exit code is 3 if the
+    history has no such publication.
 
     \b
     Example:
@@ -84,22 +84,22 @@ def show(connection: Servers, what: str, output: str) -> None:
     """
     with open_operator(connection) as operator:
         records = operator.fleet.history()
-        acts = operator.fleet.acts()
+        operator_acts = operator.fleet.acts()
         record = find_record(records, what)
         rollouts = operator.rollouts.attempts(record.sequence)
-    acts_then = acts_during(records, record, acts)
+    acts = acts_during(records, record, operator_acts)
     if output != "table":
-        shown = [rollout_status(attempt, led=True, now=time.time()).to_json() for attempt in rollouts]
-        emit(to_json(record, acts_then) | {"rollouts": shown}, output, schema="publication")
+        attempts = [rollout_status(attempt, led=True, now=time.time()).to_json() for attempt in rollouts]
+        emit(to_json(record, acts) | {"rollouts": attempts}, output, schema="publication")
         return
     reports = [styled(final_report(attempt)) for attempt in rollouts]
-    console_for(stderr=False).print(Group(*_detail(record, acts_then), *reports), soft_wrap=True)
+    console_for(stderr=False).print(Group(*_detail(record, acts), *reports), soft_wrap=True)
 
 
 def render(records: Sequence[PublicationRecord]) -> RenderableType:
     """Return a table of publications."""
     whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
-    return Fitting(
+    return ResponsiveTable(
         (*whole, *numbers, "AUTHOR", "SUBJECT", "FORCED BY"),
         map(_cells, records),
         whole=whole,
@@ -132,25 +132,27 @@ def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[Renderab
     if record.forced is not None:
         facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
     facts.append(("took", _took(record) or "-"))
-    apart = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
+    excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
     counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
-    facts.append(("hosts", counts + apart))
+    facts.append(("hosts", counts + excluded))
     yield from (styled(f"{name:10} {value}") for name, value in facts)
     yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
     if record.results:
         headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
-        yield Fitting(headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT"))
+        yield ResponsiveTable(
+            headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT")
+        )
     if record.left_out:
-        yield styled(f"{record.left_out} more hosts were done; there was no room for each of them")
+        yield styled(f"{record.left_out} more hosts are done; their results are not kept one by one")
 
 
-def _result(one: HostResult) -> tuple[Text | str, ...]:
-    result = styled("done", style="green") if one.error is None else styled("failed", style="red")
-    return one.host_name, one.host_id, result, _when(one.time), age(one.seconds), one.error or ""
+def _result(result: HostResult) -> tuple[Text | str, ...]:
+    outcome = styled("done", style="green") if result.error is None else styled("failed", style="red")
+    return result.host_name, result.host_id, outcome, _when(result.time), age(result.seconds), result.error or ""
 
 
-def _when(when: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    return time.strftime(form, time.localtime(when)) if when else "-"
+def _when(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return time.strftime(form, time.localtime(seconds)) if seconds else "-"
 
 
 def _took(record: PublicationRecord) -> str:

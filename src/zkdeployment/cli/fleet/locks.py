@@ -1,4 +1,4 @@
-"""``zkdeployment locks``."""
+"""``zkdeployment locks``: shows the holders and waiting hosts of locks, and releases locks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.console import console_for, styled
-from zkdeployment.cli.shared.operator_options import act, reason_option
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.errors import RefusedError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
 
 
-#: How many of those who wait are named.
+#: How many waiting hosts a row names.
 _NAMED = 3
 
 
@@ -41,9 +41,9 @@ _NAMED = 3
 @zookeeper_options
 @click.pass_context
 def command(context: click.Context, connection: Servers, output: str) -> None:
-    """Show the locks that somebody has: of services, of roles with a controller, and the syncer's.
+    """Show all held locks: of services, of roles with a controller, and of the syncer.
 
-    Those that nobody will give back soon come first, then the oldest.
+    Locks whose holder is absent or lost its session come first, then the oldest locks.
 
     \b
     Example:
@@ -60,21 +60,22 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
     elif locks:
         console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
     else:
-        echo("nobody has a lock")
+        echo("no lock is held")
 
 
 @command.command()
 @click.argument("name", metavar="PATH|ROLE")
 @reason_option(required=True)
-@click.option("--yes", is_flag=True, help="Do not ask, at a terminal; nobody is asked elsewhere.")
-@click.option("--force", is_flag=True, help="Also when the holder is at work under it.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
+@click.option("--force", is_flag=True, help="Release the lock even while the holder works under it.")
 @zookeeper_options
 def release(connection: Servers, name: str, reason: str, yes: bool, force: bool) -> None:
-    """Free the lock of a service (its path) or of a role, so that the next host in the queue gets it.
+    """Release the lock of a service (its path) or of a role, so that the next host in the queue acquires it.
 
-    Mostly for the lock of a role whose host never comes back: first make sure that it does nothing any more.
-    Whoever has a service's lock notices before its next step that it lost it. Refused (3) while the holder is at
-    work under the lock, unless --force is given: its script goes on, and the next host leaves it the lock delay.
+    Use this for the lock of a role whose host never comes back, after you made sure that the host runs no script.
+    A host notices the loss of a service's lock before its next step. While the holder works under the lock, the
+    lock is released only with --force (else exit code 3): the script of the holder continues, and the next host
+    waits for the lock delay.
 
     \b
     Example:
@@ -85,27 +86,27 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
         lock = find_lock(operator.locks.locks(), name)
         planned = plan_release(lock, operator.fleet.snapshot().hosts, now=time.time())
         if planned.objection is not None and not force:
-            raise RefusedError(f"{lock} is not released: {planned.objection}; --force releases it all the same")
+            raise RefusedError(f"{lock} is not released: {planned.objection}; use --force to release it anyway")
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
-        operator.locks.release(planned.node, act(f"release {lock}, from {planned.owner}", reason))
+        operator.locks.release(planned.node, new_act(f"release {lock}, from {planned.owner}", reason))
     echo(f"released {lock}, from {planned.owner}")
 
 
 def _confirm(planned: Release) -> None:
-    echo(f"{planned.lock} is to be taken from {planned.owner}.", err=True)
+    echo(f"This releases {planned.lock}, which {planned.owner} holds.", err=True)
     if planned.objection is not None:
-        echo(f"Mind: {planned.objection}.", err=True)
+        echo(f"Warning: {planned.objection}.", err=True)
     name = printable(planned.lock.name)
-    typed = click.prompt(f"Type {name} to go ahead", err=True, default="", show_default=False)
+    typed = click.prompt(f"Type {name} to continue", err=True, default="", show_default=False)
     if typed.strip() != name:
         raise click.Abort
 
 
-def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> Fitting:
+def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> ResponsiveTable:
     registered = {host.identity.id for host in hosts}
     rows = (_cells(lock, registered, now) for lock in locks)
-    return Fitting(("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING"), rows, whole=("LOCK",))
+    return ResponsiveTable(("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING"), rows, whole=("LOCK",))
 
 
 def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ...]:

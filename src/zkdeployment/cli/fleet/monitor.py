@@ -1,4 +1,7 @@
-"""``zkdeployment monitor`` and ``check_zkdeployment``: the Nagios check of this host, or of the fleet."""
+"""``zkdeployment monitor`` and ``check_zkdeployment``: the Nagios check of a host, or of the fleet.
+
+The state and the message are decided in ``fleet.health`` and ``fleet.fleet_health``.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ _STATES = {
     Health.CRITICAL: nagiosplugin.Critical,
     Health.UNKNOWN: nagiosplugin.Unknown,
 }
-#: A status file is one short line; what is larger is none.
+#: Bytes of a status file that are read; a valid status file is one short line.
 _LARGEST_STATUS = 65536
 
-#: Seconds of a step on a host, and minutes in the fleet.
+#: The default limits for warning and critical: seconds of a host's step, and minutes for the fleet.
 _HOST_LIMITS = ("200", "600")
 _FLEET_LIMITS = ("15", "30")
 
 
 class _NagiosCommand(click.Command):
-    """A verb whose wrong usage is unknown (3), not critical (2), to Nagios."""
+    """A verb that ends wrong usage with the state unknown (3); click's exit code 2 means critical to Nagios."""
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Read the arguments; wrong ones end with 3."""
+        """Parse the arguments; exit with 3 if they are wrong."""
         try:
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
@@ -50,27 +53,29 @@ class _NagiosCommand(click.Command):
 
 
 def _range(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
-    """Read a range as Nagios writes it."""
+    """Parse a range in the notation of Nagios."""
     try:
         return None if given is None else nagiosplugin.Range(given)
     except ValueError as error:
-        raise click.BadParameter(f"{given!r} is not a range: expected 200, 10:20, ~:20, 10: or @10:20") from error
+        raise click.BadParameter(
+            f"{given!r} is not a range: expected a form like 200, 10:20, ~:20, 10: or @10:20"
+        ) from error
 
 
 class _Verdict(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
-    """The verdict is the metric's value."""
+    """Takes the result from a metric whose value is a verdict."""
 
     def evaluate(self, metric: Any, _resource: Any) -> Any:
-        """Give the verdict in the words of the library."""
+        """Return the verdict as the library's result."""
         verdict: HealthVerdict = metric.value
         return nagiosplugin.Result(_STATES[verdict.health], verdict.line, metric)
 
 
-class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
-    """What was measured goes to the performance data; the verdict has judged it."""
+class _Performance(nagiosplugin.Context):  # type: ignore[misc]  # the library has no types
+    """Writes measures to the performance data; they have no state of their own."""
 
     def performance(self, metric: Any, _resource: Any) -> Any:
-        """Give a measure in the words of the library."""
+        """Return a measure as the library's performance data."""
         measure: Measure = metric.value
         warn, critical = ("", "") if measure.limits is None else (measure.limits.warn, measure.limits.critical)
         return nagiosplugin.Performance(
@@ -79,19 +84,19 @@ class _Measured(nagiosplugin.Context):  # type: ignore[misc]  # the library has 
 
 
 class _Summary(nagiosplugin.Summary):  # type: ignore[misc]  # the library has no types
-    """The one line of all results."""
+    """The line that the check prints."""
 
     def ok(self, results: Any) -> str:
         """Return the line of a healthy host or fleet."""
         return str(results[0].hint)
 
     def problem(self, results: Any) -> str:
-        """Return the line that says what is wrong."""
+        """Return the line with the problem."""
         return str(results.first_significant.hint)
 
 
-class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
-    """What is to be judged: a host or the fleet."""
+class _Judged(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
+    """The host or the fleet that is checked."""
 
     name = "ZKDEPLOYMENT"
 
@@ -99,7 +104,7 @@ class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no
         self._judge = judge
 
     def probe(self) -> Iterator[Any]:
-        """Judge, and give the verdict and what was measured."""
+        """Yield the verdict and its measures."""
         verdict = self._judge()
         yield nagiosplugin.Metric("health", verdict, context="health")
         for measure in verdict.measures:
@@ -114,7 +119,7 @@ class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no
     "--warn",
     metavar="RANGE",
     callback=_range,
-    help="A step of this host that takes other than RANGE seconds is a warning [default: 200]; with --cluster,"
+    help="The range without a warning: seconds of a step of this host [default: 200]; with --cluster,"
     " minutes for the fleet to converge, a lock, or the syncer's silence [default: 15].",
 )
 @click.option(
@@ -123,9 +128,11 @@ class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no
     "--error",
     metavar="RANGE",
     callback=_range,
-    help="The same for critical [default: 600 seconds, 30 minutes].",
+    help="The range without a critical state [default: 600 seconds; with --cluster, 30 minutes].",
 )
-@click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, if not as the configuration says.")
+@click.option(
+    "-z", "--zookeeper", metavar="CONNECTION", help="The ZooKeeper servers, instead of those in the configuration."
+)
 @click.option(
     "-t",
     "--timeout",
@@ -133,16 +140,16 @@ class _Fleet(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Not to know within this time is UNKNOWN.",
+    help="The state is UNKNOWN if the check does not end within this time.",
 )
 def command(
     config: Path | None, cluster: bool, warn: Any, error: Any, zookeeper: str | None, timeout: int
 ) -> None:
     """Check for Nagios that this host is registered, at the cluster version, without error and not stuck.
 
-    With --cluster: that the whole fleet has converged, or how long the slowest host takes; stops, errors, locks
-    that are held for long, hosts that are absent, a silent syncer. Prints one line and performance data, and exits
-    with Nagios' 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
+    With --cluster, check that the whole fleet has converged: report how long the slowest host takes, stops,
+    errors, locks that are held for long, absent hosts, and a silent syncer. The output is one line and
+    performance data, the exit code that of Nagios: 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
 
     \b
     Example:
@@ -158,7 +165,7 @@ def command(
     )
 
     def judge() -> HealthVerdict:
-        """Return a verdict also where nothing could be read."""
+        """Return a verdict, also if reading the configuration or ZooKeeper failed."""
         try:
             if cluster:
                 return _judge_fleet(find_connection(zookeeper, config or named_configuration()), limits, timeout)
@@ -171,7 +178,7 @@ def command(
     if config is None and not cluster:
         echo("ZKDEPLOYMENT UNKNOWN: expected CONFIG, this host's configuration, or --cluster")
         raise click.exceptions.Exit(_UNKNOWN)
-    check = nagiosplugin.Check(_Fleet(judge), _Verdict("health"), _Measured("measured"), _Summary())
+    check = nagiosplugin.Check(_Judged(judge), _Verdict("health"), _Performance("measured"), _Summary())
     try:
         check.main(verbose=0, timeout=timeout)
     except nagiosplugin.Timeout as late:

@@ -1,4 +1,4 @@
-"""``zkdeployment resume``."""
+"""``zkdeployment resume``: ends a stop or a hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.shared.operator_options import act, permit_options, reason_option
+from zkdeployment.cli.shared.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ConfigurationError
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 @click.command(name="resume")
-@click.option("--latest", is_flag=True, help="Ask the syncer to publish the branch's tip, as sync --force would.")
-@permit_options
+@click.option(
+    "--latest", is_flag=True, help="Request that the syncer publishes the branch's tip, as sync --force does."
+)
+@override_options
 @reason_option(required=False)
 @click.option(
     "--timeout",
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 def command(connection: Servers, latest: bool, overrides: GuardOverrides, reason: str, timeout: float) -> None:
     """End a stop or a hold.
 
-    Without --latest the published revision is set again: hosts that failed try again. With it a fix that was
-    pushed is published first. The exit code is 3 when there is nothing to resume, 5 when no syncer published in
-    time.
+    Without --latest, the published revision is set again, and failed hosts try again. With --latest, the syncer
+    first publishes the branch's tip, for example a pushed fix. The exit code is 3 when there is nothing to resume,
+    5 when no syncer published in time.
 
     \b
     Example:
@@ -43,12 +45,14 @@ def command(connection: Servers, latest: bool, overrides: GuardOverrides, reason
       zkdeployment resume --latest --reason 'web 1.3 fixed'
     """
     if overrides != GuardOverrides() and not latest:
-        raise ConfigurationError("--allow-rewind and --allow-mass-removal are for what --latest publishes")
+        raise ConfigurationError(
+            "expected --latest with --allow-rewind or --allow-mass-removal: without it nothing is published"
+        )
     with open_operator(connection) as operator:
         if latest:
             revision = operator.cluster.resume_latest(
-                act("resume --latest", reason), timeout=timeout, overrides=overrides
+                new_act("resume --latest", reason), timeout=timeout, overrides=overrides
             )
         else:
-            revision = operator.cluster.resume(act("resume", reason))
+            revision = operator.cluster.resume(new_act("resume", reason))
     echo(f"resumed at {revision}")

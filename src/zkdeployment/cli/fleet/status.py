@@ -1,4 +1,4 @@
-"""``zkdeployment status``."""
+"""``zkdeployment status``: the state of the fleet, once, live, or until a revision is reached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.servers import Servers
 
-#: The revision of ``--wait`` without a revision: the one that is wanted.
+#: The value of ``--wait`` without a revision, which stands for the wanted version.
 _WANTED = ""
 _INTERVAL = 0.5
 _NOT_CONVERGED = 4
@@ -34,15 +34,17 @@ _EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.WAITING: 5}
 
 @click.command(name="status")
 @click.argument("hosts", metavar="[HOST]...", nargs=-1)
-@click.option("--watch", is_flag=True, help="Show what goes on until interrupted.")
+@click.option("--watch", is_flag=True, help="Show the fleet live until Ctrl-C.")
 @click.option(
     "--wait",
     metavar="[REV]",
     is_flag=False,
     flag_value=_WANTED,
-    help="Return when the fleet, or these hosts, reached REV (default: the version wanted).",
+    help="Wait until the fleet, or these hosts, reached REV (default: the version wanted).",
 )
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Give up waiting after S seconds.")
+@click.option(
+    "--timeout", metavar="S", type=click.FloatRange(min=0), help="End --wait or --watch after S seconds."
+)
 @output_option
 @zookeeper_options
 def command(
@@ -50,10 +52,10 @@ def command(
 ) -> None:
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
-    HOST is a host's id or name; without one, all hosts are shown. Exits with 0 when they are converged, else 4.
-    With --wait: 0 when they reached the revision, 3 when the fleet is stopped, 5 at the timeout. Right after a
-    push the version wanted is still the one before: name the revision then. With --watch: what goes on, live,
-    until Ctrl-C; where the output is no terminal, a line for each change.
+    HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
+    converged, else 4. With --wait, the exit code is 0 when the hosts reached the revision, 3 when the fleet is
+    stopped, 5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision
+    then. With --watch, the display is live until Ctrl-C; without a terminal, a line is printed for each change.
 
     \b
     Example:
@@ -62,7 +64,7 @@ def command(
       zkdeployment status --wait $(git rev-parse HEAD) --timeout 600
       zkdeployment status app1.example.com -o json
     """
-    _check_together(watch=watch, wait=wait, timeout=timeout, output=output)
+    _check_options(watch=watch, wait=wait, timeout=timeout, output=output)
     with open_operator(connection) as operator:
         changed = threading.Event()
 
@@ -80,34 +82,33 @@ def command(
             revision = wait if wait != _WANTED else None
             if revision is not None and not revision.isdigit():
                 _check_revision(revision, look())
-            announce = _announcing(look) if revision is None else look
-            status = _follow(announce, lambda status: _is_over(status, revision, hosts), timeout)
+            read = _announcing(look) if revision is None else look
+            status = _follow(read, lambda status: _is_over(status, revision, hosts), timeout)
             verdict = wait_verdict(status, revision, hosts)
             code = _EXIT[verdict]
             if verdict is WaitVerdict.WAITING:
-                wanted = short(status.wanted) if revision is None and status.wanted is not None else revision
-                wanted = wanted or "a published revision"
-                echo(f"timed out: {wanted} was not reached in {timeout:g} s", err=True)
+                awaited = short(status.wanted) if revision is None and status.wanted is not None else revision
+                echo(f"timed out: {awaited or 'a published revision'} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
 
 
-def _check_together(*, watch: bool, wait: str | None, timeout: float | None, output: str) -> None:
-    """Raise ``UsageError`` for options that make no sense together."""
+def _check_options(*, watch: bool, wait: str | None, timeout: float | None, output: str) -> None:
+    """Raise ``UsageError`` for options that exclude each other."""
     if watch and wait is not None:
-        raise click.UsageError("expected --watch or --wait, not both")
+        raise click.UsageError("expected --watch or --wait, found both")
     if watch and output != "table":
-        raise click.UsageError("--watch is for people: -o json and -o yaml go without it, or with --wait")
+        raise click.UsageError("expected a table with --watch; use -o json and -o yaml alone or with --wait")
     if timeout is not None and not watch and wait is None:
-        raise click.UsageError("--timeout is for --wait and --watch")
+        raise click.UsageError("expected --wait or --watch with --timeout")
 
 
 def _check_revision(revision: str, status: FleetStatus) -> None:
-    """Raise ``UsageError`` for the name of a host: it would be waited for in vain."""
+    """Raise ``UsageError`` for a revision that is the name of a host: such a wait would never end."""
     if any(revision in {host.id, host.name} for host in status.hosts):
         raise click.UsageError(
-            f"expected a revision behind --wait, found the host {revision};"
-            f" hosts go first: status {revision} --wait"
+            f"expected a revision after --wait, found the host {revision};"
+            f" put hosts first: status {revision} --wait"
         )
 
 
@@ -116,7 +117,7 @@ def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) ->
 
 
 def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
-    """Return a look that prints which revision is wanted, the first time and whenever it is another one."""
+    """Return ``look`` with an announcement of the wanted revision, at first and after each change."""
     announced: list[Revision | None] = []
 
     def look_and_announce() -> FleetStatus:
@@ -135,7 +136,7 @@ def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
 def _follow(
     look: Callable[[], FleetStatus], is_over: Callable[[FleetStatus], bool], timeout: float | None
 ) -> FleetStatus:
-    """Look until it is over or ``timeout`` seconds are; on a terminal show what is going on meanwhile."""
+    """Read the status until the wait is over or timed out; on a terminal, show the fleet meanwhile."""
     deadline = None if timeout is None else time.monotonic() + timeout
     console = console_for(stderr=True)
     with Live(console=console, transient=True, auto_refresh=False) as live:

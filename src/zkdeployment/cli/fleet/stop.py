@@ -1,4 +1,4 @@
-"""``zkdeployment stop``."""
+"""``zkdeployment stop``: stops the fleet until it is resumed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.shared.operator_options import act, reason_option
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.wiring.operator import open_operator
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 def command(connection: Servers, reason: str) -> None:
     """Stop the whole fleet: set the cluster version to null.
 
-    Hosts finish the step they are in and start no other; the syncer publishes nothing. Only 'zkdeployment resume'
-    and 'sync --force' end that. Who stopped it, when and why is shown by status, why and the monitor until then.
-    For a fleet that is stopped already, your reason is added.
+    Hosts finish their present step and start no other step; the syncer publishes nothing. Only 'zkdeployment
+    resume' and 'sync --force' end the stop. Until then, status, why and the monitor show the operator, the time
+    and the reason. If the fleet is stopped already, the reason is added.
 
     \b
     Example:
       zkdeployment stop --reason 'web 1.3 loses sessions; do not roll on'
     """
     with open_operator(connection) as operator:
-        operator.cluster.stop(act("stop", reason))
+        operator.cluster.stop(new_act("stop", reason))
     echo("stopped")
-    echo("Hosts finish the step they are in; 'zkdeployment resume' ends the stop.", err=True)
+    echo("Hosts finish their present step; 'zkdeployment resume' ends the stop.", err=True)

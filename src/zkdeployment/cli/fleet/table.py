@@ -1,4 +1,4 @@
-"""The fleet as a table, for people."""
+"""The table that ``status`` prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 
 from zkdeployment.cli.shared.console import styled
-from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.stops import describe_stops
@@ -38,15 +38,15 @@ _DISPENSABLE = ("ROLE", "WANTED", "STEP")
 
 def render(status: FleetStatus) -> RenderableType:
     """Return a table of the hosts, a line for each error, and the summary."""
-    told = " ".join(stop.reason for stop in status.stops)
+    reasons = " ".join(stop.reason for stop in status.stops)
     stops = describe_stops(status.stops, time.time())
-    errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in told]
+    errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
     rollout += [] if status.rollout is None else [styled(status.rollout)]
-    # Of many hosts each is to take one line, if that is possible.
-    hosts = Fitting(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
+    # Long cells are shortened, so that each host takes one line.
+    hosts = ResponsiveTable(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
     return Group(hosts, *lines, *rollout, styled(status.summary))
 
 

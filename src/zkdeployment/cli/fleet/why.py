@@ -1,4 +1,4 @@
-"""``zkdeployment why``."""
+"""``zkdeployment why``: explains why a host is not at the cluster version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.explanation import Explanation
     from zkdeployment.model.servers import Servers
 
-#: As of whatever else is asked for by a name that nobody has.
+#: An unknown host is refused like any other unknown name.
 _UNKNOWN = RefusedError.exit_code
 
 
@@ -27,9 +27,9 @@ _UNKNOWN = RefusedError.exit_code
 @output_option
 @zookeeper_options
 def command(connection: Servers, host: str, output: str) -> None:
-    """Say why HOST (id or name) is not, or not yet, at the cluster version.
+    """Explain why HOST (id or name) is not at the cluster version.
 
-    The first line is the answer; what supports it and what to do follow. The exit code is 3 if nobody knows HOST.
+    The first line is the cause; facts and advice follow. The exit code is 3 if HOST is unknown.
 
     \b
     Example:

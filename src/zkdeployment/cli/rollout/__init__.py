@@ -1,1 +1,1 @@
-"""``zkdeployment rollout``, one verb a file."""
+"""``zkdeployment rollout``: verbs on rollouts and strategies."""

@@ -1,4 +1,4 @@
-"""``zkdeployment rollout show``: the groups of a rollout, with their states and bars."""
+"""``zkdeployment rollout show``: the groups and hosts of a rollout, once or live."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from zkdeployment.cli.shared.console import console_for, styled
-from zkdeployment.cli.shared.live_display import shown
+from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
@@ -21,6 +21,7 @@ from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
 from zkdeployment.fleet.rollout_text import UNSUCCESSFUL, host_counts
 from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
 from zkdeployment.model.cluster import short
+from zkdeployment.model.listing import listing
 from zkdeployment.rollout.state_machine import HostProgress
 from zkdeployment.wiring.operator import open_operator
 
@@ -37,6 +38,9 @@ _INTERVAL = 1.0
 _BAR = 16
 _NOT_CONVERGED = 4
 
+#: How many active hosts of a group are named.
+_NAMED = 3
+
 _COLOURS = {
     GroupState.WAITING: "",
     GroupState.PREPARING: "cyan",
@@ -49,15 +53,15 @@ _COLOURS = {
 
 @click.command(name="show")
 @click.argument("rollout_id", metavar="[ID]", required=False)
-@click.option("--watch", is_flag=True, help="Show what goes on until the rollout is over, or interrupted.")
+@click.option("--watch", is_flag=True, help="Show the rollout live until it is over, or until Ctrl-C.")
 @output_option
 @zookeeper_options
 def command(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
-    """Show a rollout: its groups in order, what each does or waits for, hosts that failed.
+    """Show a rollout: its groups in order, what each group does or waits for, and the failed hosts.
 
-    Without ID it is the one of what is published. Exits with 0 if it is over and all succeeded, with 4 if it is
-    under way or not all did, with 3 if there is none. With --watch: live, until it is over; where the output is no
-    terminal, a line for each change.
+    Without ID, show the rollout of the published revision. The exit code is 0 if the rollout is over and all
+    groups and hosts succeeded, 4 if it is under way or had failures, 3 if there is no rollout. With --watch, the
+    display is live until the rollout is over; without a terminal, a line is printed for each change.
 
     \b
     Example:
@@ -70,17 +74,17 @@ def command(connection: Servers, rollout_id: str | None, watch: bool, output: st
 
         def look() -> RolloutStatus:
             snapshot = operator.fleet.snapshot()
-            identities = [one.identity for one in snapshot.hosts] + [one.identity for one in snapshot.absent]
-            names.update({one.id: one.name for one in identities})
+            identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
+            names.update({identity.id: identity.name for identity in identities})
             led = snapshot.coordinator is not None
             if rollout_id is None and snapshot.rollout is not None:
                 return rollout_status(
                     snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed, known=snapshot.facts
                 )
-            running = operator.rollouts.rollout(rollout_id)  # without an id: if it cannot be read, that is said
-            if running is None or rollout_id is None:
+            state = operator.rollouts.rollout(rollout_id)  # without an id: raises if the rollout cannot be read
+            if state is None or rollout_id is None:
                 raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
-            return rollout_status(running, led=led, now=time.time())
+            return rollout_status(state, led=led, now=time.time())
 
         status = _watch(look, names) if watch else look()
     if not watch:
@@ -93,38 +97,40 @@ def command(connection: Servers, rollout_id: str | None, watch: bool, output: st
 
 def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | None) -> str:
     if rollout_id is not None:
-        return f"there is no rollout {rollout_id}; 'zkdeployment history show REV' names those that are kept"
+        return (
+            f"there is no rollout {rollout_id}; 'zkdeployment history show REV' lists the rollouts of a revision"
+        )
     if strategy is None:
-        return "there is no rollout: no strategy is published, so all hosts take up a revision at once"
+        return "there is no rollout: no strategy is published, so all hosts deploy a revision at once"
     if coordinator is None:
         return f"the rollout by {strategy} has not begun: no coordinator runs; start zkdeployment-coordinator"
-    return f"the rollout by {strategy} has not begun yet; {coordinator} coordinates"
+    return f"the rollout by {strategy} has not begun yet; {coordinator} is the coordinator"
 
 
 def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
-    """Show a rollout until it is over; return what was seen last."""
+    """Show a rollout until it is over; return its last status."""
 
-    def draw(status: RolloutStatus, trouble: str) -> RenderableType:
+    def draw(status: RolloutStatus, problem: str) -> RenderableType:
         drawn = render(status, names, time.time())
-        return Group(styled(trouble, "red"), drawn) if trouble else drawn
+        return Group(styled(problem, "red"), drawn) if problem else drawn
 
-    with shown(console_for(stderr=False), rollout_changes, draw) as show_status:
-        status, trouble = look(), ""
+    with live_display(console_for(stderr=False), rollout_changes, draw) as show_status:
+        status, problem = look(), ""
         with contextlib.suppress(KeyboardInterrupt):
             while True:
-                show_status(status, trouble)
+                show_status(status, problem)
                 if status.is_over:
                     break
                 time.sleep(_INTERVAL)
                 try:
-                    status, trouble = look(), ""
+                    status, problem = look(), ""
                 except UnreachableError as error:
-                    trouble = str(error)
+                    problem = str(error)
     return status
 
 
 def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:
-    """Draw a rollout: its groups as a tree, those of its hosts that failed, and what operators did."""
+    """Return a rollout: its groups as a tree, its failed hosts, and the acts of operators."""
     table = Table("GROUP", "STATE", "DONE", "", "FAILED", "WHY", box=box.SIMPLE_HEAD)
     for group in status.groups:
         done = group.count(HostProgress.SUCCESS)
@@ -138,7 +144,7 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
             styled(str(failed) if failed else "", "red"),
             styled(_why(group, names)),
         )
-    acts = [styled(words, "yellow") for words in status.acts]
+    acts = [styled(act, "yellow") for act in status.acts]
     warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
     if status.ended is not None:
@@ -149,23 +155,21 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
 
 
 def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
-    """Yield the counts of hosts, each failed host with its error and, after the end, other unfinished hosts."""
+    """Yield the counts of hosts, each failed host with its error and, after the end, all unfinished hosts."""
     yield styled(host_counts(status.hosts.values()))
     failed = [host for host, state in status.hosts.items() if state is HostProgress.FAILURE]
     for host in sorted({*failed, *status.errors}):
         yield styled(f"{_name(host, names)}: {status.errors.get(host, 'failed')}", "red")
     for state in (HostProgress.PREPARED, HostProgress.NOT_STARTED) if status.ended is not None else ():
-        hosts = sorted(host for host, found in status.hosts.items() if found is state)
+        hosts = sorted(host for host, progress in status.hosts.items() if progress is state)
         if hosts:
             yield styled(f"{UNSUCCESSFUL[state]}: {', '.join(_name(host, names) for host in hosts)}", "yellow")
 
 
 def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
-    working = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
-    at_work = [_name(host, names) for host, word in group.hosts.items() if word in working]
-    return "; ".join(
-        part for part in (group.description, f"at work: {', '.join(at_work[:3])}" if at_work else "") if part
-    )
+    phases = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
+    active = [_name(host, names) for host, state in group.hosts.items() if state in phases]
+    return "; ".join(filter(None, (group.description, f"active: {listing(active, _NAMED)}" if active else "")))
 
 
 def _name(host_id: str, names: Mapping[str, str]) -> str:

@@ -1,1 +1,1 @@
-"""Options, tables and output that several verbs share."""
+"""Options, input files and output that several verbs share; no verb is defined here."""

@@ -1,4 +1,4 @@
-"""The door to the terminal for tables, pictures and coloured lines."""
+"""Printing of tables, live displays and coloured lines; plain lines are printed through ``terminal``."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions, RenderableType
 
-_ENDLESS = 10_000
+#: A width at which no line is broken.
+_UNLIMITED = 10_000
 
 
 def console_for(*, stderr: bool) -> Console:
-    """Return a console; what is not a terminal has no edge to break lines at."""
+    """Return a console for standard output or standard error; without a terminal, no line is broken."""
     console = _Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
-        console.width = _ENDLESS
+        console.width = _UNLIMITED
     return console
 
 
 def styled(line: str, style: str = "", *, cut: bool = False) -> Text:
-    """Return one line for a console, cell or picture, with all that is not printable spelled out.
+    """Return one line for a console, a table cell or a live display, with unprintable characters escaped.
 
-    A line that is too long for its place is broken there, or ``cut``.
+    A line that is too long for its place is broken; with ``cut`` it is shortened.
     """
     return Text(printable(line), style, no_wrap=cut or None, overflow="ellipsis" if cut else None)
 
 
 class _Console(Console):
-    """Lets through only what is printable, and rich's own controls, whatever a renderable brings."""
+    """A console that escapes unprintable characters in everything it prints, except rich's own control codes."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the segments to be printed."""
+        """Yield the segments to print."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment

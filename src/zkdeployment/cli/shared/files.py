@@ -1,4 +1,4 @@
-"""Tree files and documents of rollouts, or revisions of them, named on the command line."""
+"""Reads the tree files and rollout documents, or the git revisions, that the command line names."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 
 
 def read_files(paths: Iterable[str]) -> list[SourceFile]:
-    """Read files, and of directories the tree files and documents; raises ``ConfigurationError``."""
+    """Return the named files, and the tree files and documents in named directories.
+
+    Raises ``ConfigurationError`` for a file that cannot be read or is neither.
+    """
     return [file for path in paths for file in _read(Path(path))]
 
 
 def read_trees(names: Iterable[str]) -> list[SourceFile]:
-    """Read files and directories, too, or revisions of the git repository around where there is neither."""
+    """Return files and directories as ``read_files`` does; other names are revisions of the local repository."""
     return [file for name in names for file in _read_tree(name)]
 
 
 def looks_like_file(path: str) -> bool:
-    """Whether somebody means a file by this, although it may not be there."""
+    """Return whether a path has the suffix of a tree file or a document; the file may be missing."""
     return path.endswith(TREE_SUFFIXES + DOCUMENT_SUFFIXES)
 
 
 def is_whole_tree(names: Iterable[str]) -> bool:
-    """Whether what is in none of these is meant to be gone; files by name may be a part of a tree."""
+    """Return whether these are a whole tree, so that all other nodes are removed: directories or revisions."""
     return any(Path(name).is_dir() or not looks_like_file(name) for name in names)
 
 
@@ -48,29 +51,31 @@ def _read_tree(name: str) -> Iterable[SourceFile]:
         return read_local_revision(name)
     except SourceError as error:
         raise ConfigurationError(
-            f"{name} is neither a file nor a directory, and as a git revision: {error}"
+            f"{name} is neither a file nor a directory, and no git revision: {error}"
         ) from error
 
 
 def _read(path: Path) -> list[SourceFile]:
     try:
         if path.is_dir():
-            return [file for one in sorted(path.iterdir()) for file in _read_of_directory(one)]
+            return [file for entry in sorted(path.iterdir()) for file in _read_in_directory(entry)]
         if not looks_like_file(path.name) and path.exists():
-            raise ConfigurationError(f"{path} is not a tree file: expected *.zk, *.zkx or a directory of these")
+            raise ConfigurationError(
+                f"{path} is not a tree file: expected *.zk, *.zkx or a directory with such files"
+            )
         file = SourceFile(str(path), path.read_bytes())
     except OSError as error:
         raise ConfigurationError(f"cannot read {error.filename or path}: {error.strerror}") from error
     if not is_tree_file(path.name) and not mentions_documents(file.content):
-        raise ConfigurationError(f"{path} has nothing of rollouts: expected schema: {' or '.join(SCHEMAS)}")
+        raise ConfigurationError(f"{path} is not a document of rollouts: expected schema: {' or '.join(SCHEMAS)}")
     return [file]
 
 
-def _read_of_directory(path: Path) -> Iterator[SourceFile]:
-    """Read a file as the repository's are read: other people's YAML files do not matter."""
+def _read_in_directory(path: Path) -> Iterator[SourceFile]:
+    """Yield a directory's entry as the syncer would read it: YAML files without documents are ignored."""
     if is_tree_file(path.name):
-        if not path.is_file():  # what is read to its end here may have none
-            raise ConfigurationError(f"{path} is not a plain file, as a tree file has to be")
+        if not path.is_file():  # a pipe or a device may never end
+            raise ConfigurationError(f"{path} cannot be read as a tree file: expected a plain file")
         yield SourceFile(str(path), path.read_bytes())
     elif path.is_file() and may_hold_documents(path.name, path.stat().st_size):
         file = SourceFile(str(path), path.read_bytes())

@@ -1,4 +1,4 @@
-"""What goes on, live: a picture that is drawn again, or, where no terminal can do that, a line for each change."""
+"""A live display of a value: redrawn on a terminal; elsewhere, a printed line for each change."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def shown(
-    console: Console, changes: Callable[[T | None, T], Iterable[str]], picture: Callable[[T, str], RenderableType]
+def live_display(
+    console: Console, changes: Callable[[T | None, T], Iterable[str]], render: Callable[[T, str], RenderableType]
 ) -> Iterator[Callable[[T, str], None]]:
-    """Give what shows a value, and what is wrong with the last look at it.
+    """Yield a function that shows a value, and the problem of the last attempt to read it (empty: none).
 
-    ``picture`` draws both, ``changes`` says line by line what is different from the value before.
+    ``render`` draws both, ``changes`` returns a line for each difference from the value before.
     """
     before: T | None = None
-    said = ""
+    last_problem = ""
 
-    def say(value: T, trouble: str) -> None:
-        nonlocal before, said
-        if trouble and trouble != said:
-            echo(trouble, err=True)
-        said = trouble
+    def print_changes(value: T, problem: str) -> None:
+        nonlocal before, last_problem
+        if problem and problem != last_problem:
+            echo(problem, err=True)
+        last_problem = problem
         for line in changes(before, value):
             echo(line)
         before = value
 
     if not console.is_terminal or console.is_dumb_terminal:
-        yield say
+        yield print_changes
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        yield lambda value, trouble: live.update(picture(value, trouble), refresh=True)
+        yield lambda value, problem: live.update(render(value, problem), refresh=True)

@@ -1,4 +1,4 @@
-"""What verbs share that do something to the fleet: who does it, why, and what they allow."""
+"""Options of verbs that act on the fleet, and the record of such an act: its operator, reason and overrides."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ R = TypeVar("R")
 
 
 def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add ``--reason``; the verb is passed ``reason``, one printable line."""
+    """Add ``--reason``; the verb receives ``reason``, one printable line."""
 
     def read(_context: click.Context, _option: click.Parameter, given: str | None) -> str:
         reason = sanitize(given or "")
         if required and not reason:
-            raise click.BadParameter("say why in a few words: --reason TEXT")
+            raise click.BadParameter("the reason is empty: expected a few words, --reason TEXT")
         return reason
 
     return click.option(
         "--reason",
         metavar="TEXT",
         callback=read,
-        help="Why; kept, and shown to everybody.",
+        help="The reason; it is recorded and shown to all operators.",
     )
 
 
-def permit_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add what is refused otherwise, also by force; the verb is passed ``overrides``."""
+def override_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add the options that override guards of a publication; the verb receives ``overrides``."""
 
     @click.option(
         "--allow-rewind",
         is_flag=True,
-        help="Publish also a revision that does not descend from the published one.",
+        help="Publish a revision even if it does not descend from the published revision.",
     )
     @click.option(
-        "--allow-mass-removal", is_flag=True, help="Publish also what ends more than 30 % of the deployments."
+        "--allow-mass-removal",
+        is_flag=True,
+        help="Publish a revision even if it removes more than 30 % of the deployments.",
     )
     @functools.wraps(function)
     def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
@@ -56,14 +58,14 @@ def permit_options(function: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-def act(what: str, reason: str) -> Act:
-    """Return what is being done, by this user on this machine, now."""
+def new_act(what: str, reason: str) -> Act:
+    """Return the record of an act by the present user on this machine, at the present time."""
     return Act(by=sanitize(f"{_user()}@{socket.gethostname()}"), what=what, reason=reason, time=time.time())
 
 
 def _user() -> str:
-    """Return who is at the keyboard: whoever became root with sudo has a name."""
+    """Return the name of the user, also of a user who became root with sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (OSError, KeyError):  # no such user on this machine
+    except (OSError, KeyError):  # the user id has no name on this machine
         return f"uid {os.getuid()}"

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and output for programs."""
+"""The options ``--zookeeper``, ``--config`` and ``--output``, and output as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Where a host has its configuration.
+#: The configuration of a host.
 SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
 
 _DEFAULT_CONNECTION = "zookeeper:2181"
 
 
 def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add ``-z/--zookeeper`` and ``--config``; the verb is passed ``connection``, where ZooKeeper is.
+    """Add ``-z/--zookeeper`` and ``--config``; the verb receives ``connection``, the servers of ZooKeeper.
 
-    A verb below another one takes what was given there, unless it is given its own.
+    A verb of a group inherits the option ``--zookeeper`` of the group.
     """
 
-    @click.option("-z", "--zookeeper", metavar="CONNECTION", help="ZooKeeper, as HOST:PORT[,…][/CHROOT].")
+    @click.option(
+        "-z", "--zookeeper", metavar="CONNECTION", help="The ZooKeeper servers, as HOST:PORT[,…][/CHROOT]."
+    )
     @click.option(
         "--config",
         metavar="FILE",
         envvar="ZKDEPLOYMENT_CONFIG",
         type=click.Path(path_type=Path),
-        help="Configuration that says where ZooKeeper is.  [env: ZKDEPLOYMENT_CONFIG]",
+        help="A configuration file with the ZooKeeper servers.  [env: ZKDEPLOYMENT_CONFIG]",
     )
     @functools.wraps(function)
     def wrapped(*args: object, zookeeper: str | None, config: Path | None, **options: object) -> R:
@@ -56,29 +58,34 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
         except UnreachableError as error:
             if connection != Servers(_DEFAULT_CONNECTION):
                 raise
-            raise UnreachableError(f"{error}; nobody said where it is: see -z and --config") from error
+            raise UnreachableError(
+                f"{error}; this is the default address: give another one with -z or --config"
+            ) from error
 
     return wrapped
 
 
 def find_connection(zookeeper: str | None, config: Path | None) -> Servers:
-    """Say where ZooKeeper is, and how it lets us in.
+    """Return the ZooKeeper servers and the settings for access to them.
 
-    What was given as an option, else what the named configuration says, else ``ZC_ZK_CONNECTION_STRING``, else
-    what the system's configuration says, else ``zookeeper:2181``. How it lets us in is what the configuration says
-    in any case: the named one, else the system's. Raises ``ConfigurationError``.
+    The connection string is the first of: the option, the named configuration, ``ZC_ZK_CONNECTION_STRING``, the
+    system's configuration, ``zookeeper:2181``. The settings for access are always from the configuration: the
+    named one, else the system's. Raises ``ConfigurationError``.
     """
     inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
     named = checked_connection(zookeeper, "--zookeeper")
     given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
-    if (config is None or given) and not _is_there(config or SYSTEM_CONFIGURATION, wanted=not given):
+    if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
         return Servers(given or _DEFAULT_CONNECTION)
     configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
     return replace(configured, connection=given) if given else configured
 
 
 def checked_connection(connection: str | None, where: str) -> str | None:
-    """Return a connection string as it was given; raises ``ConfigurationError`` for what cannot be one."""
+    """Return a connection string unchanged; raises ``ConfigurationError`` if it is malformed.
+
+    ``where`` names the origin of the connection string in the error.
+    """
     problem = connection_problem(connection) if connection else None
     if problem is not None:
         raise ConfigurationError(f"{where}: {problem}")
@@ -86,7 +93,7 @@ def checked_connection(connection: str | None, where: str) -> str | None:
 
 
 def named_configuration() -> Path | None:
-    """Return the configuration that ``ZKDEPLOYMENT_CONFIG`` names, for verbs without ``--config``."""
+    """Return the path in ``ZKDEPLOYMENT_CONFIG``, for verbs without ``--config``."""
     named = os.environ.get("ZKDEPLOYMENT_CONFIG")
     return Path(named) if named else None
 
@@ -94,9 +101,10 @@ def named_configuration() -> Path | None:
 def configured_revision(
     config: Path | None, name: Revision | None = None
 ) -> tuple[Revision, Sequence[SourceFile]]:
-    """Read a revision of the configured repository (a branch or a commit; none: the branch's tip) and its files.
+    """Return a revision of the configured repository and its files.
 
-    The configuration is the one given, or the system's. Raises ``ConfigurationError`` and ``SourceError``.
+    ``name`` is a branch or a commit, ``None`` the tip of the configured branch. ``config`` defaults to the
+    system's configuration. Raises ``ConfigurationError`` and ``SourceError``.
     """
     settings = load(config or SYSTEM_CONFIGURATION, host=False)
     settings.require_sync()
@@ -106,26 +114,26 @@ def configured_revision(
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:
-    """Add ``-o/--output``; the verb is passed ``output``: ``table``, ``json`` or ``yaml``."""
+    """Add ``-o/--output``; the verb receives ``output``: ``table``, ``json`` or ``yaml``."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(["table", "json", "yaml"]),
         default="table",
         show_default=True,
-        help="For people, or for programs.",
+        help="The format: a table for people, JSON or YAML for programs.",
     )(function)
 
 
 def emit(value: object, output: str, *, schema: str | None = None) -> None:
-    """Print plain data as ``json`` or ``yaml`` on standard output.
+    """Print data as ``json`` or ``yaml`` on standard output.
 
-    ``schema`` names the shape of an object; it is printed in it as ``zkdeployment/SCHEMA/v1``.
+    ``schema`` names the format of an object, which then has the key ``schema``: ``zkdeployment/SCHEMA/v1``.
     """
     if schema is not None and isinstance(value, dict):
         value = {"schema": f"zkdeployment/{schema}/v1", **value}
     if output == "yaml":
-        import yaml  # noqa: PLC0415  the other outputs come faster without it
+        import yaml  # noqa: PLC0415  the other formats are faster without it
 
         text = yaml.safe_dump(value, sort_keys=False)
     else:
@@ -133,11 +141,11 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     echo_lines(text.rstrip("\n"))
 
 
-def _is_there(config: Path, *, wanted: bool) -> bool:
-    """Whether there is a configuration; one that we may not read counts where it is ``wanted``, to be told."""
-    if not wanted:
+def _exists(config: Path, *, required: bool) -> bool:
+    """Return whether a configuration exists; an unreadable one counts only if it is ``required``."""
+    if not required:
         return os.access(config, os.R_OK)
     try:
         return config.exists()
-    except PermissionError:  # its directory is closed to us
+    except PermissionError:  # the directory is not accessible: reading the file reports that
         return True

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal."""
+"""Tables that adapt to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text
 
-_ENDLESS = 10_000
+_UNLIMITED = 10_000
 
 
-class Fitting:
-    """A table that fits a narrow terminal.
+class ResponsiveTable:
+    """A table that adapts to a narrow terminal.
 
-    What is in ``whole`` columns stays in one line there; other text is broken, and long words are, or are ``cut``.
-    Of the ``dispensable`` columns those are left out in which all rows are alike. ``numbers`` stand on the right.
+    Cells of ``whole`` columns are never broken. Other cells are broken into lines or, with ``cut``, shortened.
+    ``dispensable`` columns are left out on a narrow terminal if all their cells are equal. Columns of ``numbers``
+    are aligned to the right.
     """
 
     def __init__(
@@ -42,20 +43,20 @@ class Fitting:
         self._cut = cut
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        every = range(len(self._headings))
-        whole = self._table(every)
-        if Measurement.get(console, options.update(max_width=_ENDLESS), whole).maximum <= options.max_width:
-            yield whole
+        columns = range(len(self._headings))
+        full = self._table(columns)
+        if Measurement.get(console, options.update(max_width=_UNLIMITED), full).maximum <= options.max_width:
+            yield full
         else:
-            yield self._table([place for place in every if not self._is_dispensable(place)])
+            yield self._table([column for column in columns if not self._is_dispensable(column)])
 
-    def _is_dispensable(self, place: int) -> bool:
-        alike = len({row[place].plain for row in self._rows}) <= 1
-        return alike and self._headings[place] in self._dispensable
+    def _is_dispensable(self, column: int) -> bool:
+        equal = len({row[column].plain for row in self._rows}) <= 1
+        return equal and self._headings[column] in self._dispensable
 
-    def _table(self, places: Sequence[int]) -> Table:
+    def _table(self, columns: Sequence[int]) -> Table:
         table = Table(box=box.SIMPLE_HEAD)
-        for heading in (self._headings[place] for place in places):
+        for heading in (self._headings[column] for column in columns):
             table.add_column(
                 heading,
                 no_wrap=heading in self._whole,
@@ -63,5 +64,5 @@ class Fitting:
                 justify="right" if heading in self._numbers else "left",
             )
         for row in self._rows:
-            table.add_row(*(row[place] for place in places))
+            table.add_row(*(row[column] for column in columns))
         return table

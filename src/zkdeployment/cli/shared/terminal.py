@@ -1,6 +1,6 @@
-"""The door to the terminal: all lines that verbs print go through here, tables and pictures through ``console``.
+"""Printing of lines; tables and live displays are printed through ``console``.
 
-Text from live nodes, git and scripts may hold characters that a terminal acts on; they are spelled out here.
+Text from live nodes, git and scripts may contain control characters of terminals: these are escaped here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from zkdeployment.printable import printable, printable_lines
 
 
 def echo(line: object, *, err: bool = False) -> None:
-    """Print one line; line breaks in it are spelled out, too, so that no value can pass for a line of ours."""
+    """Print one line; line breaks in it are escaped, so that no value can forge a line of output."""
     click.echo(printable(str(line)), err=err)
 
 
 def echo_lines(text: object, *, err: bool = False) -> None:
-    """Print a text that has several lines on purpose."""
+    """Print a text of several lines."""
     click.echo(printable_lines(str(text)), err=err)

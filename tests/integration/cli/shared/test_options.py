@@ -99,7 +99,9 @@ def test_a_place_that_cannot_be_used_is_an_error(arguments: list[str], environme
 def test_whoever_says_nowhere_where_zookeeper_is_is_told_how(monkeypatch):
     monkeypatch.setattr(options, "_DEFAULT_CONNECTION", "127.0.0.1:1")
     told = {words: invoke("status", *words).stderr for words in ((), ("-z", "127.0.0.1:2"))}
-    assert told[()].endswith("127.0.0.1:1: Connection refused; nobody said where it is: see -z and --config\n")
+    assert told[()].endswith(
+        "127.0.0.1:1: Connection refused; this is the default address: give another one with -z or --config\n"
+    )
     assert told["-z", "127.0.0.1:2"].endswith("127.0.0.1:2: Connection refused\n")
 
 
@@ -160,7 +162,7 @@ def test_config_check_warns_of_a_password_that_everyone_may_read(tmp_path: Path,
     file.chmod(mode)
     result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
     assert result.exit_code == 0
-    warning = f"warning: url holds a secret, and {file} is open to everyone; chmod o-rwx {file}\n"
+    warning = f"warning: url contains a secret, and {file} is accessible to all users; run chmod o-rwx {file}\n"
     assert result.stderr == (warning if told else "")
     assert "me:secret" not in result.output
 

@@ -1,7 +1,7 @@
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.fleet.watch import picture
+from zkdeployment.cli.fleet.watch import render
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.act import Act
@@ -17,7 +17,7 @@ def draw(hosts, *, height, width, cluster=RUNNING, trouble="", **more):
     status = fleet_status(FleetSnapshot(cluster, published="r2", hosts=tuple(hosts), **more))
     console = Console(width=width, height=height, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(picture(status, height, width, NOW, trouble))
+        console.print(render(status, height, width, NOW, trouble))
     return captured.get().splitlines()
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from zkdeployment.cli.shared.live_display import shown
+from zkdeployment.cli.shared.live_display import live_display
 
 
 def changes(before, after):
@@ -17,7 +17,7 @@ def changes(before, after):
 def test_what_cannot_be_drawn_again_is_told_line_by_line(capsys, terminal, drawn):
     printed = io.StringIO()
     console = Console(file=printed, force_terminal=True, _environ={"TERM": terminal})
-    with shown(console, changes, lambda value, _: Text(f"picture of {value}")) as show:
+    with live_display(console, changes, lambda value, _: Text(f"picture of {value}")) as show:
         show("r1", "")
         show("r2", "")
     assert ("picture of r1" in printed.getvalue()) == drawn

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.shared.responsive_table import Fitting
+from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 
 HEADINGS = ("LOCK", "HOLDER", "FOR")
 ROWS = [("/shop/frontend/web", "application0.example.com", "0 s"), ("/a", "b", "7 min")]
@@ -13,7 +13,7 @@ ROWS = [("/shop/frontend/web", "application0.example.com", "0 s"), ("/a", "b", "
 
 def shown(width, **options):
     printed = io.StringIO()
-    Console(file=printed, width=width).print(Fitting(HEADINGS, ROWS, **options), soft_wrap=True)
+    Console(file=printed, width=width).print(ResponsiveTable(HEADINGS, ROWS, **options), soft_wrap=True)
     return printed.getvalue()
 
 
