@@ -141,7 +141,7 @@ def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: 
         there.close()
         for _ in range(4):
             here.recv()
-            fleet.execute_grants()
+            fleet.work()
             here.send(True)
         peak = here.recv()
         process.join()

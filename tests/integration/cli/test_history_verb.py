@@ -14,6 +14,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.cli.shared.operator_options import new_act
 from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publication import SyncOptions
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
 
@@ -53,7 +54,7 @@ def test_what_was_published_is_told_with_how_it_went_and_what_operators_did(run,
         host.root.joinpath("fail").unlink()
         third = publishing.push(TREE.format("1.0"))
         with publishing.syncer() as syncer:
-            syncer.sync(force=True, forced=ForcedBy("ann@desk", "back to 1.0"))
+            syncer.sync(SyncOptions(force=True, forced=ForcedBy("ann@desk", "back to 1.0")))
         wait_until(lambda: host.at(third), "the third revision", timeout=60)
 
     code, out, _ = run("-o", "json")
