@@ -33,8 +33,8 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.load import load, machine_name
 from zkdeployment.daemons.agent.agent import Agent
 from zkdeployment.daemons.agent.agent_adapters import AgentAdapters, ReportingAdapters
-from zkdeployment.daemons.agent.host_reporting import make_host_reporting
 from zkdeployment.daemons.agent.plans import preview
+from zkdeployment.daemons.agent.reporting.host_reporting import make_host_reporting
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.telemetry.agent import AgentTelemetry
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError

@@ -15,7 +15,7 @@ from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.agent.heartbeat import Heartbeat
+from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.agent_waits import AgentWaits
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
-from zkdeployment.daemons.agent.failure_reporter import reason
-from zkdeployment.daemons.agent.inventory_reporter import InventoryReporter
+from zkdeployment.daemons.agent.reporting.failure_reporter import reason
+from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
 from zkdeployment.daemons.agent.supervision import Supervision
 from zkdeployment.daemons.backoff import Backoff
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.publication import Published

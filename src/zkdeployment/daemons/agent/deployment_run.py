@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.agent.executor import Executor
+from zkdeployment.daemons.agent.steps.executor import Executor
 from zkdeployment.daemons.agent.supervision import FailedError
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import ConflictError, UnreachableError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.host_reporting import HostReporting
-    from zkdeployment.daemons.agent.inventory_reporter import InventoryReporter
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
     from zkdeployment.daemons.agent.supervision import Supervision
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.agent_waits import AgentWaits
-    from zkdeployment.daemons.agent.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.model.cluster import Revision
 
 

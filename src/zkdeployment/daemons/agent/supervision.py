@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision

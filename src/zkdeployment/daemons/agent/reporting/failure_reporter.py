@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.agent.failure_mail import failure_mail
+from zkdeployment.daemons.agent.reporting.failure_mail import failure_mail
 from zkdeployment.errors import (
     ConflictError,
     DeniedError,
@@ -26,10 +26,10 @@ from zkdeployment.rollout.state import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
-    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
-    from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.phase_reporter import PhaseReporter
+    from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
+    from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
     from zkdeployment.rollout.state_machine import Phase

@@ -13,9 +13,9 @@ from zkdeployment.fleet.metrics.agent import DeploymentResult
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.heartbeat import Heartbeat
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
+    from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
 

@@ -8,8 +8,8 @@ from zkdeployment.errors import ShutdownError
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
 

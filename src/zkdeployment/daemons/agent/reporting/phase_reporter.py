@@ -9,9 +9,9 @@ from zkdeployment.rollout.state import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
-    from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
+    from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.rollout.state_machine import Phase
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Cluster

@@ -1,4 +1,4 @@
-from zkdeployment.daemons.agent.failure_reporter import MAX_REASON_BYTES, reason
+from zkdeployment.daemons.agent.reporting.failure_reporter import MAX_REASON_BYTES, reason
 from zkdeployment.errors import ScriptError
 
 

@@ -9,9 +9,9 @@ from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.deployment_status import DeploymentStatus
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
+    from zkdeployment.daemons.agent.reporting.deployment_status import DeploymentStatus
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
 
 
 class RefusalStatus:

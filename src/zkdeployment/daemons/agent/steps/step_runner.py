@@ -15,8 +15,8 @@ from zkdeployment.planning.plan_text import sentence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.daemons.agent.step_effects import StepEffects
-    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.steps.step_effects import StepEffects
+    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.plan import CheckOut, PackageChange, Step
     from zkdeployment.ports.locks import ServiceLock
 

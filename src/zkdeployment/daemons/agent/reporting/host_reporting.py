@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.agent.deployment_status import DeploymentStatus
-from zkdeployment.daemons.agent.failure_reporter import FailureReporter
-from zkdeployment.daemons.agent.heartbeat import Heartbeat
-from zkdeployment.daemons.agent.local_host import LocalHost
-from zkdeployment.daemons.agent.phase_reporter import PhaseReporter
-from zkdeployment.daemons.agent.refusal_status import RefusalStatus
-from zkdeployment.daemons.agent.registration_updater import RegistrationUpdater
-from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+from zkdeployment.daemons.agent.reporting.deployment_status import DeploymentStatus
+from zkdeployment.daemons.agent.reporting.failure_reporter import FailureReporter
+from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
+from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+from zkdeployment.daemons.agent.reporting.phase_reporter import PhaseReporter
+from zkdeployment.daemons.agent.reporting.refusal_status import RefusalStatus
+from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
+from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters

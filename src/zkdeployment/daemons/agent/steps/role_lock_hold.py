@@ -14,8 +14,8 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zkdeployment.daemons.agent.step_runner import StepRunner
-    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.steps.step_runner import StepRunner
+    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.ports.locks import RoleLock
 
 

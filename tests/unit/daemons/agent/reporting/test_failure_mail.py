@@ -1,4 +1,4 @@
-from zkdeployment.daemons.agent.failure_mail import failure_mail
+from zkdeployment.daemons.agent.reporting.failure_mail import failure_mail
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.state_machine import Phase

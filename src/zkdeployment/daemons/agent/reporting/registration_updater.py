@@ -10,8 +10,8 @@ from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
-    from zkdeployment.daemons.agent.local_host import LocalHost
-    from zkdeployment.daemons.agent.zookeeper_retry import ZooKeeperRetry
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+    from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
 

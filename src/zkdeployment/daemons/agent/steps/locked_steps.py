@@ -17,8 +17,8 @@ from zkdeployment.model.plan import Deploy, Undeploy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.daemons.agent.step_runner import StepRunner
-    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.steps.step_runner import StepRunner
+    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
     from zkdeployment.ports.fleet import FleetStore

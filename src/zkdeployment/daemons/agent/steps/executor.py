@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.agent.locked_steps import LockedSteps, needs_lock
-from zkdeployment.daemons.agent.role_lock_hold import RoleLockHold
-from zkdeployment.daemons.agent.step_effects import StepEffects
-from zkdeployment.daemons.agent.step_runner import StepRunner
+from zkdeployment.daemons.agent.steps.locked_steps import LockedSteps, needs_lock
+from zkdeployment.daemons.agent.steps.role_lock_hold import RoleLockHold
+from zkdeployment.daemons.agent.steps.step_effects import StepEffects
+from zkdeployment.daemons.agent.steps.step_runner import StepRunner
 from zkdeployment.model.plan import (
     ChangeController,
     ChangePackages,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Plan, Step

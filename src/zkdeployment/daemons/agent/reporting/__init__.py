@@ -1,0 +1,1 @@
+"""Reports a host's state: registration, progress, refusals, failures, inventory."""

@@ -1,0 +1,1 @@
+"""Executes the steps of a plan: order, locks, checks and their effects on the host."""
