@@ -1,4 +1,4 @@
-"""How long a daemon waits after a cycle that failed unexpectedly."""
+"""The pause of a daemon after cycles that failed unexpectedly. The waiting itself belongs to the daemon."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Backoff:
-    """Seconds to wait: 0 before the first failure, then ``first``, doubled with each failure up to ``most``."""
+    """The pause in ``seconds``: 0 at first, ``first`` after one failure, doubled by each more up to ``most``."""
 
     first: float
     most: float
     seconds: float = 0.0
 
     def fail(self) -> float:
-        """Note a failure and return how long to wait."""
+        """Record a failed cycle and return the pause after it."""
         self.seconds = min(self.most, self.seconds * 2 or self.first)
         return self.seconds
 
     def reset(self) -> None:
-        """Note a cycle that did not fail."""
+        """Record a successful cycle: there is no pause."""
         self.seconds = 0.0

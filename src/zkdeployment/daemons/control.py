@@ -1,4 +1,4 @@
-"""What signals and watches may do to a daemon: wake it, and ask it to end."""
+"""The requests of signals and watches to a daemon: wake up, reload, end. Acting on them belongs to the daemon."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from zkdeployment.errors import ShutdownError
 if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock
 
-#: Seconds that the step under way has to end when the daemon is asked to.
+#: Seconds that the step in progress may still take when the daemon is asked to end.
 GRACE = 30.0
 
 
 class Control:
-    """Wakes the daemon's one thread; its methods are safe in signal handlers and on any thread.
+    """Passes requests to the daemon's one thread; all methods are safe in signal handlers and on any thread.
 
-    A step under way when ``stop`` is called has ``grace`` seconds to end; that may be changed before.
+    A step in progress when ``stop`` is called may take ``grace`` more seconds; set ``grace`` before that.
     """
 
     def __init__(self, clock: Clock, *, grace: float = GRACE) -> None:
@@ -29,7 +29,7 @@ class Control:
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def wake(self) -> None:
-        """Let ``wait`` return."""
+        """End the current call of ``wait``, or the next one if there is none."""
         self._wakes.put(None)
 
     def stop(self) -> None:
@@ -39,7 +39,7 @@ class Control:
         self.wake()
 
     def reload(self) -> None:
-        """Ask the daemon to read its configuration again."""
+        """Ask the daemon to reload its configuration."""
         self._reload = True
         self.wake()
 
@@ -49,14 +49,14 @@ class Control:
         return self._reload
 
     def take_reload(self) -> bool:
-        """Whether ``reload`` was called since the last time."""
+        """Return whether a reload was requested since the last call, and withdraw the request."""
         asked, self._reload = self._reload, False
         return asked
 
     def wait(self, timeout: float) -> bool:
-        """Return when woken (several wakes count as one), at once if that happened before, or at the timeout.
+        """Wait up to ``timeout`` seconds for a wake-up and return whether there was one.
 
-        Says whether it was woken.
+        A wake-up before the call ends the wait at once. Several wake-ups count as one.
         """
         woken = self.stopping
         try:
@@ -69,15 +69,15 @@ class Control:
 
     @property
     def stopping(self) -> bool:
-        """Whether the daemon is to start nothing new."""
+        """Whether the daemon was asked to end and has to start nothing new."""
         return self._deadline is not None
 
     @property
     def overdue(self) -> bool:
-        """Whether the grace for what was under way is over."""
+        """Whether the grace period of the step in progress is over."""
         return self._deadline is not None and self._clock.monotonic() > self._deadline
 
     def check(self) -> None:
-        """Raise ``ShutdownError`` if the daemon is to start nothing new."""
+        """Raise ``ShutdownError`` if the daemon was asked to end."""
         if self.stopping:
             raise ShutdownError("asked to end")

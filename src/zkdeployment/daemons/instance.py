@@ -1,4 +1,4 @@
-"""An instance of a service that stays registered while its program, or this process, runs."""
+"""One instance of a service: registered in ZooKeeper while its program, or this process, runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties
     from zkdeployment.ports.provider import ChildProgram, Registration
 
-_RETRY = 1.0  # seconds between attempts to register while that fails
+_RETRY = 1.0  # seconds between two attempts to register
 
 
 class Instance:
-    """Keeps ``registration`` alive until the program that ``start`` starts ends, or ``end`` is called.
+    """Keeps an instance registered until the program started by ``start`` exits or ``end`` is called.
 
-    Without ``start`` this process is the instance. ``watch_session`` has the given function called whenever the
-    session changes.
+    Without ``start``, this process is the instance. ``watch_session`` arranges that its argument is called on each
+    change of the ZooKeeper session.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Instance:
         self._wake = threading.Event()
 
     def provide(self, properties: Properties) -> int:
-        """Run registered, whatever happens to the session, and return the exit status.
+        """Register again after each loss of the session until the instance ends; return its exit status.
 
-        Raises ``LinkError`` or ``RefusedError`` if the instance cannot be registered where it is to be.
+        Raises ``LinkError`` or ``RefusedError`` if the service's path permits no instance.
         """
         self._registration.check()
         self._watch_session(self._wake.set)
@@ -56,7 +56,7 @@ class Instance:
         return self._status
 
     def end(self, number: int) -> None:
-        """End on a signal: pass it on to the program, or stop waiting where there is none."""
+        """Handle a signal that ends the process: forward it to the program, or stop waiting if there is none."""
         if self._child is None:
             self._ended = True
             self._wake.set()
@@ -70,9 +70,9 @@ class Instance:
             self.end(signal.SIGTERM)
             raise
         except ZkdeploymentError as error:
-            get_logger().warning("not-registered", error=str(error))
+            get_logger().warning("registration-failed", error=str(error))
             return False
-        get_logger().info("registered", path=path)
+        get_logger().info("instance-registered", path=path)
         return True
 
     def _launch(self, start: Callable[[], ChildProgram]) -> int:

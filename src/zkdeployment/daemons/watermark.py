@@ -1,4 +1,4 @@
-"""The last publication that a process knows of: a store that shows an earlier one went back."""
+"""The last publication that a process knows: reveals a ZooKeeper that was wiped or restored from a backup."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Watermark:
-    """What ``memory`` remembers, over restarts. ZooKeeper may be wiped, or restored from an old backup.
+    """Compares publications with the last one known, which ``memory`` keeps across restarts.
 
-    Without ``memory`` it is remembered for as long as this object lives.
+    Without ``memory``, the last publication is known only as long as this object lives.
     """
 
     def __init__(self, memory: PublicationMemory | None) -> None:
@@ -30,30 +30,30 @@ class Watermark:
             self._known = Published() if self._memory is None else self._memory.read_published()
         return self._known
 
-    def check(self, found: Published) -> None:
-        """Raise ``StalePublicationError`` if what was found is from before the last publication known."""
-        if found.sequence < self.known.sequence:
+    def check(self, published: Published) -> None:
+        """Raise ``StalePublicationError`` if ``published`` is older than the last publication known."""
+        if published.sequence < self.known.sequence:
             raise StalePublicationError(
-                f"the store went back: expected publication {_words(self.known)} or a later one, found"
-                f" {_words(found)}; ZooKeeper was wiped or restored from an old backup, so look at it, then"
-                " publish again with 'zkdeployment sync --force' or 'zkdeployment resume --latest'"
+                f"the store went back: expected publication {_label(self.known)} or a later one, found"
+                f" {_label(published)}; ZooKeeper was wiped or restored from an old backup: check its content,"
+                " then publish again with 'zkdeployment sync --force' or 'zkdeployment resume --latest'"
             )
 
-    def note(self, found: Published) -> None:
-        """Remember a publication, durably, if it is later than the one known."""
-        if found.sequence <= self.known.sequence:
+    def note(self, published: Published) -> None:
+        """Remember a publication durably if it is newer than the last one known."""
+        if published.sequence <= self.known.sequence:
             return
-        self._known = Published(revision=found.revision, sequence=found.sequence)
+        self._known = Published(revision=published.revision, sequence=published.sequence)
         if self._memory is None:
             return
         try:
             self._memory.write_published(self._known)
         except HostFilesError as error:
-            # Whoever goes on writes other files, too, and fails there if it matters.
+            # The caller writes other files next and fails there if the disk really is unusable.
             get_logger().warning("publication-not-remembered", reason=str(error))
 
 
-def _words(published: Published) -> str:
+def _label(published: Published) -> str:
     if not published.sequence:
         return "none"
     return f"{published.sequence} (revision {short(published.revision) if published.revision else 'unknown'})"

@@ -36,9 +36,9 @@ def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_a
         assert agent.wait(60) == 0
     found = lines(host)
     assert {line.get("host") for line in found} == {"h1.example.com (h1)"}
-    begins = [place for place, line in enumerate(found) if line["event"] == "deployment-begins"]
+    begins = [place for place, line in enumerate(found) if line["event"] == "deployment-started"]
     failed = next(place for place, line in enumerate(found) if line["event"] == "deployment-failed")
-    done = next(place for place, line in enumerate(found) if line["event"] == "deployment-done")
+    done = next(place for place, line in enumerate(found) if line["event"] == "deployment-succeeded")
     parts = {"r1": found[begins[0] : failed + 1], "r2": found[begins[-1] : done + 1]}
     for revision, part in parts.items():
         assert {line.get("revision") for line in part} == {revision}

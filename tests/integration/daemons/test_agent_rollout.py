@@ -162,7 +162,7 @@ def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(
             wait_until(lambda: host.at("r2") and other.at("r2"), "r2", timeout=60)
         server.join()
     text = email.message_from_string(server.message).get_payload(decode=True).decode()
-    assert "The fleet goes on: rollout 1-1" in text
+    assert "The fleet continues: rollout 1-1" in text
     assert "stopped" not in text
     assert fleet.calls()[:2] == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 

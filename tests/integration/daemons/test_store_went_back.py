@@ -174,4 +174,4 @@ def test_a_refusal_is_said_once(host, publishing, saved, client):
         publishing.put("/hosts", {"version": "another"})
         publishing.sync(force=True)
         wait_until(lambda: "error" not in host.node, "the agent goes on")
-    assert len([line for line in logs if line["event"] == "refused"]) == 1
+    assert len([line for line in logs if line["event"] == "deployment-refused"]) == 1

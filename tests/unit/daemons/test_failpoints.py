@@ -48,3 +48,17 @@ def test_nothing_is_ever_armed_on_a_real_host(monkeypatch, root, armed):
 def test_nonsense_is_refused(text):
     with pytest.raises(ConfigurationError, match=r"expected NAME\[@COUNT\]=kill or =freeze"):
         failpoints.arm({failpoints.VARIABLE: text})
+
+
+def test_an_action_has_a_failpoint_before_it_and_one_after_it(killed):
+    failpoints.arm({failpoints.VARIABLE: "before:x=kill,after:x=freeze"})
+    with failpoints.failpoints("x"):
+        assert killed == [signal.SIGKILL]
+    assert killed == [signal.SIGKILL, signal.SIGSTOP]
+
+
+def test_a_failed_action_does_not_reach_the_failpoint_after_it(killed):
+    failpoints.arm({failpoints.VARIABLE: "after:x=freeze"})
+    with pytest.raises(InterruptedError), failpoints.failpoints("x"):
+        raise InterruptedError
+    assert killed == []

@@ -48,7 +48,7 @@ class DeploymentRun:
 
         Raises ``ConflictError`` or ``UnreachableError`` if the deployment was abandoned.
         """
-        get_logger().info("deployment-begins", had=self._reporting.host.version)
+        get_logger().info("deployment-started", had=self._reporting.host.version)
         self._reporting.deployment.begin(self._supervision.revision)
         try:
             if (
@@ -65,7 +65,7 @@ class DeploymentRun:
         except (ConflictError, UnreachableError):
             self._reporting.deployment.abandon()
             raise
-        get_logger().info("deployment-done")
+        get_logger().info("deployment-succeeded")
         return True
 
     def _execute(self) -> None:

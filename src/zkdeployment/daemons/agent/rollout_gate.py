@@ -88,7 +88,7 @@ class RolloutGate:
         self._reporting.deployment.restart_timer()
         self._phase = phase
         self.waited += self._adapters.clock.monotonic() - begun
-        get_logger().info("phase-begins", phase=phase.value, rollout=self.rollout)
+        get_logger().info("phase-started", phase=phase.value, rollout=self.rollout)
 
     def check(self) -> None:
         """Raise ``ConflictError`` unless the rollout still permits the phase that the host has begun."""

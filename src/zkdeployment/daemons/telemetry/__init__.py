@@ -1,1 +1,1 @@
-"""What daemons remember for their metrics, and when they write them."""
+"""The facts that daemons collect for their metrics, and when metrics are written."""

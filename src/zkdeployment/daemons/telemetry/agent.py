@@ -1,4 +1,4 @@
-"""The metrics of an agent."""
+"""Collects the facts for an agent's metrics. Their names and descriptions belong to ``fleet.metrics``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zkdeployment.daemons.telemetry.probe import PACE, Probe
 
 
 class AgentTelemetry:
-    """What an agent's metrics are about."""
+    """Records the events of one agent and writes its metrics."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -29,21 +29,21 @@ class AgentTelemetry:
         self._looked: float | None = None
         self._current: bool | None = None
         self._since: float | None = None
-        self._begun: tuple[float, float] | None = None  # by the wall's clock and by the one that measures
+        self._begun: tuple[float, float] | None = None  # seconds since the epoch, monotonic seconds
         self._last: LastDeployment | None = None
         self._ended = dict.fromkeys(DeploymentResult, 0)
         self._due = 0.0
 
-    def look(self, cluster: Cluster | None) -> None:
-        """Note the cluster version as it was read just now."""
+    def observe(self, cluster: Cluster | None) -> None:
+        """Record the cluster version that was just read."""
         self._cluster, self._looked = cluster, self._clock.now()
 
     def begin(self) -> None:
-        """Note that a deployment begins."""
+        """Record the start of a deployment."""
         self._begun = self._clock.now(), self._clock.monotonic()
 
     def end(self, result: DeploymentResult) -> None:
-        """Note how the deployment under way ended, if there is one."""
+        """Record the outcome of the deployment in progress, if there is one."""
         if self._begun is None:
             return
         self._last = LastDeployment(result, self._clock.now(), self._clock.monotonic() - self._begun[1])
@@ -51,12 +51,12 @@ class AgentTelemetry:
         self._begun = None
 
     def beat(self, host: Host) -> None:
-        """Write, unless that was done a moment ago."""
+        """Write all metrics unless they were written within the last ``PACE`` seconds."""
         if self._clock.monotonic() >= self._due:
             self.write(host)
 
     def write(self, host: Host, *, up: bool = True) -> None:
-        """Write all metrics; ``up`` says whether the agent goes on."""
+        """Write all metrics; ``up``: whether the agent continues."""
         self._due = self._clock.monotonic() + PACE
         process = self._probe.process(up=up)
         current = is_current(host, self._cluster)

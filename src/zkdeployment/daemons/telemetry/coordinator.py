@@ -1,4 +1,4 @@
-"""The metrics of a coordinator."""
+"""Collects the facts for a coordinator's metrics. Their names and descriptions belong to ``fleet.metrics``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 from zkdeployment.daemons.telemetry.probe import PACE, Probe
 
-#: What a coordinator's look comes to unless it fails.
+#: The results of a coordinator's cycle that did not fail.
 _LED, _QUEUED = "led", "queued"
 
 
 class CoordinatorTelemetry:
-    """What a coordinator's metrics are about; ``failures`` is what a look may come to."""
+    """Records the cycles of one coordinator; ``failures`` names the results of failed cycles."""
 
     def __init__(self, probe: Probe, failures: Iterable[str]) -> None:
         self._probe = probe
@@ -28,32 +28,32 @@ class CoordinatorTelemetry:
         self._due = 0.0
 
     def lead(self, running: RolloutState | None) -> None:
-        """Note a look of the one that leads, and the newest rollout, if there is one to lead."""
+        """Record a cycle in which this coordinator leads, with the newest rollout if there is one."""
         self._leads, self._running = True, running
         self._looks[_LED] += 1
 
     def show(self, running: RolloutState) -> None:
-        """Note what became of the newest rollout."""
+        """Record the new state of the newest rollout."""
         self._running = running
 
     def queue(self) -> None:
-        """Note that another coordinator leads."""
+        """Record a cycle in which another coordinator leads."""
         self._leads, self._running = False, None
         self._looks[_QUEUED] += 1
 
     def fail(self, failure: str, *, leads: bool) -> None:
-        """Note a look that came to nothing, and whether the lead is kept all the same."""
+        """Record a failed cycle; ``leads``: whether this coordinator leads nevertheless."""
         self._leads = leads
         self._running = self._running if leads else None
         self._looks[failure] += 1
 
     def beat(self) -> None:
-        """Write, unless that was done a moment ago."""
+        """Write all metrics unless they were written within the last ``PACE`` seconds."""
         if self._probe.clock.monotonic() >= self._due:
             self.write()
 
     def write(self, *, up: bool = True) -> None:
-        """Write all metrics; ``up`` says whether the coordinator goes on."""
+        """Write all metrics; ``up``: whether the coordinator continues."""
         self._due = self._probe.clock.monotonic() + PACE
         process = self._probe.process(up=up)
         facts = CoordinatorFacts(

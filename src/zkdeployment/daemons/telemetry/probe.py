@@ -1,4 +1,4 @@
-"""What the metrics of all daemons share: facts of the process, and where metrics are written."""
+"""The facts about a daemon's process that all daemons' metrics share, and the place where metrics are written."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock, MetricsSink
 
 
-#: Seconds between two writes of metrics while something is under way.
+#: The least seconds between two writes of metrics during an operation.
 PACE = 10.0
 
 
 class Probe:
-    """What a daemon of any kind tells of its process, and where it tells it.
+    """Reads the facts about this process.
 
-    ``version`` is that of the program, ``link`` tells of the connection to ZooKeeper.
+    ``version`` is the version of the program, ``link`` returns the status of the connection to ZooKeeper.
     """
 
     def __init__(
@@ -33,5 +33,5 @@ class Probe:
         self.clock = clock
 
     def process(self, *, up: bool) -> DaemonProcess:
-        """Return what is true of the process now."""
+        """Return the facts about the process now."""
         return DaemonProcess(self._version, self._started, self.clock.now(), up, self._link())

@@ -1,4 +1,4 @@
-"""The metrics of a syncer."""
+"""Collects the facts for a syncer's metrics. Their names and descriptions belong to ``fleet.metrics``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
 
 
-#: What a look at the repository comes to unless it fails.
+#: The results of a syncer's cycle that did not fail.
 _PUBLISHED, _UNCHANGED = "published", "unchanged"
 
 
 class SyncerTelemetry:
-    """What the metrics of a syncer that follows a branch are about; ``failures`` is what a look may come to."""
+    """Records the cycles of a syncer that follows a branch; ``failures`` names the results of failed cycles."""
 
     def __init__(self, probe: Probe, failures: Iterable[str]) -> None:
         self._probe = probe
@@ -31,11 +31,11 @@ class SyncerTelemetry:
         self._last: LastPublication | None = None
 
     def begin(self) -> None:
-        """Note that a look at the repository begins."""
+        """Record the start of a cycle."""
         self._begun = self._probe.clock.monotonic()
 
     def succeed(self, report: SyncReport, fetched: float | None) -> None:
-        """Note that the branch's tip is published now."""
+        """Record a cycle after which the branch's tip is published."""
         self._fetched, self._published, self._waiting = fetched, report.revision, None
         if report.draft is None:
             self._looks[_UNCHANGED] += 1
@@ -46,14 +46,14 @@ class SyncerTelemetry:
         self._last = LastPublication(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
 
     def fail(self, failure: str, fetched: float | None) -> None:
-        """Note a look that came to nothing; if the repository could be read then, something waits in it."""
+        """Record a failed cycle; a commit that was fetched in it has been waiting to be published since then."""
         if fetched != self._fetched and self._waiting is None:
             self._waiting = fetched
         self._fetched = fetched
         self._looks[failure] += 1
 
     def write(self, interval: float, *, up: bool = True) -> None:
-        """Write all metrics; ``up`` says whether the syncer goes on."""
+        """Write all metrics; ``up``: whether the syncer continues."""
         facts = SyncerFacts(
             process=self._probe.process(up=up),
             interval=interval,

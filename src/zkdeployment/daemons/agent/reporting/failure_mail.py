@@ -9,19 +9,22 @@ from zkdeployment.errors import without_secrets
 if TYPE_CHECKING:
     from zkdeployment.rollout.failure import Failure
 
-_FLEET_STOPPED = "The fleet is stopped: no host starts anything until somebody resumes it.\n"
+_FLEET_STOPPED = "The fleet is stopped: no host starts a deployment until an operator resumes it.\n"
 _FLEET_GOES_ON = (
-    "The fleet goes on: rollout {rollout} judges the host's group by its success criteria\n"
-    "(zkdeployment rollout show). This host rests until there is another rollout.\n"
+    "The fleet continues: rollout {rollout} judges the host's group by its success criteria\n"
+    "(zkdeployment rollout show). This host is excluded until there is another rollout.\n"
 )
 _UNREPORTED = (
-    "ZooKeeper does not answer. The host keeps the failure, and reports it as soon as ZooKeeper answers:\n"
-    "only then does the fleet know.\n"
+    "ZooKeeper does not answer. The host keeps the failure and reports it as soon as ZooKeeper answers;\n"
+    "no other host knows of the failure before that.\n"
 )
 
 
 def failure_mail(failure: Failure, output: str, *, reported: bool) -> tuple[str, str]:
-    """Return subject and text; ``output`` is the end of the output; ``reported``: the fleet knows."""
+    """Return subject and text of the mail about a failure.
+
+    ``output``: the end of the script's output. ``reported``: whether ZooKeeper has the failure.
+    """
     stop = failure.stop
     host = f"{stop.host_name} ({stop.host_id})"
     consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part[0])

@@ -40,7 +40,7 @@ class RefusalStatus:
         """Show the error with which this host is excluded until its next deployment; logs each reason once."""
         if self._local.host.error == reason:
             return
-        get_logger().error("refused", reason=reason)
+        get_logger().error("deployment-refused", reason=reason)
         self._local.set_error(reason)
         self._deployment.abandon()
         try:

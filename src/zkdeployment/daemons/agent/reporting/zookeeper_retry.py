@@ -51,7 +51,7 @@ class ZooKeeperRetry:
     def read_cluster(self) -> Cluster | None:
         """Return the cluster version from ZooKeeper, once ZooKeeper answers."""
         cluster = self.retry_until_reachable(self._adapters.fleet.cluster)
-        self._telemetry.look(cluster)
+        self._telemetry.observe(cluster)
         return cluster
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:

@@ -16,7 +16,7 @@ def test_the_mail_says_what_failed_where_and_that_the_fleet_is_stopped():
 
 def test_the_mail_of_a_rollouts_host_says_that_the_fleet_goes_on():
     _, text = failure_mail(Failure(STOP, ("3-1", Phase.DEPLOY)), "", reported=True)
-    assert "The fleet goes on: rollout 3-1 judges" in text
+    assert "The fleet continues: rollout 3-1 judges" in text
     assert "output" not in text
 
 
