@@ -11,7 +11,7 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.daemons.agent import supervision
+from zkdeployment.daemons.agent import plans
 from zkdeployment.planning.plan_text import describe
 from zkdeployment.planning.planner import plan
 
@@ -94,7 +94,7 @@ def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publi
         made.append(plan(*values, **options))
         return made[-1]
 
-    monkeypatch.setattr(supervision, "plan", planning)
+    monkeypatch.setattr(plans, "plan", planning)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.zk").write_text(AFTER)
     code, out, _ = run(str(tmp_path / "tree"), "-o", "json")
