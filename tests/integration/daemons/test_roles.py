@@ -177,7 +177,9 @@ def test_a_role_without_a_place_for_its_lock_stops_the_fleet_before_anything_is_
     fleet.remove("/role-locks/web")
     with host.agent():
         wait_until(lambda: host.node.get("error"), "the error")
-        assert host.node["error"].startswith("/role-locks/web does not exist")
+        assert host.node["error"].startswith(
+            "cannot lock role web, which has a controller: /role-locks/web does not exist"
+        )
     assert host.packages.installed() == {}
 
 
