@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pictures.drawing import Picture
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.documents import read_strategies
+from zkdeployment.rollout.documents.facts import read_facts
+from zkdeployment.rollout.documents.reading import read_strategies
 from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.facts import read_facts
 from zkdeployment.rollout.state_machine import Phase
 from zkdeployment.rollout.tasks import next_task
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
-from zkdeployment.rollout.documents import read_strategies
+from zkdeployment.rollout.documents.reading import read_strategies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

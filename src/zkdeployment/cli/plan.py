@@ -19,7 +19,7 @@ from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.publishing import Baseline, draft
 from zkdeployment.planning.review import Review, review
-from zkdeployment.rollout.changes import StrategyChange
+from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

@@ -138,6 +138,14 @@ class _Planner:
         self.marked = {
             marker.package: marker.application for marker in inventory.markers if marker.package is not None
         }
+        self._compare_removals(changed)
+        self.undeploys = [self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order)]
+        #: Packages to reinstall first, because their missing scripts are needed to undeploy.
+        self.reinstalled_first = frozenset(step.package for step in self.undeploys if step.script is None)
+
+    def _compare_removals(self, changed: frozenset[str]) -> None:
+        """Find what the host has and does not need; the controller's step changes the packages ``changed``."""
+        inventory = self.inventory
         # A directory whose script no package owns may be somebody's copy and is never cleared.
         scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
         self.replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
@@ -145,7 +153,6 @@ class _Planner:
         self.unneeded = sorted(self.removable - self.needs.keys() - self.checkouts.keys())
         self.displaced = frozenset(self.removable & self.checkouts.keys() & inventory.packages.keys())
         self.dropped_patches = frozenset(name for name in self.unneeded if self._is_dropped_patch(name))
-        self.undeploys = [self._undeploy(marker) for marker in sorted(self.obsolete, key=self._undeployment_order)]
         # Packages of the system: the versions before their first change, and those to restore.
         self.originals = {
             name: inventory.packages[name][0].evr
@@ -159,8 +166,6 @@ class _Planner:
             for name, version in sorted(inventory.originals.items())
             if name not in needed | self.controller_packages
         }
-        #: Packages to reinstall first, because their missing scripts are needed to undeploy.
-        self.reinstalled_first = frozenset(step.package for step in self.undeploys if step.script is None)
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps in the order of their execution."""

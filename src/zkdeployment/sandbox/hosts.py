@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.rollout.facts import read_host_document
+from zkdeployment.rollout.documents.facts import read_host_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

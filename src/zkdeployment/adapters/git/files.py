@@ -17,7 +17,7 @@ from zkdeployment.model.source_files import (
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.rollout.document_faults import mentions_documents
+from zkdeployment.rollout.documents.faults import mentions_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, shorten
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.source_files import SourceFile, is_tree_file, may_hold_documents
-from zkdeployment.rollout.document_faults import mentions_documents
+from zkdeployment.rollout.documents.faults import mentions_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,8 +15,8 @@ from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.documents import Documents, read_strategies
-from zkdeployment.rollout.facts import read_facts
+from zkdeployment.rollout.documents.facts import read_facts
+from zkdeployment.rollout.documents.reading import Documents, read_strategies
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate, summarize
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, Rollout

@@ -13,8 +13,8 @@ from zkdeployment.model.source_files import (
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.rollout.document_faults import mentions_documents
-from zkdeployment.rollout.schema import SCHEMAS
+from zkdeployment.rollout.documents.faults import mentions_documents
+from zkdeployment.rollout.documents.schema import SCHEMAS
 from zkdeployment.wiring.repository import read_local_revision
 
 if TYPE_CHECKING:

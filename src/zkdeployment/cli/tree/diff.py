@@ -11,8 +11,8 @@ from zkdeployment.cli.shared.options import configured_revision, emit, output_op
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.tree.files import check_files, refuse_errors
 from zkdeployment.errors import RefusedError
-from zkdeployment.rollout.changes import StrategyChange
-from zkdeployment.rollout.documents import document_files, read_strategies
+from zkdeployment.rollout.documents.changes import StrategyChange
+from zkdeployment.rollout.documents.reading import document_files, read_strategies
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree
 from zkdeployment.wiring.operator import open_operator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.errors import TreeError
-from zkdeployment.rollout.encoding import strategy_from_json, strategy_to_json
+from zkdeployment.rollout.documents.encoding import strategy_from_json, strategy_to_json
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session

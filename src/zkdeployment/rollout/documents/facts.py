@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.document_faults import form_faults
-from zkdeployment.rollout.typed_values import typed_values
-from zkdeployment.rollout.yaml_values import Document, YamlTextError, read_documents
+from zkdeployment.rollout.documents.faults import form_faults
+from zkdeployment.rollout.documents.typed_values import typed_values
+from zkdeployment.rollout.documents.yaml_values import Document, YamlTextError, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, ParallelLimit, Selector, Window
-from zkdeployment.rollout.document_faults import mentions_documents
-from zkdeployment.rollout.documents import read_strategies
-from zkdeployment.rollout.facts import read_facts
+from zkdeployment.rollout.documents.facts import read_facts
+from zkdeployment.rollout.documents.faults import mentions_documents
+from zkdeployment.rollout.documents.reading import read_strategies
 from zkdeployment.rollout.groups import members
 from zkdeployment.sandbox.hosts import read_hosts
 

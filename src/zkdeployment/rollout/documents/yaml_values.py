@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from zkdeployment.rollout.typed_values import NoValueError, PlainText, read_scalar
+from zkdeployment.rollout.documents.typed_values import NoValueError, PlainText, read_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from zkdeployment.model.strategy import Selector
-from zkdeployment.rollout.schema import SCHEMAS
+from zkdeployment.rollout.documents.schema import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.model.strategy import Group
-    from zkdeployment.rollout.yaml_values import Way
+    from zkdeployment.rollout.documents.yaml_values import Way
 
 #: The place of a fault in its document, and the message.
 Fault: TypeAlias = "tuple[Way, str]"

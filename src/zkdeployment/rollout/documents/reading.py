@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.model.strategy import ALL_HOSTS, Strategy
-from zkdeployment.rollout.document_faults import (
+from zkdeployment.rollout.documents.encoding import strategy_from_value
+from zkdeployment.rollout.documents.faults import (
     Fault,
     choice,
     choice_faults,
@@ -19,10 +20,9 @@ from zkdeployment.rollout.document_faults import (
     one_of,
     schema_faults,
 )
-from zkdeployment.rollout.encoding import strategy_from_value
-from zkdeployment.rollout.schema import CONFIGURATION_SCHEMA, SCHEMAS, STRATEGY_SCHEMA
-from zkdeployment.rollout.typed_values import typed_values
-from zkdeployment.rollout.yaml_values import Document, Way, YamlTextError, read_documents
+from zkdeployment.rollout.documents.schema import CONFIGURATION_SCHEMA, SCHEMAS, STRATEGY_SCHEMA
+from zkdeployment.rollout.documents.typed_values import typed_values
+from zkdeployment.rollout.documents.yaml_values import Document, Way, YamlTextError, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -2,7 +2,7 @@
 
 from support.strategies import group, strategy
 from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.rollout.changes import StrategyChange
+from zkdeployment.rollout.documents.changes import StrategyChange
 
 OLD = strategy(group("a"), group("b", "a"), group("c"))
 NEW = strategy(group("d"), group("a"), group("b", "a", critical=True))

@@ -14,8 +14,8 @@ from zkdeployment.model.strategy import (
     Strategy,
     Window,
 )
-from zkdeployment.rollout.document_faults import form_faults, group_faults
-from zkdeployment.rollout.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA
+from zkdeployment.rollout.documents.faults import form_faults, group_faults
+from zkdeployment.rollout.documents.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

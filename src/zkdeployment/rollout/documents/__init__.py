@@ -1,0 +1,1 @@
+"""Documents of strategies: YAML text, its checks, its values, and their encoding."""
