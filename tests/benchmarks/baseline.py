@@ -1,6 +1,6 @@
-"""What we are held against: node by node, one blocking request after the other, as zc.zk 2.1.0 and its agent do.
+"""The baseline: node by node with one blocking request after another, like zc.zk 2.1.0 and its agent.
 
-The order of the requests is theirs; reading and comparing access lists, which zc.zk does as well, is left out.
+The requests have the same order as in zc.zk. The baseline omits reading and comparing access lists.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from zkdeployment.model.tree import Tree
 
 
 def import_tree(client: KazooClient, tree: Tree, path: str = "") -> Iterator[str]:
-    """Make what is below ``path`` what the tree says; top-level nodes that it does not have stay.
+    """Change the nodes below ``path`` to match the tree; keep top-level nodes that the tree lacks.
 
-    Gives each node that is done, so that others can be measured in between.
+    Yields each finished node, so that the caller can run other measurements in between.
     """
     there = set(client.get_children(path or "/"))
     names = tree.children(path)
@@ -42,7 +42,7 @@ def deployments_of(client: KazooClient, name: str) -> list[tuple[str, bytes]]:
 
 
 def read_tree(client: KazooClient, path: str = "") -> Iterator[str]:
-    """Read all nodes; gives each that is done, so that others can be measured in between."""
+    """Read all nodes; yield each node read, so that the caller can run other measurements in between."""
     for name in sorted(client.get_children(path or "/")):
         if path or name not in RESERVED:
             child = f"{path}/{name}"
@@ -60,7 +60,7 @@ def _walk(client: KazooClient, path: str) -> Iterator[str]:
 
 
 def create_in_transactions(client: KazooClient, tree: Tree, size: int = 500) -> None:
-    """The floor of a full import: nothing but creates, ``size`` in a transaction."""
+    """Create all nodes of a tree, ``size`` in a transaction: the lower bound of a full import."""
     nodes = [(path, encode(tree.nodes[path])) for path in sorted(tree.nodes)]
     for start in range(0, len(nodes), size):
         transaction = client.transaction()
@@ -70,7 +70,7 @@ def create_in_transactions(client: KazooClient, tree: Tree, size: int = 500) -> 
 
 
 def delete_in_transactions(client: KazooClient, tree: Tree, size: int = 1000) -> None:
-    """Remove a tree that was imported, to make room."""
+    """Delete all nodes of an imported tree, ``size`` in a transaction."""
     paths = sorted(tree.nodes, reverse=True)
     for start in range(0, len(paths), size):
         transaction = client.transaction()

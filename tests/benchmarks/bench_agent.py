@@ -1,4 +1,4 @@
-"""The agent: reading the whole tree, what an idle one takes, and how fast it acts, each against bare kazoo."""
+"""Measures the agent against bare kazoo: reading the whole tree, idle resource use, and reaction time."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ _PATIENCE = 60
 _IDLE = 3
 _MORE = 20
 
-#: A process that has nothing but a session.
+#: A process that only holds a session.
 _BARE = """
 import sys, threading
 from kazoo.client import KazooClient
@@ -44,7 +44,7 @@ threading.Event().wait()
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure trees of each size, and one agent."""
+    """Measure a tree of each size, and one agent."""
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         for hosts in scale.hosts:
             yield _reading(server, hosts, scale.rounds)
@@ -61,7 +61,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 def _reading(server: ZooKeeperServer, hosts: int, rounds: int) -> Result:
-    """Read what a host is to run from a tree that nobody compiled targets for: its version was set by hand."""
+    """Measure reading a host's deployments from a tree without compiled targets (version set by hand)."""
     tree = parse_bytes("fleet.zk", fleet_text(hosts).encode()).tree
     chroot = f"tree{hosts}"
     with connected(server.address) as root:
@@ -101,7 +101,7 @@ def _bare(connection: str) -> Iterator[subprocess.Popen[bytes]]:
 def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterator[Result]:
     before = _wakes(agent), _wakes(bare)
     start = time.perf_counter()
-    time.sleep(_IDLE * rounds)  # what is measured is that nothing happens
+    time.sleep(_IDLE * rounds)  # the measured processes are idle meanwhile
     minutes = (time.perf_counter() - start) / 60
     after = _wakes(agent), _wakes(bare)
     ours, floor = agent.memory_full_info(), bare.memory_full_info()
@@ -130,13 +130,13 @@ def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterato
 
 
 def _wakes(process: psutil.Process) -> int:
-    """Return how often all threads of a process ever waited for something, which they then were woken for."""
+    """Return the number of voluntary context switches of all threads of a process since its start."""
     statuses = [file.read_text() for file in Path(f"/proc/{process.pid}/task").glob("*/status")]
     return sum(int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]) for status in statuses)
 
 
 def _acting(host: AgentHost, rounds: int) -> Result:
-    """Set versions; the agent's first write is seen through a watch, too: what that takes is not taken off."""
+    """Measure the time from setting a version to the agent's first write, including the watch that observes it."""
     watched: list[float] = []
     acted: list[float] = []
     with connected(host.fleet.connection) as one, connected(host.fleet.connection) as other:
@@ -162,7 +162,7 @@ def _acting(host: AgentHost, rounds: int) -> Result:
 
 
 def _seen(client: KazooClient, path: str) -> SimpleQueue[tuple[float, dict[str, Any]]]:
-    """Return a queue of what a watch sees of a node from now on, and when."""
+    """Return a queue that receives the time and properties of a node at every change from now on."""
     seen: SimpleQueue[tuple[float, dict[str, Any]]] = SimpleQueue()
     client.DataWatch(path, lambda data, *_: seen.put((time.perf_counter(), json.loads(data))))
     seen.get(timeout=_PATIENCE)

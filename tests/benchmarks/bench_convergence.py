@@ -1,9 +1,9 @@
-"""From the syncer's start to the moment when the last of many agents is done with a revision.
+"""Measures the time from the start of the syncer until the last of many agents finishes a revision.
 
-The agents are real ones with sessions of their own, in as many processes as it takes; their packages are fake,
-their scripts do nothing, and their files are in memory where the machine has a place for that. So what grows with
-the fleet is what ZooKeeper and one machine's processors take to play all hosts at once; the processor time of both
-says which, whatever else the machine was doing.
+The agents are real, with their own sessions, spread over as many processes as needed. Their packages are fake,
+their scripts do nothing, and their files are in memory if the machine has a memory file system. The measured
+growth with the fleet is therefore the cost of ZooKeeper and of simulating all hosts on one machine. The processor
+time of both shows their shares, independently of other load on the machine.
 """
 
 import itertools
@@ -40,16 +40,16 @@ from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
 from zkdeployment.wiring.agent import build_agent
 
-#: Seconds for anything, and agents of a process: its threads take turns, and the more, the longer that takes.
+#: The timeout of any wait in seconds, and the agents per process (more threads wait longer for their turn).
 _PATIENCE = 900
 _AGENTS = 25
 
-#: Processes that begin at the same time.
+#: The number of processes that start at the same time.
 _BEGINNING = 4
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure fleets of each size in the smallest tree they fit in, and the first one in all trees."""
+    """Measure each fleet with the smallest tree that has enough hosts, and the first fleet with all trees."""
     first = scale.agents[0]
     for agents in scale.agents:
         trees = scale.hosts if agents == first else [min(size for size in scale.hosts if size >= agents)]
@@ -63,7 +63,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 class _Convergence(NamedTuple):
-    """How long a fleet takes for a revision, how many requests, and processor seconds of agents and server."""
+    """The seconds and requests a fleet needs for a revision, and the processor seconds of agents and server."""
 
     seconds: float
     requests: int
@@ -73,7 +73,7 @@ class _Convergence(NamedTuple):
 
 def _converge(agents: int, hosts: int) -> _Convergence:
     memory = Path("/dev/shm")
-    # Sessions last as long as in production, not as short as tests want them: a thousand agents share a processor.
+    # Sessions time out as in production, not as early as in tests, because a thousand agents share a processor.
     lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
     patience = mock.patch.object(zookeeper, "_CONFIGURATION", lasting)
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
@@ -105,7 +105,7 @@ def _processor_time(pids: Sequence[int | None]) -> float:
 
 
 class _Fleet:
-    """Processes with agents: their ids, the pipes they send news through, and their requests up to the last."""
+    """Processes that run agents: their process ids, their result pipes and their last reported request counts."""
 
     def __init__(self) -> None:
         self.pids: list[int | None] = []
@@ -114,11 +114,11 @@ class _Fleet:
 
     @property
     def requests(self) -> int:
-        """How many requests they made until they were done last."""
+        """The number of requests of all agents when they last finished a revision."""
         return sum(self._heard.values())
 
     def finish(self) -> float:
-        """Wait until all that just began, else all, are done with a revision; return when that was."""
+        """Wait until the new processes (all, if none is new) finish a revision; return the time of the last."""
         deadline = time.monotonic() + _PATIENCE
         missing = set(self.pipes) - self._heard.keys() or set(self.pipes)
         last = 0.0
@@ -135,7 +135,7 @@ class _Fleet:
 
 @contextmanager
 def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
-    """Run agents that are done with the first revision."""
+    """Run agents that have finished the first revision."""
     context = multiprocessing.get_context("spawn")
     fleet = _Fleet()
     with ExitStack() as stack:
@@ -150,22 +150,22 @@ def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
             fleet.pids.append(process.pid)
             fleet.pipes.append(here)
             if len(fleet.pipes) % _BEGINNING == 0 or start + _AGENTS >= agents:
-                fleet.finish()  # all at once would only be in each other's way
+                fleet.finish()  # starting all processes at once would only slow each of them down
         yield fleet
 
 
 class _NoScripts(ScriptRunner):
-    """The script runner, except that it runs no script."""
+    """A script runner that runs no script."""
 
     def run(self, *_: Any, **__: Any) -> None:
         pass
 
 
 def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Connection) -> None:
-    """Run agents in threads; send the time and their requests whenever all are done with a revision."""
+    """Run agents in threads; send the time and the number of requests whenever all finish a revision."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
-    sys.setswitchinterval(0.1)  # each thread that waits for its turn looks that often
+    sys.setswitchinterval(0.1)  # waiting threads check for the interpreter lock at this interval
     requests = itertools.count()
     done: Counter[object] = Counter()
     guard = threading.Lock()
@@ -186,7 +186,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
 
     available = _available_packages()
     with ExitStack() as stack:
-        # Reading all other hosts' names is for the start, which is not measured.
+        # Reading the names of all other hosts belongs to the start, which is not measured.
         stack.enter_context(mock.patch.object(HostRegistration, "_leave_if_duplicate"))
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
@@ -215,6 +215,6 @@ def _run_agent(address: str, directory: Path, number: int, available: Sequence[A
 
 
 def _available_packages() -> list[AvailablePackage]:
-    """Return the packages that the trees ask for."""
+    """Return the packages that the trees require."""
     ours = [AvailablePackage(name=f"application{number}", version=f"1.{number}") for number in range(SERVICES)]
     return ours + [AvailablePackage(name="application0", version=f"{number}.0") for number in range(1, 10)]

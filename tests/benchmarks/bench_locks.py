@@ -1,6 +1,6 @@
-"""What a lock costs for which many hosts wait, against hosts that read the queue in each turn.
+"""Measures a lock for which many hosts wait, against hosts that read the queue in each turn.
 
-All take one turn, then the holder gives the lock back and the next one takes it: as if each held it for one turn.
+In each turn all hosts try to acquire the lock, then the holder releases it and the next host acquires it.
 """
 
 import tempfile
@@ -20,13 +20,13 @@ from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKe
 from zkdeployment.daemons.queue_pace import asks_for_holder
 from zkdeployment.model.host import Identity
 
-_SESSIONS = 10  # the hosts share them: a thousand clients of kazoo would only measure themselves
+_SESSIONS = 10  # shared by all hosts, because a thousand kazoo clients would dominate the measurement
 _RELEASES = 20
 _PATIENCE = 60
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure the lock of a service and that of a role: the largest number of hosts, and a tenth of it."""
+    """Measure a service lock and a role lock, with the largest number of hosts and with a tenth of it."""
     most = scale.hosts[0]
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server, ExitStack() as stack:
         sessions = [stack.enter_context(Session(server.address)) for _ in range(_SESSIONS)]
@@ -64,7 +64,7 @@ def _results(
     scale: Scale,
     read_queue: Callable[[Session], object],
 ) -> Iterator[Result]:
-    """Let hosts wait for a lock, and some of them have it, one after the other."""
+    """Measure hosts that wait for a lock while some of them acquire and release it in order."""
     for host in hosts:
         host.acquire(0)
     releases = min(_RELEASES, len(hosts) - 1)
@@ -87,7 +87,7 @@ def _results(
         taken = seconds(take_turns) / releases
         ours = len(sent) / releases
     with _counting(sessions) as sent:
-        # What is the same for all is not waited for a thousand times.
+        # The reading is the same for all hosts, so it is measured once per round and multiplied.
         plain = [seconds(lambda: read_queue(sessions[0])) for _ in range(scale.rounds)]
         theirs = len(sent) / scale.rounds
     size = f"{len(hosts):,} hosts wait"
@@ -114,7 +114,7 @@ def _results(
 
 @contextmanager
 def _counting(sessions: Sequence[Session]) -> Iterator[list[object]]:
-    """Give a list of the requests that sessions send meanwhile."""
+    """Yield a list that records the requests that sessions send during the context."""
     sent: list[object] = []
     calls = [session._client._call for session in sessions]
 

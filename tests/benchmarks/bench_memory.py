@@ -1,6 +1,6 @@
-"""The syncer's memory: in a process of its own, for publications one after the other of a large tree.
+"""Measures the syncer's memory while it publishes a large tree repeatedly, in a separate process.
 
-The most it ever took after the first and after the last says whether it stays bounded.
+Comparing the peak after the first and after the last publication shows whether memory use stays bounded.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure the largest tree."""
+    """Measure publications of a tree with the largest number of nodes."""
     hosts, publications = scale.large // 5, scale.rounds + 1
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
@@ -49,7 +49,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 def _publish(address: str, url: str, mirror: Path, pipe: Connection) -> None:
-    """Publish whenever told to, and tell how many nodes were made and the peak, until the other end is closed."""
+    """Publish on each message from the pipe; send the number of created nodes and the peak memory in MB."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     with Session(address) as session, contextlib.suppress(EOFError):
@@ -63,6 +63,6 @@ def _publish(address: str, url: str, mirror: Path, pipe: Connection) -> None:
 
 
 def _peak() -> float:
-    """Return the most memory this process ever had, in MB."""
+    """Return this process's peak resident memory, in MB."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmHWM"].split()[0]) / 1024

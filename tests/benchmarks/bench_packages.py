@@ -1,8 +1,8 @@
-"""What changing ten packages costs through the port, against bare dnf and against one package after another.
+"""Measures changing ten packages through the port, against bare dnf and against one package after another.
 
 A signed repository has ten small packages in two versions, and there are three scratch roots. Each round changes
-the ten packages in all of them, one way after the other: read, prepare, commit and verify through the port; one
-bare dnf transaction; and ``list``, ``clean all`` and ``install`` for every package.
+the ten packages in each root by another method: read, prepare, commit and verify through the port; one bare dnf
+transaction; and ``list``, ``clean all`` and ``install`` for every package.
 """
 
 import os
@@ -35,7 +35,7 @@ def publish(directory):
 
 
 class Port:
-    """The package manager of this project."""
+    """Changes packages through the package port of this project."""
 
     def __init__(self, root, definitions) -> None:
         self.manager = Dnf(root, (str(definitions),))
@@ -47,7 +47,7 @@ class Port:
 
 
 class Bare:
-    """One call of dnf for all packages."""
+    """Changes all packages with one call of dnf."""
 
     def __init__(self, root, definitions) -> None:
         self.argv = [
@@ -73,7 +73,7 @@ class Bare:
 
 
 class OneByOne(Bare):
-    """Three calls of dnf for each package."""
+    """Changes each package with three calls of dnf."""
 
     def change(self, version):
         """Bring all packages to a version."""
@@ -84,7 +84,7 @@ class OneByOne(Bare):
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Change ten packages; each round one way after the other."""
+    """Change ten packages by each method in every round."""
     with tempfile.TemporaryDirectory() as scratch:
         definitions = publish(Path(scratch))
         ways = {}

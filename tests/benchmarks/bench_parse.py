@@ -1,7 +1,7 @@
-"""What reading a tree text costs, against the floor: splitting it into lines and the lines into words.
+"""Measures parsing a tree text against its lower bound: splitting the text into lines and the lines into words.
 
-Then what checking it and compiling the targets cost on top, against parsing alone. Each round measures one after
-the other on the same file.
+Also measures the additional cost of linting and of compiling the targets, against parsing alone. Each round runs
+all measurements on the same file.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from zkdeployment.tree.parse import ParsedFile, parse_bytes
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure trees of each size, and a text in which no line is like another."""
+    """Measure a tree of each size, and a text in which all lines differ."""
     for hosts in scale.hosts:
         yield from _measure("tree of a fleet", fleet_text(hosts), scale.rounds * 2)
     yield from _measure("all lines different", unlike_text(scale.hosts[-1] * 5), scale.rounds * 2)

@@ -1,8 +1,9 @@
-"""Publishing a tree, and reading what a host is to run: against node by node, and against floors.
+"""Compares publishing a tree and reading a host's targets with a node-by-node baseline and with lower bounds.
 
-One ZooKeeper for all sides. Ours are measured again and again while the baseline is at work, in its pauses. The
-baseline gets the tree parsed. Ours is the syncer's whole work on the real repository, fetched before: reading the
-blobs, parsing, checking, compiling the targets, comparing, writing.
+All measurements use one ZooKeeper. The baseline pauses at regular intervals; zkdeployment is measured in these
+pauses. The baseline receives the parsed tree. The measurement of zkdeployment covers the syncer's complete
+cycle on a real repository that was fetched before: reading blobs, parsing, checking, compiling the targets,
+comparing and writing.
 """
 
 import tempfile
@@ -30,7 +31,7 @@ from zkdeployment.tree.parse import parse_bytes
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure trees of each size."""
+    """Measure a tree of each size."""
     for hosts in scale.hosts:
         with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
             yield from _measure(hosts, scale.rounds, Path(scratch), server)
@@ -38,7 +39,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 @contextmanager
 def running_server(directory: Path) -> Iterator[ZooKeeperServer]:
-    """Give a ZooKeeper of its own."""
+    """Run a ZooKeeper server for the duration of the context."""
     server = ZooKeeperServer(find_installation(), directory / "zookeeper")
     server.start()
     try:
@@ -48,18 +49,18 @@ def running_server(directory: Path) -> Iterator[ZooKeeperServer]:
 
 
 class Fetched:
-    """A source whose ``fetch`` was done before: what git's transport takes is not ours to measure."""
+    """A source that fetches in advance, so that measurements exclude git's transport."""
 
     def __init__(self, source: GitSource) -> None:
         self._source = source
         self.update()
 
     def update(self) -> None:
-        """Fetch now."""
+        """Fetch the tip for later calls of ``fetch``."""
         self._tip = self._source.fetch()
 
     def fetch(self) -> object:
-        """Return the tip."""
+        """Return the tip that was fetched in advance."""
         return self._tip
 
     def __getattr__(self, name: str) -> Any:
@@ -67,7 +68,7 @@ class Fetched:
 
 
 class Side:
-    """Our syncer at work in a chroot of its own."""
+    """A zkdeployment syncer with its own ZooKeeper chroot."""
 
     def __init__(self, server: ZooKeeperServer, chroot: str, repository: FleetRepository, directory: Path) -> None:
         self.repository = repository
@@ -77,11 +78,11 @@ class Side:
         self.syncer = self.fresh()
 
     def fresh(self) -> Syncer:
-        """Return a syncer that knows nothing yet, as each run of the command is."""
+        """Return a syncer with empty caches, like the syncer of a newly started command."""
         return make_syncer(self.source, self.session)
 
     def change(self, syncer: Syncer, *, fetch: bool = False) -> float:
-        """Push a change of one property; return how long it takes to publish it."""
+        """Push a change of one property; return the seconds its publication takes."""
         self.repository.push()
         if not fetch:
             self.source.update()
@@ -94,7 +95,7 @@ class Side:
         return seconds(fetch_and_sync)
 
     def operations(self) -> list[int]:
-        """Publish a change of one property; return how many nodes each transaction of the tree writes."""
+        """Publish a change of one property; return the number of nodes that each transaction writes."""
         written: list[int] = []
         begin = self.session.begin
 
@@ -126,7 +127,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
             floors.append(seconds(lambda: create_in_transactions(bare, tree)))
             delete_in_transactions(bare, tree)
             if sides:
-                _leave(sides[-1], tree)
+                _discard(sides[-1], tree)
             sides.append(Side(server, f"ours{len(sides)}", repository, scratch))
             imports.append(seconds(sides[-1].syncer.sync))
 
@@ -148,7 +149,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
     side.session.close()
 
 
-def _leave(side: Side, tree: Tree) -> None:
+def _discard(side: Side, tree: Tree) -> None:
     side.session.close()
     with connected(side.session.connection) as client:
         delete_in_transactions(client, tree)
@@ -167,18 +168,18 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
         floors.append(seconds(lambda: _two_writes(client)))
         warm.append(side.change(side.syncer))
         cold.append(side.change(side.fresh()))
-        side.change(side.syncer)  # it reads what the other published
+        side.change(side.syncer)  # refreshes the cache of the running syncer before the next measurement
         fetched.append(side.change(side.syncer, fetch=True))
 
     with connected(side.session.connection) as client:
         old_change = interleaved(steps, count, change_all, rounds * 2)
-    for words, value in (
+    for change, value in (
         (f"{work}, syncer running", best(warm)),
         (f"{work}, syncer just started", best(cold)),
         (f"{work}, git fetch included", best(fetched)),
     ):
         yield Result(
-            work=words, size=size, value=value, against="node by node", reference=old_change, at_least=100
+            work=change, size=size, value=value, against="node by node", reference=old_change, at_least=100
         )
     yield Result(
         work=work,

@@ -1,7 +1,7 @@
-"""What a coordinator costs: the decision which group is next, its grants in ZooKeeper, its memory.
+"""Measures the coordinator: the decision which group runs next, writing grants to ZooKeeper, and memory use.
 
-The decision is measured against the plain way: everything again from the facts and the reports, with sets.
-Grants are measured against one request after the other.
+The reference for the decision is a plain implementation that recomputes everything from facts and reports with
+sets. The reference for grants sends one request after another.
 """
 
 import logging
@@ -26,12 +26,12 @@ from zkdeployment.rollout.progress import advance, grants
 from zkdeployment.rollout.state import Grant, PhaseReport, RolloutState
 from zkdeployment.rollout.state_machine import HostProgress, Phase
 
-#: The plain way is slow: it is measured in so many rounds.
+#: The number of rounds for the plain implementation, which is slow.
 _SLOW_ROUNDS = 2
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure a fleet of a tenth of the largest tree, in fifty groups that go one after the other."""
+    """Measure a fleet with a tenth as many hosts as the largest tree has nodes, in fifty sequential groups."""
     hosts = {f"host{number:05}": Facts(rack=f"rack{number % 50}") for number in range(scale.large // 10)}
     strategy = _strategy(min(50, len(hosts)))
     size = f"{len(hosts):,} hosts in {len(strategy.groups)} groups"
@@ -51,7 +51,7 @@ def _strategy(groups: int) -> Strategy:
 
 
 def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds: int) -> Iterator[Result]:
-    """Decide half-way, where the last host of a group has just reported."""
+    """Measure the decision half-way through a rollout, just after the last host of a group reported."""
     fleet = SimulatedFleet(dict(hosts))
     running = fleet.start(strategy)
     half = strategy.groups[len(strategy.groups) // 2].name
@@ -79,7 +79,7 @@ def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds:
 def _decide_from_scratch(
     strategy: Strategy, hosts: Mapping[str, Facts], reports: Mapping[tuple[Phase, str], PhaseReport]
 ) -> dict[str, Grant]:
-    """Find out from the facts and all reports who is granted what; groups follow one after the other here."""
+    """Recompute the grants of all hosts from facts and reports, for groups that run sequentially."""
     states = dict.fromkeys(hosts, HostProgress.NOT_STARTED)
     granted: dict[str, Grant] = {}
     for group in strategy.groups:
@@ -104,11 +104,11 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
     with Session(address) as session:
         fleet = CoordinatedFleet(address, session)
         fleet.publish("r0", _strategy(1))
-        with fleet.coordinator() as one:
-            one.run_cycle()
+        with fleet.coordinator() as coordinator:
+            coordinator.run_cycle()
             running: RolloutState = fleet.running
             wanted = {host: Grant("all", Phase.PREPARE) for host in hosts}
-            ours = seconds(lambda: one.store.grant(running, wanted))
+            ours = seconds(lambda: coordinator.store.grant(running, wanted))
         session.ensure("/plain")
         few = list(wanted.items())[: max(1, len(wanted) // 20)]
 
@@ -129,7 +129,7 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
 
 
 def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: str) -> Result:
-    """Let a process of its own read all hosts and go through the first phases."""
+    """Return the peak memory of a separate process that reads all hosts and runs the first phases."""
     context = multiprocessing.get_context("spawn")
     with Session(address) as session:
         fleet = CoordinatedFleet(address, session)
@@ -149,15 +149,15 @@ def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: 
 
 
 def _coordinate(address: str, pipe: Connection) -> None:
-    """Take turns with the agents, then tell the peak in MB."""
+    """Alternate between coordinator cycles and agent reports, then send the peak memory in MB."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     with Session(address) as session:
         fleet = CoordinatedFleet(address, session)
-        with fleet.coordinator() as one:
-            one.run_cycle()
+        with fleet.coordinator() as coordinator:
+            coordinator.run_cycle()
             for _ in range(4):
-                one.run_cycle()
+                coordinator.run_cycle()
                 pipe.send(None)
                 pipe.recv()
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

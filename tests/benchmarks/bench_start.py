@@ -1,4 +1,4 @@
-"""Starting cold: the monitor against a bare client that connects and reads, ``--help`` against Python alone."""
+"""Measures start-up time: the monitor against a minimal client, and ``--help`` against an empty Python program."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
 from support.zookeeper import connected
 
-#: Milliseconds that ``--help`` may take longer than Python that does nothing.
+#: The milliseconds that ``--help`` may take longer than an empty Python program.
 _MORE = 150
 
-#: What the monitor cannot do without: the same reads, through kazoo alone.
+#: The lower bound for the monitor: the same reads with kazoo alone.
 _BARE = """
 import sys
 from kazoo.client import KazooClient
@@ -33,7 +33,7 @@ _PROGRAM = [sys.executable, "-m", "zkdeployment"]
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure both, each in turns with what it is held against."""
+    """Measure both commands, each alternating with its reference."""
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         config = _host(Path(scratch), server.address)
         monitor, bare = _in_turns(
@@ -59,7 +59,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 def _host(directory: Path, address: str) -> Path:
-    """Let a host be at the cluster version; return its configuration."""
+    """Register a host at the cluster version; return the path of its configuration."""
     with connected(address) as client:
         client.create("/hosts", json.dumps({"version": "r1"}).encode())
         client.create("/hosts/host1", json.dumps({"name": "host1", "version": "r1"}).encode())
@@ -72,9 +72,9 @@ def _host(directory: Path, address: str) -> Path:
 
 
 def _in_turns(one: list[str], other: list[str], rounds: int) -> tuple[float, float]:
-    """Return the least seconds of each command; the first run of each only warms up.
+    """Return the shortest run of each command in seconds; the first run only warms up.
 
-    As installed, all is byte-compiled.
+    All modules are byte-compiled, as they are in an installation.
     """
     installed = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     taken: tuple[list[float], list[float]] = ([], [])

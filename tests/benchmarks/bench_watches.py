@@ -1,9 +1,9 @@
-"""From a push to the moment when the last agent's watch has fired, against the bare fan-out: one ``set``.
+"""Measures the time from a push until the last agent's watch fires, against a bare ``set`` of the watched node.
 
-With git's transport, against git's own fetch and that ``set``.
+A second measurement includes git's transport; its reference is a bare git fetch plus the ``set``.
 
-The watchers are sessions in the bare protocol, in a process of their own: kazoo's clients, with three threads
-each, would only measure themselves. ZooKeeper's memory is that of its process.
+The watchers are raw protocol sessions in a separate process, because kazoo clients with three threads each would
+dominate the measurement. ZooKeeper's memory is the memory of its server process.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _PATIENCE = 120
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure fleets of each size, the first with a publication as well."""
+    """Measure a fleet of each size; for the first size, measure a publication as well."""
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         repository = FleetRepository(Path(scratch) / "repository", scale.hosts[0])
         repository.push()
@@ -96,7 +96,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 @contextmanager
 def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
-    """Have so many sessions watch ``/hosts``; give what says how long after an action the last watch fires."""
+    """Open ``count`` sessions that watch ``/hosts``; yield a timer from an action to the last event."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(address, count, there), daemon=True)
@@ -132,7 +132,7 @@ def _serve(address: str, count: int, pipe: Connection) -> None:
 
 
 async def _watch(address: str, count: int, pipe: Connection) -> None:
-    """Send a time whenever all are armed, and when the last has fired, until the other end is closed."""
+    """Send the time when all watches are armed and when the last one fired, until the pipe is closed."""
     closed = asyncio.Event()
     asyncio.get_running_loop().add_reader(pipe.fileno(), closed.set)
     watchers = Watchers(address, "/hosts")

@@ -1,4 +1,4 @@
-"""The command: which benchmarks, how much of them, and where what they find goes."""
+"""The command line of the benchmarks: selects benchmarks and scale, prints and stores the results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main(names: tuple[str, ...], scale: str, agents: tuple[int, ...]) -> None:
 
 
 def run(name: str, scale: Scale) -> list[Result]:
-    """Run a benchmark and print its table."""
+    """Run a benchmark, print its table and return its results."""
     table = Table(*HEADINGS, title=name)
     found: list[Result] = []
     for result in import_module(f"benchmarks.bench_{name}").measure(scale):

@@ -1,4 +1,4 @@
-"""Trees of large fleets, a git repository that has one, and a syncer for it."""
+"""Generates trees of large fleets, a git repository that contains such a tree, and a syncer for the repository."""
 
 from pathlib import Path
 
@@ -9,17 +9,17 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.ports.publication import TreeSource
 
-#: Services of a customer, and hosts of a service.
+#: The number of services of a customer, and of hosts of a service.
 SERVICES = 10
 DEPLOYED = 5
-#: How many services a host runs: 81 nodes a customer then make about five nodes a host.
+#: The number of services a host runs; 81 nodes per customer result in about five nodes per host.
 LOAD = 3
 
 
 def fleet_text(hosts: int, *, version: str = "1.0") -> str:
-    """Customers of ten services, each deployed on five hosts; ``version`` is that of the first service.
+    """Return a tree of customers with ten services, each deployed on five hosts.
 
-    The services of one host are different applications.
+    ``version`` is the version of the first service. The services of a host are different applications.
     """
     lines = ["/databases"]
     customers = max(1, hosts * LOAD // (SERVICES * DEPLOYED))
@@ -36,7 +36,7 @@ def fleet_text(hosts: int, *, version: str = "1.0") -> str:
                 "    /providers",
                 "    /deploy",
             ]
-            # Each time round, the hosts move on by one service.
+            # Each pass over the hosts shifts them by one service.
             place = number * DEPLOYED
             place += place // hosts * DEPLOYED
             lines += [f"      /{host_name((place + n) % hosts)}" for n in range(DEPLOYED)]
@@ -49,7 +49,7 @@ def host_name(number: int) -> str:
 
 
 def unlike_text(nodes: int) -> str:
-    """No line is like another: nothing that was read before helps."""
+    """Return a tree in which all lines differ, so that the parser's caches do not help."""
     lines = ["/top"]
     for n in range(nodes - 1):
         lines += [
@@ -62,7 +62,7 @@ def unlike_text(nodes: int) -> str:
 
 
 class FleetRepository:
-    """A real repository with the tree of a fleet; each push changes the version of the first service."""
+    """A git repository with the tree of a fleet; each push changes the version of the first service."""
 
     def __init__(self, directory: Path, hosts: int) -> None:
         self.hosts = hosts
@@ -71,12 +71,12 @@ class FleetRepository:
         self.url = self._repository.url
 
     def push(self) -> str:
-        """Commit the next change; return the revision."""
+        """Commit the next change and return its revision."""
         self._pushed += 1
         text = fleet_text(self.hosts, version=f"{self._pushed}.0")
         return self._repository.commit({"fleet.zk": text})
 
 
 def make_syncer(source: TreeSource, session: Session) -> Syncer:
-    """Return a syncer that knows nothing yet, as each run of the command is."""
+    """Return a syncer with empty caches, like the syncer of a newly started command."""
     return Syncer(source, ZooKeeperPublications(session), SystemClock())

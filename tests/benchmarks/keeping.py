@@ -1,4 +1,4 @@
-"""Keeping results: as JSON, as a table, as a plot, in the README and in the manual."""
+"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in README and manual."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _HERE = Path(__file__).parent / "results"
 _TOP = Path(__file__).parents[2]
 README = _TOP / "README.rst"
 MANUAL = _TOP / "etc" / "manual" / "reference" / "speed.rst"
-#: The text between these lines of both is written here.
+#: The lines in README and manual between which this module writes the table.
 _BEGIN, _END = ".. speed: the table begins\n", ".. speed: the table ends\n"
 
 
 def keep(
     name: str,
-    found: Sequence[Result],
+    measured: Sequence[Result],
     draw: Callable[[Mapping[str, Sequence[Result]], Path], None],
     *,
     directory: Path = _HERE,
     readme: Path = README,
     manual: Path = MANUAL,
 ) -> None:
-    """Replace the kept results of a benchmark, the tables and the plot, which ``draw`` makes."""
+    """Replace the stored results of one benchmark; rewrite all tables, and the plot by calling ``draw``."""
     directory.mkdir(exist_ok=True)
     file = directory / "results.json"
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     kept[name] = {
         "machine": f"{os.cpu_count()} processors, Python {platform.python_version()}",
-        "results": [asdict(result) for result in found],
+        "results": [asdict(result) for result in measured],
     }
     file.write_text(json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     results = load(directory)
@@ -50,30 +50,30 @@ def keep(
 
 
 def load(directory: Path = _HERE) -> dict[str, list[Result]]:
-    """Return the kept results by benchmark."""
+    """Return the stored results by benchmark name."""
     kept = json.loads((directory / "results.json").read_text(encoding="utf-8"))
     return {name: [Result(**fields) for fields in part["results"]] for name, part in kept.items()}
 
 
-def judged(found: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
-    """Return the results that have an aim, and those that are compared with nothing."""
+def judged(by_benchmark: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+    """Return the results that have an aim, and those without a reference."""
     return {
         name: [result for result in results if result.met is not None or result.reference is None]
-        for name, results in found.items()
+        for name, results in by_benchmark.items()
     }
 
 
-def highlights(found: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+def highlights(by_benchmark: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
     """Return the results that the README shows."""
     return {
         name: [result for result in results if (result.work, result.size, result.against) in HIGHLIGHTS]
-        for name, results in found.items()
+        for name, results in by_benchmark.items()
     }
 
 
-def table(found: Mapping[str, Sequence[Result]]) -> str:
-    """Return a table in reStructuredText."""
-    rows = [result.words for results in found.values() for result in results]
+def table(by_benchmark: Mapping[str, Sequence[Result]]) -> str:
+    """Return the results as a reStructuredText table."""
+    rows = [result.words for results in by_benchmark.values() for result in results]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     line = "  ".join("=" * width for width in widths)
     heading, *lines = (

@@ -1,4 +1,4 @@
-"""The plot: zkdeployment against the plain way, and how convergence grows with the fleet."""
+"""Draws the plot: zkdeployment against the plain implementation, and convergence time by the size of the fleet."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Result
 
-#: Where bars begin, and how long the longest may be.
+#: The left edge of the bars, and the length of the longest bar.
 _LEFT, _LONGEST = 290, 270
 
-#: The smallest time that a bar shows, in seconds.
+#: The shortest time that a bar represents, in seconds.
 _LEAST = 0.0005
 
 

@@ -1,4 +1,4 @@
-"""Sessions with ZooKeeper in its bare protocol: thousands of them in one thread, each watching one node."""
+"""ZooKeeper sessions in the raw protocol: thousands in one thread, each watching one node."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ _REPLY = struct.Struct(">iqi")
 _LENGTH = struct.Struct(">i")
 _GET, _PING, _CLOSE = 4, 11, -11
 _EVENT = -1
-#: Milliseconds; the server gives less if it likes.
+#: The requested session timeout in milliseconds; the server may grant a shorter timeout.
 _TIMEOUT = 30_000
-#: How many sessions are opened at the same time.
+#: The number of sessions that are opened at the same time.
 _AT_ONCE = 200
 
 
 class RawSession(asyncio.Protocol):
-    """One session: ``ready`` when it is open, ``armed`` when it watches, ``fired`` when that node changed."""
+    """One session: ``ready`` when it is open, ``armed`` when its watch is set, ``fired`` when the node changes."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -36,7 +36,7 @@ class RawSession(asyncio.Protocol):
         for waiting in (self.ready, self.armed, self.fired):
             if not waiting.done():
                 waiting.set_exception(exc or ConnectionResetError("the server closed the connection"))
-                waiting.exception()  # whoever still waits is told again
+                waiting.exception()  # marks the exception as retrieved; a later await still raises it
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
@@ -59,16 +59,16 @@ class RawSession(asyncio.Protocol):
             self.armed.set_result(None)
 
     def watch(self, path: str) -> None:
-        """Read a node and leave a watch."""
+        """Read a node and set a watch on it."""
         name = path.encode()
         self._send(struct.pack(f">iii{len(name)}s?", 1, _GET, len(name), name, True))
 
     def ping(self) -> None:
-        """Keep the session."""
+        """Send a ping, which keeps the session alive."""
         self._send(struct.pack(">ii", -2, _PING))
 
     def close(self) -> None:
-        """End the session."""
+        """Close the session."""
         self._send(struct.pack(">ii", 2, _CLOSE))
 
     def _send(self, message: bytes) -> None:
@@ -87,7 +87,7 @@ class Watchers:
         self._pinging: asyncio.Task[None] | None = None
 
     async def open(self, count: int) -> None:
-        """Open sessions and let each watch; returns when the last one does."""
+        """Open sessions and set a watch in each; return when all watches are set."""
         loop = asyncio.get_running_loop()
         while (missing := count - len(self._sessions)) > 0:
             opened = await asyncio.gather(
@@ -105,11 +105,11 @@ class Watchers:
             await asyncio.gather(*(session.armed for session in sessions))
 
     async def fired(self) -> float:
-        """Wait until the watch of each has fired; return when the last one did (``perf_counter``)."""
+        """Wait until all watches fired; return the time of the last one (``perf_counter``)."""
         return max(await asyncio.gather(*(session.fired for session in self._sessions)))
 
     async def rearm(self) -> None:
-        """Watch again."""
+        """Set all watches again."""
         loop = asyncio.get_running_loop()
         for session in self._sessions:
             session.armed, session.fired = loop.create_future(), loop.create_future()
@@ -117,7 +117,7 @@ class Watchers:
         await asyncio.gather(*(session.armed for session in self._sessions))
 
     async def close(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         if self._pinging is not None:
             self._pinging.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""What a benchmark finds, and how much it does."""
+"""The result of a benchmark, its scale, and functions that time calls."""
 
 import gc
 import statistics
@@ -11,7 +11,7 @@ from itertools import islice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured.
+    """The scale of a benchmark run.
 
     ``hosts`` are the sizes of the trees (five nodes a host), ``watchers`` and ``agents`` the sizes of the fleets,
     ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds.
@@ -35,10 +35,11 @@ SCALES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One figure: ``value`` in ``unit``, against ``reference`` in the same unit, measured in the same run.
+    """One measured figure: ``value`` and the ``reference`` from the same run, both in ``unit``.
 
-    ``reference`` is what ``against`` says: with ``at_least`` something slow, and that many times faster is the
-    aim (0: none); with ``at_most`` a floor, and that many times its cost is the aim.
+    ``against`` describes the reference. With ``at_least``, the reference is slow and the aim is to be that many
+    times faster (0: no aim). With ``at_most``, the reference is a lower bound and the aim is at most that many
+    times its cost.
     """
 
     work: str
@@ -52,14 +53,14 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the reference, or how many times its cost."""
+        """The factor by which the value beats the reference, or the multiple of the reference that it costs."""
         if self.reference is None:
             return None
         return self.value / self.reference if self.at_least is None else self.reference / self.value
 
     @property
     def met(self) -> bool | None:
-        """Whether the aim is reached; ``None`` if there is none."""
+        """Whether the aim is reached; ``None`` if the result has no aim."""
         if self.ratio is None:
             return None
         if self.at_least:
@@ -81,7 +82,7 @@ class Result:
         return (self.work, self.size, quantity(self.value, self.unit), self.against, reference, ratio, aim, met)
 
 
-#: What is drawn by the size of the fleet.
+#: The measurement that the plot draws by the size of the fleet.
 CONVERGENCE = "convergence on a revision"
 
 #: The results that the README shows: ``work``, ``size`` and ``against`` of each.
@@ -103,7 +104,7 @@ HEADINGS = ("what", "size", "ours", "against", "its", "ratio", "aim", "met")
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a value for reading: seconds below one as milliseconds."""
+    """Return a value with its unit as text; seconds below 1 are given in milliseconds."""
     if unit == "s" and value < 1:
         return f"{_figure(value * 1000)} ms"
     return f"{_figure(value)} {unit}"
@@ -114,7 +115,7 @@ def _figure(value: float) -> str:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Return how long a call takes; what it returns is thrown away after that."""
+    """Return the seconds a call takes; its return value is freed after the measurement."""
     gc.collect()
     start = time.perf_counter()
     result = action()
@@ -124,10 +125,10 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def interleaved(steps: Iterable[object], count: int, sample: Callable[[], None], rounds: int) -> float:
-    """Take ``count`` steps in equal stretches, with a sample after each; return how long the steps take.
+    """Run ``count`` steps in equal batches, with a sample after each batch; return the seconds the steps take.
 
-    What is slow and what is fast then meet the same load of the machine. As with ``best``, the least disturbed
-    stretch counts, for all of them.
+    Slow and fast measurements then meet the same load of the machine. As with ``best``, the fastest batch
+    determines the result for all batches.
     """
     ends = [round(count * (number + 1) / rounds) for number in range(rounds)]
     taking = iter(steps)
@@ -140,7 +141,7 @@ def interleaved(steps: Iterable[object], count: int, sample: Callable[[], None],
 
 
 def best(values: list[float]) -> float:
-    """Return the least: what disturbs a measurement only ever makes it longer."""
+    """Return the smallest value, because disturbances only lengthen a measurement."""
     return min(values)
 
 

@@ -9,7 +9,7 @@ from support.subversion import Subversion
 
 @pytest.fixture(params=["fake", "dnf"])
 def host(request, tmp_path):
-    """A host without packages: once a fake one, and once with rpm and dnf."""
+    """A host without packages: a fake host, and a host with rpm and dnf."""
     if request.param == "fake":
         return FakeHost()
     return RpmHost(tmp_path, request.getfixturevalue("rpm_repository"))

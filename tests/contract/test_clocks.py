@@ -1,4 +1,4 @@
-"""The contract of clocks: the machine's clock and the one that tests set both pass it."""
+"""The contract of clocks, for the machine's clock and for the manual clock of tests."""
 
 import pytest
 

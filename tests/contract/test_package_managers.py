@@ -54,7 +54,7 @@ def test_one_transaction_installs_upgrades_downgrades_removes_and_patches(host):
     assert transaction.reversible
 
 
-def test_a_name_that_ends_in_a_version_is_a_name(host):
+def test_a_package_name_may_end_in_a_version(host):
     deploy(host, {"foo-1.1": None})
     assert host.installed == {"foo-1.1-5.0-1.noarch"}
     deploy(host, {"foo": "1.1"})
@@ -142,7 +142,7 @@ def test_a_conflicting_package_is_refused(host):
         host.manager.prepare(change({"rival": "1.0"}))
 
 
-def test_a_package_may_replace_a_conflicting_one_that_is_removed(host):
+def test_a_package_may_replace_a_conflicting_package_that_is_removed(host):
     deploy(host, {"foo": "1.0"})
     deploy(host, {"rival": "1.0"}, "foo")
     assert host.installed == {"rival-1.0-1.noarch"}

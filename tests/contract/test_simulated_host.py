@@ -66,7 +66,7 @@ def effects(inventory):
     }
 
 
-def test_a_plan_has_the_same_effects_on_a_simulated_host_as_on_one_with_an_agent(fleet, host):
+def test_a_plan_has_the_same_effects_on_a_simulated_host_as_on_a_host_with_an_agent(fleet, host):
     simulated, identity = SimulatedHost(), Identity("h1", "h1.example.com")
     fleet.set_version("r0")
     former = {}

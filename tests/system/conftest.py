@@ -15,7 +15,7 @@ from zkdeployment.sandbox.fleet import Sandbox
 
 @pytest.fixture(scope="module")
 def place():
-    """A directory with a short name, outside of pytest's own."""
+    """Return a directory with a short path, outside pytest's temporary directory."""
     made = Path(tempfile.mkdtemp(prefix="zkds-"))
     yield made
     shutil.rmtree(made, ignore_errors=True)
@@ -23,7 +23,7 @@ def place():
 
 @pytest.fixture(scope="module")
 def make_box(place):
-    """Name a sandbox and get it, not yet up; all of them are ended at last."""
+    """Return a function that creates a named sandbox without starting it; all sandboxes are ended at the end."""
     made = []
 
     def make(name):
@@ -33,7 +33,7 @@ def make_box(place):
 
     yield make
     for box in made:
-        with contextlib.suppress(RefusedError):  # it is something else
+        with contextlib.suppress(RefusedError):  # the directory is not a sandbox
             Sandbox(box.directory).down()
 
 

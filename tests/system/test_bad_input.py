@@ -1,4 +1,4 @@
-"""What is wrong with a push stops the fleet or is refused, says what to do, and harms nothing."""
+"""An invalid push is refused or stops the fleet, the error is reported, and other hosts keep their deployments."""
 
 import shutil
 
@@ -28,7 +28,7 @@ def with_bad(kind):
 
 @pytest.fixture(scope="module")
 def box(make_box, place):
-    """A fleet of two hosts that runs ``steady``; the repository has packages with every fault."""
+    """A fleet of two hosts that run ``steady``; the repository contains one package with each defect."""
     box = make_box("bad")
     box.up("--hosts", "2")
     rpms = place / "rpms"
@@ -48,7 +48,7 @@ def box(make_box, place):
 
 @pytest.fixture
 def good(box):
-    """The revision at which all is well, resumed if need be."""
+    """Return a valid revision to which all hosts converged, after resuming the fleet if it was stopped."""
     revision = box.push(TREE, "all is well")
     if "null" in box.zkdeployment("status", "-o", "json").stdout:
         box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "30")
@@ -58,14 +58,14 @@ def good(box):
 
 
 def hosts(box):
-    """The host nodes, by id."""
+    """Return the cluster version and the properties of all host nodes by host id."""
     with Session(box.status["zookeeper"]) as session:
         nodes = {name: session.get(f"/hosts/{name}").properties for name in session.children("/hosts")}
         return session.get("/hosts").properties["version"], nodes
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "changed"),
+    ("kind", "expected", "changed"),
     [
         ("missing", ("missing",), False),
         ("unsigned", ("unsigned", "sign"), False),
@@ -74,14 +74,16 @@ def hosts(box):
         ("failing", ("failing/bin/zookeeper-deploy", "exit status 3"), True),
     ],
 )
-def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, good, kind, said, changed):
+def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_the_reason_is_reported(
+    box, good, kind, expected, changed
+):
     revision = box.push(with_bad(kind), kind)
     waited = box.wait(revision)
     assert waited.returncode == 3, waited.stdout + waited.stderr
     cluster, nodes = hosts(box)
     assert cluster is None
-    assert all(word in nodes["host1"]["error"] for word in said), nodes
-    # A host that the deployment has changed is at no version until a deployment is whole.
+    assert all(part in nodes["host1"]["error"] for part in expected), nodes
+    # A host that a failed deployment has changed has no version until a deployment completes.
     assert nodes["host1"].get("version") == (None if changed else good)
     assert nodes["host1"].get("former") == (good if changed else None)
     assert "error" not in nodes["host2"]
@@ -90,13 +92,13 @@ def test_a_package_that_cannot_be_deployed_stops_the_fleet_and_says_why(box, goo
     config = box.status["hosts"]["host1"]["config"]
     check = box.run("check_zkdeployment", config)
     assert check.returncode == 1
-    assert all(word in check.stdout for word in said), check.stdout
+    assert all(part in check.stdout for part in expected), check.stdout
     assert "Traceback" not in waited.stderr + shown.stderr + check.stderr + check.stdout
     assert "ALL STOP" in box.sync().stderr
     assert (box.root("host2") / "opt/steady/bin/zookeeper-deploy").exists()
 
 
-def test_a_malformed_tree_is_not_published_and_the_message_has_file_line_and_column(box, good):
+def test_a_malformed_tree_is_not_published_and_the_error_names_file_line_and_column(box, good):
     box.push(f"{TREE}    /x : \n  y == 1\n", "malformed")
     done = box.sync()
     assert done.returncode == 1
@@ -115,12 +117,12 @@ def test_a_tree_that_contradicts_itself_is_not_published(box, good):
 
 
 @pytest.mark.usefixtures("good")
-def test_without_zookeeper_every_command_says_so_and_the_fleet_comes_back(box):
+def test_every_command_reports_an_unreachable_zookeeper_and_the_fleet_recovers(box):
     box.sandbox("stop", "zookeeper1", "--kill")
     try:
-        for words in (["status"], ["tree", "show"], ["sync", box.status["config"]]):
-            done = box.zkdeployment(*words)
-            assert done.returncode == 7, (words, done.stderr)
+        for command in (["status"], ["tree", "show"], ["sync", box.status["config"]]):
+            done = box.zkdeployment(*command)
+            assert done.returncode == 7, (command, done.stderr)
             assert box.status["zookeeper"] in done.stderr
             assert "Traceback" not in done.stderr
     finally:

@@ -11,7 +11,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
 @pytest.mark.parametrize(
     "name", ["parse", "watches", "convergence", "agent", "start", "memory", "rollout", "locks"]
 )
-def test_benchmark_finds_something_in_a_tiny_fleet(name):
+def test_a_benchmark_of_a_tiny_fleet_yields_results(name):
     check(list(import_module(f"benchmarks.bench_{name}").measure(SCALES["tiny"])))
 
 
@@ -22,11 +22,11 @@ def check(found):
         assert len(result.words) == len(HEADINGS)
 
 
-def test_one_changed_property_is_one_transaction_of_what_is_affected():
+def test_a_change_of_one_property_is_one_transaction_of_the_affected_nodes():
     found = list(bench_publish.measure(SCALES["tiny"]))
     check(found)
     counts = {result.work: result.value for result in found if not result.unit}
-    # The service, its five targets, the versions of the targets and of the cluster, the history.
+    # Nodes written: the service, its five targets, the versions of the targets and the cluster, the history.
     assert counts == {"one property changed: transactions": 1, "one property changed: nodes written": 9}
 
 

@@ -1,4 +1,4 @@
-"""Agents and syncer that are killed at any moment of a rollout: the fleet still converges, one host at a time."""
+"""A fleet converges one host at a time although agents and the syncer are killed at random moments."""
 
 import contextlib
 import random
@@ -9,7 +9,7 @@ import pytest
 from support.sandboxes import build_rpm
 from support.waiting import wait_until
 
-#: Fails, and says so for good, when it runs on two hosts at once.
+#: A deployment script that fails and records a violation when it runs on two hosts at once.
 SCRIPT = """\
 #!/bin/sh
 set -eu
@@ -50,7 +50,7 @@ def box(make_box, place):
 
 
 def check_files(box):
-    """Whatever is under way: a host's files are whole."""
+    """Check that the files of all hosts are complete, at any moment of a deployment."""
     for host in box.status["hosts"].values():
         status = (box.directory / host["run-directory"] / "status").read_text(encoding="utf-8")
         assert STATUS.fullmatch(status), status
@@ -64,7 +64,7 @@ def test_a_fleet_whose_daemons_are_killed_converges_one_host_at_a_time(box, seed
         names = chance.sample(["host1", "host2", "host3", "syncer"], k=2)
         moment = chance.uniform(0, 1.5)
         ran = len(lines(box, "done"))
-        # Either something happens, or the moment passes: both are fine moments to be killed at.
+        # The kill may hit work in progress or an idle daemon: the test covers both.
         with contextlib.suppress(AssertionError):
             wait_until(lambda ran=ran: len(lines(box, "done")) > ran, "a script has run", timeout=moment)
         assert box.sandbox("stop", "--kill", *names).returncode == 0

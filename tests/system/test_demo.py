@@ -1,4 +1,4 @@
-"""``scripts/demo`` tells its story to the end, and leaves nothing behind, however it ends."""
+"""``scripts/demo`` runs all its stages and leaves nothing behind, whether it succeeds, fails or is interrupted."""
 
 import signal
 import subprocess
@@ -21,14 +21,14 @@ ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
 
 @pytest.fixture
 def directory(place):
-    """Where the demo has its fleet: a second try sees nothing of the first, even if that was killed."""
-    found = Path(tempfile.mkdtemp(dir=place)) / "demo"
-    yield found
-    Sandbox(found).down()
+    """Return the directory of the demo's fleet; each attempt has its own, even after a killed attempt."""
+    fleet_directory = Path(tempfile.mkdtemp(dir=place)) / "demo"
+    yield fleet_directory
+    Sandbox(fleet_directory).down()
 
 
 @pytest.mark.timeout(400)
-def test_all_five_stages_do_what_they_say(directory):
+def test_all_five_stages_of_the_demo_succeed(directory):
     done = subprocess.run(
         [*ARGV, "-d", directory],
         stdin=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     assert not directory.exists()
 
 
-def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(directory, monkeypatch, capsys):
+def test_a_kept_fleet_stays_up_and_the_last_message_names_the_command_that_ends_it(directory, monkeypatch, capsys):
     monkeypatch.setattr(DemoScenario, "play_stages", lambda _: None)
     play(directory, Console(), keep=True)
     assert sandbox_processes(directory)
@@ -65,7 +65,7 @@ def test_a_kept_fleet_stays_up_and_the_farewell_says_how_to_end_it(directory, mo
     assert sandbox_processes(directory) == []
 
 
-def test_a_story_that_does_not_come_true_leaves_nothing_and_fails(directory, monkeypatch):
+def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monkeypatch):
     def play_stages(scenario):
         scenario.check(holds=False, text="the moon is made of cheese")
 

@@ -1,4 +1,4 @@
-"""The manual's commands do on a real fleet what its pages say."""
+"""The manual's commands have the documented effects on a real fleet."""
 
 import os
 import sys
@@ -13,13 +13,13 @@ from zkdeployment.sandbox.process_cleanup import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 
-#: Where it is in a home, if nobody says.
+#: The default directory of the sandbox, relative to the home directory.
 SANDBOX = ".local/state/zkdeployment/sandbox"
 
-#: The pages that go on with the sandbox, in this order.
+#: The pages that continue with the tutorial's sandbox, in this order.
 SEQUELS = ["script"]
 
-#: The pages that only look at it.
+#: The pages whose commands only read the sandbox's state.
 LOOKING = [page for page in PAGES if page not in {"tutorial", *SEQUELS}]
 
 pytestmark = pytest.mark.timeout(400)
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture(scope="module")
 def shell(place):
-    """A shell in which the tutorial was followed up to its end; it works in a checkout, in a home of its own."""
+    """Return a shell in which the tutorial was completed, with its own checkout and home directory."""
     home = Path(tempfile.mkdtemp(dir=place))
     checkout = home / "checkout"
     checkout.mkdir()
@@ -45,20 +45,20 @@ def shell(place):
         SandboxCommands(home / SANDBOX).sandbox("down")
 
 
-def test_the_tutorial_ends_with_the_fleet_as_it_says(shell):
+def test_the_tutorial_leaves_the_fleet_in_the_documented_state(shell):
     printed, status = shell.run("zkdeployment status --wait")
     assert status == 0, printed
 
 
 @pytest.mark.parametrize("page", SEQUELS)
-def test_a_page_that_goes_on_with_the_sandbox_does_what_it_says(page, shell):
+def test_pages_that_continue_the_tutorial_work_as_documented(page, shell):
     for command in commands(page):
         if command.prompt == "$":
             shell.show(command)
 
 
-def test_looking_around_can_be_done_as_the_pages_say(shell):
-    """Pages about operations tell again and again to look in the same ways; each is done once."""
+def test_read_only_commands_of_the_manual_work_as_documented(shell):
+    """Operations pages repeat the same read-only commands; the test runs each command once."""
     looks = {command.text: command for page in LOOKING for command in commands(page) if command.prompt == "$"}
     assert looks
     for command in looks.values():

@@ -1,4 +1,4 @@
-"""Role controllers on a sandbox: real packages, two hosts of one role, one of none."""
+"""Role controllers in a sandbox: real packages, two hosts with a role and one host without a role."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def box(make_box, place):
 
 
 def deploy(box, roles):
-    """Publish the tree with this end, wait for all hosts, and return what each host's scripts noted."""
+    """Publish the tree with these roles, wait for all hosts, and return the script calls of each host."""
     journal = box.directory / "journal"
     journal.unlink(missing_ok=True)
     waited = box.wait(box.push(TREE % roles, roles))
@@ -60,7 +60,7 @@ def bracketed(host, controller):
     ]
 
 
-def test_a_role_controller_comes_changes_and_goes_with_the_tree(box):
+def test_a_role_controller_is_added_changed_and_removed_by_the_tree(box):
     for package, version in (("bracket", "1.0"), ("bracket", "2.0"), ("bracket", "1.0"), ("fence", "1.0")):
         noted, by_host = deploy(box, ROLES % (package, version))
         for host in ("web1", "web2"):

@@ -1,4 +1,4 @@
-"""Rollouts by the document's example strategy on a sandbox of six hosts: real packages, scripts, daemons."""
+"""Rollouts of the documented example strategy in a sandbox of six hosts: real packages, scripts and daemons."""
 
 import contextlib
 import itertools
@@ -19,7 +19,7 @@ from zkdeployment.rollout.state import Ending, RolloutState
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
 from zkdeployment.sandbox.process_cleanup import VARIABLE
 
-#: One host is in two groups, so that six are enough for all five.
+#: One host is in two groups, so that six hosts are enough for all five groups.
 HOSTS = """\
 ntp01: {rack: rack01}
 ctl1: {rack: rack03, tags: [control]}
@@ -31,7 +31,7 @@ two1: {rack: rack02, tags: [compute]}
 NAMES = ("ntp01", "ctl1", "ctl2", "ctl3", "one1", "two1")
 GROUPS = ("control-nodes", "compute-nodes-1", "compute-nodes-2", "monitoring-nodes", "ntp-node")
 
-#: Waits while its host is blocked, and fails where it is told to.
+#: A deployment script that waits while its host's block file exists, and fails if its host's fail file exists.
 SCRIPT = """\
 #!/bin/sh
 set -eu
@@ -43,7 +43,7 @@ if [ -e "$shared/fail-$ZKDEPLOYMENT_HOST_ID" ]; then echo "as told" >&2; exit 1;
 echo "$ZKDEPLOYMENT_HOST_ID $ZKDEPLOYMENT_VERSION $1" >> "$shared/ended"
 """
 
-#: Where nothing is deployed there is nothing to wait for: the other hosts only take up the revision.
+#: A tree that deploys to two hosts only: the other hosts adopt the revision without running scripts.
 TREE = """\
 /s
   /base : base
@@ -64,7 +64,7 @@ EXAMPLE = EXAMPLE_FILE.read_text(encoding="utf-8")
 
 
 def paced() -> str:
-    """Return the example with a manual group, and one that has little time."""
+    """Return the example strategy with a manual group and with a short timeout for another group."""
     document = EXAMPLE
     for name, key in {"compute-nodes-1": "manual: true", "compute-nodes-2": "deploy_timeout: 6s"}.items():
         line = f"    - name: {name}\n"
@@ -74,7 +74,7 @@ def paced() -> str:
 
 
 class Fleet:
-    """The sandbox, what its scripts noted, and its rollouts as they are in ZooKeeper."""
+    """The sandbox, the calls its scripts recorded, and the state of its rollouts in ZooKeeper."""
 
     def __init__(self, box: SandboxCommands, session: Session) -> None:
         self.box = box
@@ -83,7 +83,7 @@ class Fleet:
         self._rounds = itertools.count(1)
 
     def publish(self, *, extra: str = "", strategy: str = EXAMPLE) -> str:
-        """Publish a new revision with a strategy, whatever stops the fleet, and return it."""
+        """Publish a new revision with a strategy, resuming a stopped fleet if necessary; return the revision."""
         tree = TREE.format(round=next(self._rounds)) + extra
         revision = self.box.push(tree, "a round", {"strategy.yaml": strategy})
         if self.version is None:
@@ -91,38 +91,38 @@ class Fleet:
         return revision
 
     def revive(self) -> None:
-        """Start the agents that do not run."""
+        """Start all agents that are not running."""
         if dead := [name for name in NAMES if not self.node(name)]:
             assert self.box.sandbox("start", *dead).returncode == 0
 
     @property
     def rollout(self) -> RolloutState:
-        """The newest rollout."""
-        found = read_state(self.session)
-        assert found is not None
-        return found
+        """The state of the newest rollout."""
+        state = read_state(self.session)
+        assert state is not None
+        return state
 
     def verdict(self, group: str) -> GroupVerdict | None:
-        """What became of a group."""
+        """Return the verdict on a group, or ``None`` if the group has none."""
         return self.rollout.rollout.progress[group].verdict
 
-    def is_at_work(self, host: str, revision: str) -> bool:
-        """Whether a host's script runs, or has run."""
+    def script_began(self, host: str, revision: str) -> bool:
+        """Whether a host's script is running or has finished at a revision."""
         return host in self.noted("began", revision)
 
     def under_way(self, revision: str) -> bool:
-        """Whether a rollout of a revision has begun."""
+        """Whether a rollout of a revision has started."""
         return read_current(self.session) is not None and self.rollout.revision == revision
 
     def over(self, revision: str) -> RolloutState:
-        """Wait for the end of a revision's rollout."""
+        """Wait for the end of a revision's rollout and return its state."""
         wait_until(
             lambda: self.under_way(revision) and self.rollout.ended is not None, "the end of the rollout", 120
         )
         return self.rollout
 
     def node(self, host: str) -> dict:
-        """What a host's node says."""
+        """Return the properties of a host's node."""
         node = self.session.get(f"{paths.HOSTS}/{host}")
         return {} if node is None else node.properties
 
@@ -132,14 +132,14 @@ class Fleet:
         return self.session.get(paths.HOSTS).properties["version"]
 
     def noted(self, what: str, revision: str) -> list[str]:
-        """Return the hosts whose script began or ended at a revision, in order."""
+        """Return the hosts whose script began or ended at a revision, in chronological order."""
         file = self.shared / what
         lines = file.read_text().splitlines() if file.exists() else []
         return [host for host, version, path in map(str.split, lines) if version == revision and path == "/s/base"]
 
     @contextlib.contextmanager
     def file(self, name: str):
-        """Make a file that scripts look for; give the way to remove it."""
+        """Create a file that scripts check and remove it at the end; yield a function that removes it earlier."""
         file = self.shared / name
         file.touch()
         try:
@@ -148,23 +148,23 @@ class Fleet:
             file.unlink(missing_ok=True)
 
     def kill(self, host: str) -> None:
-        """Kill a host's agent, as a crash would."""
+        """Kill a host's agent to simulate a crash."""
         os.kill(int(self.node(host)["pid"]), signal.SIGKILL)
 
     def kill_leader(self) -> None:
-        """Kill the coordinator that leads, and wait until another one does."""
+        """Kill the leading coordinator and wait until another coordinator leads."""
         before = read_leader(self.session)
         os.kill(int(before.partition("process ")[2].rstrip(")")), signal.SIGKILL)
         wait_until(lambda: read_leader(self.session) not in {None, before}, "another one leads", 60)
 
     def ask(self, *words: str) -> None:
-        """Run a verb of ``rollout``."""
+        """Run a ``rollout`` command."""
         done = self.box.zkdeployment("rollout", *words)
         assert done.returncode == 0, done.stderr
 
 
 def verdicts(rollout: RolloutState) -> dict[str, tuple[str, str]]:
-    """Return each group's verdicts on prepare and deploy, in a letter each."""
+    """Return each group's verdicts on prepare and deploy, each as its first letter."""
     letter = {GroupVerdict.SUCCESS: "s", GroupVerdict.FAILED: "f"}
     return {
         name: "".join(letter[course.verdicts[phase]] for phase in Phase)
@@ -174,14 +174,14 @@ def verdicts(rollout: RolloutState) -> dict[str, tuple[str, str]]:
 
 @pytest.fixture
 def fleet(sandbox):
-    """Six hosts, with agents that run."""
+    """Return a fleet of six hosts whose agents are running."""
     sandbox.revive()
     return sandbox
 
 
 @pytest.fixture(scope="module")
 def sandbox(make_box, place):
-    """A fleet that has a revision already, without a strategy; two coordinators."""
+    """Return a fleet with two coordinators and an initial revision without a strategy."""
     box = make_box("rollouts")
     hosts = place / "hosts.yaml"
     hosts.write_text(HOSTS, encoding="utf-8")
@@ -198,23 +198,23 @@ def sandbox(make_box, place):
 
 @contextlib.contextmanager
 def second_coordinator(box: SandboxCommands):
-    words = [str(PROGRAMS / "zkdeployment"), "coordinate", box.status["config"]]
-    environment = {**os.environ, VARIABLE: str(box.directory)}  # ended with the sandbox whatever happens here
+    command = [str(PROGRAMS / "zkdeployment"), "coordinate", box.status["config"]]
+    environment = {**os.environ, VARIABLE: str(box.directory)}  # lets the sandbox end the coordinators
     with (
         Path(box.directory / "second.log").open("wb") as log,
-        subprocess.Popen(words, stdout=log, stderr=log, env=environment) as one,
+        subprocess.Popen(command, stdout=log, stderr=log, env=environment) as coordinator,
     ):
         try:
             yield
         finally:
-            one.kill()
+            coordinator.kill()
 
 
-def test_all_goes_well_also_when_an_agent_and_the_leader_are_killed_at_work(fleet):
+def test_a_rollout_succeeds_although_an_agent_and_the_leader_are_killed(fleet):
     before = fleet.version
     with fleet.file("block-ctl1") as unblock:
         revision = fleet.publish(extra=EXTRA.format(version="1", host="one1"))
-        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
         fleet.kill("ctl1")
         assert fleet.box.sandbox("start", "ctl1").returncode == 0
         fleet.kill_leader()
@@ -225,12 +225,12 @@ def test_all_goes_well_also_when_an_agent_and_the_leader_are_killed_at_work(flee
     assert verdicts(over) == dict.fromkeys(GROUPS, "ss")
     order = over.rollout.order
     assert order.index("ntp-node") < order.index("control-nodes") < order.index("compute-nodes-1")
-    assert [one for one in fleet.noted("ended", revision) if one == "two1"] == ["two1"]
+    assert [host for host in fleet.noted("ended", revision) if host == "two1"] == ["two1"]
     assert {fleet.node(name)["version"] for name in NAMES} == {revision}
     assert (fleet.box.root("one1") / "opt/extra/bin/zookeeper-deploy").exists()
 
 
-def test_the_ntp_node_cannot_be_prepared(fleet):
+def test_a_failed_prepare_of_the_ntp_node_fails_the_rollout(fleet):
     revision = fleet.publish(extra=EXTRA.format(version="9", host="ntp01"))
     over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.FAILED
@@ -244,7 +244,7 @@ def test_the_ntp_node_cannot_be_prepared(fleet):
     assert "ntp-node" in fleet.box.zkdeployment("status").stdout
 
 
-def test_a_group_that_is_not_critical_fails_in_deploy_and_the_next_revision_may_come(fleet):
+def test_a_non_critical_group_that_fails_in_deploy_does_not_block_the_next_revision(fleet):
     with fleet.file("fail-two1"):
         revision = fleet.publish()
         over = fleet.over(revision)
@@ -255,10 +255,10 @@ def test_a_group_that_is_not_critical_fails_in_deploy_and_the_next_revision_may_
     assert [name for name in NAMES if fleet.node(name)["version"] != revision] == ["two1"]
 
 
-def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted_as_failed(fleet):
+def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_failed(fleet):
     with fleet.file("block-ctl1") as unblock, fleet.file("block-two1"):
         revision = fleet.publish(strategy=paced())
-        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
         fleet.ask("pause", "--reason", "coffee")
         unblock()
         wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 is done", 60)
@@ -267,7 +267,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted
         fleet.ask("resume")
         ended = GroupVerdict.FAILED, GroupVerdict.SUCCESS
         wait_until(
-            lambda: fleet.is_at_work("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1", 90
+            lambda: fleet.script_began("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1", 90
         )
         fleet.kill("two1")
         wait_until(lambda: fleet.verdict("compute-nodes-2") in ended, "its time is over", 90)
@@ -280,10 +280,10 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_host_that_dies_is_counted
     assert fleet.version == revision
 
 
-def test_an_operator_aborts_and_the_resumed_fleet_begins_anew_with_the_hosts_that_are_behind(fleet):
+def test_after_an_abort_and_a_resume_a_new_rollout_starts_with_the_hosts_that_are_behind(fleet):
     with fleet.file("block-ctl1"):
         revision = fleet.publish()
-        wait_until(lambda: fleet.is_at_work("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
         fleet.ask("abort", "--reason", "wrong week")
         aborted = fleet.over(revision)
         assert (aborted.ending, fleet.version) == (Ending.ABORTED, None)

@@ -1,4 +1,4 @@
-"""The RPM of zkdeployment: built, installed into a scratch root, run there, upgraded and removed."""
+"""The RPM of zkdeployment is built, installed into a scratch root, run, upgraded and removed."""
 
 import gzip
 import os
@@ -12,7 +12,7 @@ from zkdeployment.sandbox.rpms import RpmRepository
 
 HERE = Path(__file__).resolve().parents[2]
 
-#: What the RPM needs of a host, as an empty package that says it has it.
+#: An empty package that provides the RPM's requirements.
 SURROUNDINGS = """\
 Name: surroundings
 Version: 1
@@ -26,7 +26,7 @@ Provides: rpm
 %files
 """
 
-#: An older zkdeployment: what upgrades meet.
+#: An older zkdeployment package, for testing upgrades.
 OLDER = """\
 Name: zkdeployment
 Version: 0.0.9
@@ -46,7 +46,7 @@ echo "# as it came" >%{buildroot}/etc/zkdeployment/zkdeployment.cfg
 
 PYTHON = os.path.realpath(sys.executable)
 
-# It is built of everything that a host gets, byte by byte.
+# Building the RPM is slow, because it contains everything that a host gets.
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -58,7 +58,7 @@ def run(*argv, **options):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A repository with our package, an older one, and what is around them."""
+    """Return a repository with the built package, an older version and a provider of the requirements."""
     place = tmp_path_factory.mktemp("rpm")
     for number, text in enumerate((SURROUNDINGS.format(python=PYTHON), OLDER)):
         spec = place / f"{number}.spec"
@@ -73,7 +73,7 @@ def repository(tmp_path_factory):
 
 
 class Root:
-    """A scratch root that stands for a host."""
+    """A scratch root that simulates a host."""
 
     def __init__(self, directory, repository) -> None:
         self.directory = directory
@@ -89,14 +89,14 @@ class Root:
         return self.directory / name.lstrip("/")
 
     def zkdeployment(self, program, *words):
-        """Run an installed program by the interpreter of its virtual environment, as its first line has it."""
+        """Run an installed program with the interpreter that its shebang line names."""
         script = self.path(f"/opt/zkdeployment/bin/{program}")
         assert script.read_text().startswith("#!/opt/zkdeployment/bin/python\n")
         python = self.path("/opt/zkdeployment/bin/python")
         return run(python, script, *words, env={"PATH": "/usr/bin:/bin"}, cwd="/")
 
 
-def test_it_is_installed_over_an_older_one_runs_and_is_removed(repository, tmp_path):
+def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment-0.0.9")
     configuration = root.path("/etc/zkdeployment/zkdeployment.cfg")
@@ -124,7 +124,7 @@ def test_it_is_installed_over_an_older_one_runs_and_is_removed(repository, tmp_p
     assert configuration.with_name("zkdeployment.cfg.rpmsave").read_text() == "# ours\n"
 
 
-def test_all_of_it_is_compiled_and_nothing_remembers_where_it_was_built(repository, tmp_path):
+def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment")
     software = root.path("/opt/zkdeployment")
@@ -136,12 +136,12 @@ def test_all_of_it_is_compiled_and_nothing_remembers_where_it_was_built(reposito
     assert [path for path in files if any(place in path.read_bytes() for place in places)] == []
 
 
-def test_rpmlint_finds_nothing_but_what_has_a_reason(repository):
+def test_rpmlint_finds_only_documented_exceptions(repository):
     (package,) = repository.directory.parent.glob("zkdeployment-0.1.0-*.rpm")
     run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", package)
 
 
-def test_what_it_brings_is_what_the_project_needs_at_exact_versions_with_hashes():
+def test_the_bundled_libraries_cover_the_requirements_with_exact_versions_and_hashes():
     lines = (HERE / "rpm" / "requirements.txt").read_text().splitlines()
     pinned = [line for line in lines if line[:1].isalnum()]
     assert all("==" in line and line.endswith("\\") for line in pinned)

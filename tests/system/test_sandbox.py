@@ -1,4 +1,4 @@
-"""The sandbox's promises: starting, looking, changing and ending a fleet, also after everything went wrong."""
+"""The sandbox starts, shows, changes and ends a fleet, also after crashes."""
 
 import json
 import os
@@ -27,7 +27,7 @@ web-1: {name: web1.example.com, role: web, tags: [ssd], labels: {site: ams}, rac
 
 @pytest.fixture(scope="module")
 def box(make_box, place):
-    """A fleet of two hosts with the samples, shared by these tests."""
+    """Return a fleet of two hosts with the sample services, shared by these tests."""
     box = make_box("box")
     hosts = place / "hosts.yaml"
     hosts.write_text(HOSTS, encoding="utf-8")
@@ -39,7 +39,7 @@ def left_of(box):
     return sandbox_processes(box.directory), box.directory.exists()
 
 
-def test_status_says_where_everything_is(box):
+def test_status_shows_the_location_of_every_part(box):
     status = json.loads(box.sandbox("status", "-o", "json").stdout)
     assert status["directory"] == str(box.directory)
     assert stat.S_IMODE(box.directory.stat().st_mode) == 0o700
@@ -80,7 +80,7 @@ def test_samples_are_deployed_to_every_host(box):
         assert list((box.root(host) / "etc/hello").glob("*.deployed"))
 
 
-def test_up_on_a_running_sandbox_is_refused_and_harms_nothing(box):
+def test_up_on_a_running_sandbox_is_refused_and_changes_nothing(box):
     before = box.status
     again = box.sandbox("up", "--hosts", "1")
     assert (again.returncode, again.stdout) == (3, "")
@@ -103,20 +103,22 @@ def test_hosts_syncer_and_servers_stop_and_start_by_name(box):
     assert waited.returncode == 0, waited.stderr
 
 
-def test_starting_what_runs_and_stopping_what_does_not_changes_nothing(box):
+def test_starting_a_running_part_or_stopping_a_stopped_part_changes_nothing(box):
     before = box.status
     assert box.sandbox("start", "host1", "syncer", "zookeeper1").returncode == 0
     assert box.status == before
 
 
-def test_a_supervisor_revives_what_crashed_and_leaves_alone_what_was_stopped(box):
-    said = []
+def test_a_supervisor_restarts_crashed_parts_but_not_stopped_parts(box):
+    messages = []
     before = box.status
     assert box.sandbox("stop", "web-1", "--kill").returncode == 0
-    with DaemonSupervisor(Sandbox(box.directory), said.append):
+    with DaemonSupervisor(Sandbox(box.directory), messages.append):
         os.kill(before["hosts"]["host1"]["pid"], signal.SIGKILL)
         os.kill(before["syncer"], signal.SIGKILL)
-        wait_until(lambda: sorted(text.split()[0] for text in said) == ["host1", "syncer"], "both were revived")
+        wait_until(
+            lambda: sorted(text.split()[0] for text in messages) == ["host1", "syncer"], "both were revived"
+        )
     after = box.status
     assert None not in {after["syncer"], after["hosts"]["host1"]["pid"]}
     assert after["hosts"]["web-1"]["pid"] is None
@@ -133,7 +135,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
     assert box.status["hosts"]["host1"]["pid"] is not None
 
 
-def test_shell_runs_a_command_that_finds_this_fleet_and_gives_its_exit_status(box):
+def test_shell_runs_a_command_with_this_fleets_environment_and_returns_its_exit_status(box):
     shown = box.shell("sh", "-c", "echo $ZC_ZK_CONNECTION_STRING $ZKDEPLOYMENT_CONFIG; exit 7")
     assert shown.returncode == 7
     assert shown.stdout.split() == [box.status["zookeeper"], box.status["config"]]
@@ -142,7 +144,7 @@ def test_shell_runs_a_command_that_finds_this_fleet_and_gives_its_exit_status(bo
     assert inside["directory"] == str(box.directory)
 
 
-def test_pushing_the_same_again_makes_no_commit(box, tmp_path):
+def test_pushing_an_unchanged_directory_creates_no_commit(box, tmp_path):
     subprocess.run(["git", "clone", "-q", box.status["tree"], tmp_path / "tree"], check=True)
     tip = subprocess.run(
         ["git", "-C", tmp_path / "tree", "rev-parse", "HEAD"], check=True, capture_output=True, text=True
@@ -160,7 +162,7 @@ def test_rpm_signs_and_publishes(box, tmp_path):
     assert 'ver="7.0"' in available.stdout
 
 
-def test_what_is_no_package_or_no_directory_is_refused(box, tmp_path):
+def test_an_invalid_package_or_directory_is_refused(box, tmp_path):
     text = tmp_path / "text.rpm"
     text.write_text("no package", encoding="utf-8")
     assert box.sandbox("rpm", text).returncode == 2
@@ -169,9 +171,9 @@ def test_what_is_no_package_or_no_directory_is_refused(box, tmp_path):
 
 def test_two_sandboxes_live_side_by_side(box, make_box):
     other = make_box("other")
-    told = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
-    assert told == other.status
-    assert told["syncer"] is None
+    printed = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
+    assert printed == other.status
+    assert printed["syncer"] is None
     assert other.status["zookeeper"] != box.status["zookeeper"]
     before = box.status
     assert other.sandbox("down").returncode == 0
@@ -179,7 +181,7 @@ def test_two_sandboxes_live_side_by_side(box, make_box):
     assert box.status == before
 
 
-def test_down_ends_also_what_a_crash_left(box, make_box):
+def test_down_ends_processes_that_survived_a_crash(box, make_box):
     crashed = make_box("crashed")
     crashed.up("--hosts", "1", "--samples")
     assert crashed.zkdeployment("status", "--wait", "--timeout", "60").returncode == 0
@@ -210,7 +212,7 @@ def test_down_without_a_sandbox_does_nothing(make_box):
     assert make_box("never").sandbox("down").returncode == 0
 
 
-def test_down_refuses_a_directory_that_is_no_sandbox(make_box):
+def test_down_refuses_a_directory_without_a_sandbox(make_box):
     precious = make_box("precious")
     precious.directory.mkdir()
     (precious.directory / "file").touch()
@@ -222,7 +224,7 @@ def test_down_refuses_a_directory_that_is_no_sandbox(make_box):
 
 
 @pytest.mark.parametrize("verb", ["status", "push", "rpm", "start", "stop", "shell"])
-def test_without_a_sandbox_every_verb_says_how_to_start_one(make_box, verb, tmp_path):
+def test_without_a_sandbox_every_verb_names_the_command_that_starts_a_sandbox(make_box, verb, tmp_path):
     words = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
     done = make_box("never").sandbox(verb, *words)
     assert done.returncode == 2
@@ -249,7 +251,7 @@ def test_up_that_is_terminated_leaves_nothing(make_box):
     assert left_of(half) == ([], False)
 
 
-def test_hosts_that_make_no_sense_are_refused_before_anything_starts(make_box):
+def test_invalid_hosts_are_refused_before_any_process_starts(make_box):
     none = make_box("none")
     assert none.sandbox("up", "--hosts", "no-such-file").returncode == 2
     assert none.sandbox("up", "--servers", "2").returncode == 2

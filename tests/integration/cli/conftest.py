@@ -1,4 +1,4 @@
-"""What tests of verbs share."""
+"""Fixtures shared by the tests of commands."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def config(tmp_path: Path, zookeeper: str) -> Path:
-    """The configuration of a host."""
+    """Return the path of a host's configuration."""
     file = tmp_path / "zkdeployment.cfg"
     file.write_text(
         "[zkdeployment]\nhost-id = h1\nhost-name = h1.example.com\n"

@@ -48,5 +48,5 @@ def test_bash_offers_verbs_options_and_values(words, offered):
 
 
 @pytest.mark.parametrize(("shell", "words"), [("zsh", "#compdef zkdeployment"), ("fish", "complete --no-files")])
-def test_other_shells_have_theirs(shell, words):
+def test_completion_scripts_of_other_shells_are_printed(shell, words):
     assert words in run("zkdeployment", "completion", shell)

@@ -1,4 +1,4 @@
-"""``zkdeployment coordinate`` as a process: killed and taken over from, asked to end, started with a mistake."""
+"""``zkdeployment coordinate`` as a process: takeover after a kill, ending on request, configuration errors."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def fleet(zookeeper):
 
 @pytest.fixture
 def coordinate(zookeeper, tmp_path):
-    """Start coordinators; what is left of them at the end is killed."""
+    """Return a function that starts coordinators; the remaining coordinators are killed at the end."""
     config = tmp_path / "zkdeployment.cfg"
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\nroot = {tmp_path}\n")
     started = []
@@ -48,7 +48,7 @@ def coordinate(zookeeper, tmp_path):
         process.communicate()
 
 
-def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_asked_to(fleet, coordinate):
+def test_a_second_coordinator_replaces_a_killed_leader_and_ends_on_request(fleet, coordinate):
     fleet.register(plain_hosts("ab"))
     fleet.publish("r1", strategy(group("x", hosts="a"), group("y", "x", hosts="b")))
     first = coordinate(**{VARIABLE: "after:record@2=kill"})
@@ -67,15 +67,15 @@ def test_another_one_takes_over_from_one_that_was_killed_and_ends_when_it_is_ask
     assert fleet.running.rollout.result is RolloutResult.SUCCESS
     assert len(fleet.done) == len(set(fleet.done)) == 4
     second.send_signal(signal.SIGTERM)
-    said, _ = second.communicate(timeout=60)
+    log, _ = second.communicate(timeout=60)
     assert second.returncode == 0
-    assert "lead-acquired" in said
-    assert "rollout-ended" in said
-    assert "rollout 1-1 of r1: success" in said
+    assert "lead-acquired" in log
+    assert "rollout-ended" in log
+    assert "rollout 1-1 of r1: success" in log
     assert read_leader(fleet.session) is None
 
 
-def test_a_mistake_in_the_configuration_is_one_line(tmp_path):
+def test_a_configuration_error_is_one_line(tmp_path):
     command = [sys.executable, "-m", "zkdeployment", "coordinate", str(tmp_path / "missing.cfg")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""The verb history, over what a syncer and agents leave: real ZooKeeper, git, agents and scripts."""
+"""The history command, on records of a syncer and agents: real ZooKeeper, git, agents and scripts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def run(zookeeper):
     return call
 
 
-def test_nothing_published_is_no_error(run):
+def test_an_empty_history_is_not_an_error(run):
     assert run() == (0, "", "nothing was published yet\n")
 
 
-def test_what_was_published_is_told_with_how_it_went_and_what_operators_did(run, fleet, publishing, zookeeper):
+def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fleet, publishing, zookeeper):
     first = publishing.push(TREE.format("1.0"))
     publishing.sync()
     host = fleet.host("h1")

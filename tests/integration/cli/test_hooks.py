@@ -1,4 +1,4 @@
-"""The samples of etc/git in real repositories, with real commits and pushes."""
+"""The sample hooks of etc/git in real repositories, with real commits and pushes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BAD = "/who\n  x = open('f')\n  y z\n"
 
 @pytest.fixture(autouse=True)
 def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let hooks find the program."""
+    """Add the program's directory to PATH for the hooks."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
@@ -46,7 +46,7 @@ class Server:
             shutil.copy(SAMPLES / hook, self.bare / "hooks" / hook)
 
     def push(self, *words: str) -> tuple[bool, str]:
-        """Push; return whether it was taken, and what the server said."""
+        """Push; return whether the server accepted the push, and the server's output."""
         done = subprocess.run(
             ["git", "push", "origin", *words],
             cwd=self.clone.directory,
@@ -58,7 +58,7 @@ class Server:
 
     @property
     def branches(self) -> dict[str, str]:
-        """The branches and where they are."""
+        """Return the commit of each branch by branch name."""
         listed = self.clone.git("ls-remote", "--heads", str(self.bare)).splitlines()
         return {name.removeprefix("refs/heads/"): tip for tip, name in (line.split("\t") for line in listed)}
 
@@ -68,31 +68,31 @@ class TestPreReceive:
     def server(self, tmp_path: Path) -> Server:
         return Server(tmp_path, "pre-receive")
 
-    def test_a_good_tree_is_taken_and_a_bad_one_rejected_with_all_its_problems(self, server: Server):
+    def test_a_valid_tree_is_accepted_and_an_invalid_tree_is_rejected_with_all_errors(self, server: Server):
         good = server.clone.commit({"a.zk": GOOD})
         assert server.push("main")[0]
         server.clone.commit({"a.zk": BAD, "b.zk": "/hosts\n"})
-        taken, said = server.push("main")
-        assert not taken
+        accepted, output = server.push("main")
+        assert not accepted
         for place in ("remote: a.zk:2:7: ", "remote: a.zk:3:3: ", "remote: b.zk:1:1: "):
-            assert place in said
+            assert place in output
         assert server.branches == {"main": good}
 
-    def test_a_wrong_strategy_is_rejected_with_its_place(self, server: Server):
+    def test_an_invalid_strategy_is_rejected_with_the_place_of_the_error(self, server: Server):
         good = server.clone.commit({"a.zk": GOOD, "strategy.yaml": EXAMPLE_FILE.read_bytes()})
         assert server.push("main")[0]
         server.clone.commit({"strategy.yaml": EXAMPLE_FILE.read_text().replace("- ntp-node", "- ntp-nude", 1)})
-        taken, said = server.push("main")
-        assert not taken
-        assert "remote: strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude" in said
+        accepted, output = server.push("main")
+        assert not accepted
+        assert "remote: strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude" in output
         assert server.branches == {"main": good}
 
-    def test_what_stands_in_the_work_tree_of_whoever_pushes_does_not_matter(self, server: Server):
+    def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})
         server.clone.write({"a.zk": BAD})
         assert server.push("main")[0]
 
-    def test_other_branches_and_tags_may_hold_anything(self, server: Server):
+    def test_other_branches_and_tags_are_not_checked(self, server: Server):
         server.clone.commit({"a.zk": BAD})
         server.clone.git("branch", "draft")
         server.clone.git("tag", "v1")
@@ -105,28 +105,28 @@ class TestPreReceive:
         good = server.clone.commit({"a.zk": GOOD})
         server.push("main")
         server.clone.git("config", "--file", str(server.bare / "config"), "receive.denyDeleteCurrent", "ignore")
-        taken, said = server.push("--delete", "main")
-        assert not taken
-        assert "the branch main cannot be deleted: it contains the tree" in said
+        accepted, output = server.push("--delete", "main")
+        assert not accepted
+        assert "the branch main cannot be deleted: it contains the tree" in output
         assert server.branches == {"main": good}
 
     def test_a_commit_without_a_tree_or_with_a_link_is_rejected(self, server: Server):
         server.clone.commit({"README": "x"})
-        taken, said = server.push("main")
-        assert (taken, "has no tree files" in said) == (False, True)
+        accepted, output = server.push("main")
+        assert (accepted, "has no tree files" in output) == (False, True)
         (server.clone.directory / "a.zk").symlink_to("/etc/passwd")
         server.clone.commit({"b.zk": GOOD})
-        taken, said = server.push("main")
-        assert (taken, "is a symbolic link" in said) == (False, True)
-        assert "Traceback" not in said
+        accepted, output = server.push("main")
+        assert (accepted, "is a symbolic link" in output) == (False, True)
+        assert "Traceback" not in output
 
-    def test_without_a_branch_every_one_is_checked_and_warnings_may_fail(self, server: Server):
+    def test_without_a_branch_option_every_branch_is_checked_and_warnings_may_fail(self, server: Server):
         hook = server.bare / "hooks" / "pre-receive"
         hook.write_text("#!/bin/sh\nexec zkdeployment lint --hook --strict\n")
         server.clone.commit({"a.zk": "/who\n  password = 'x'\n"})
         server.clone.git("branch", "other")
-        taken, said = server.push("other")
-        assert (taken, "looks like a secret" in said) == (False, True)
+        accepted, output = server.push("other")
+        assert (accepted, "looks like a secret" in output) == (False, True)
         hook.write_text("#!/bin/sh\nexec zkdeployment lint --hook\n")
         assert server.push("other")[0]
 
@@ -138,7 +138,7 @@ class TestPreCommit:
         shutil.copy(SAMPLES / "pre-commit", clone.directory / ".git" / "hooks" / "pre-commit")
         return clone
 
-    def test_what_is_to_be_committed_is_checked_not_what_lies_around(self, clone: Repository):
+    def test_staged_content_is_checked_and_unstaged_content_is_not(self, clone: Repository):
         clone.write({"a.zk": GOOD})
         clone.git("add", "a.zk")
         clone.write({"a.zk": BAD})
@@ -192,11 +192,11 @@ class TestPostReceive:
             process.terminate()
 
     @pytest.mark.usefixtures("syncer")
-    def test_a_push_is_published_at_once(self, server: Server, publishing: Publishing):
+    def test_a_push_is_published_immediately(self, server: Server, publishing: Publishing):
         second = server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})
-        taken, said = server.push("main")
-        assert taken
-        assert "remote: notified the syncer (syncer on" in said
+        accepted, output = server.push("main")
+        assert accepted
+        assert "remote: notified the syncer (syncer on" in output
         wait_until(lambda: publishing.version == second, "the second revision is published", 60)
 
     @pytest.mark.usefixtures("syncer")
@@ -215,16 +215,18 @@ class TestPostReceive:
         wait_until(lambda: place in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "refused", 60)
         assert publishing.version == second
 
-    def test_without_a_syncer_a_push_is_taken_and_that_is_said(self, server: Server, publishing: Publishing):
+    def test_without_a_syncer_a_push_is_accepted_with_a_notice(self, server: Server, publishing: Publishing):
         server.clone.commit({"a.zk": GOOD})
-        taken, said = server.push("main")
-        assert taken
-        assert "remote: no syncer follows the branch: what was pushed waits for the next sync" in said
+        accepted, output = server.push("main")
+        assert accepted
+        assert "remote: no syncer follows the branch: what was pushed waits for the next sync" in output
         publishing.put("/zkdeployment/syncer", {"by": "a syncer of old", "said": "", "interval": -100.0})
         server.clone.commit({"a.zk": GOOD + "  /x\n"})
         assert "remote: the last syncer (a syncer of old) has been silent for" in server.push("main")[1]
 
-    def test_a_notice_ends_no_stop(self, server: Server, publishing: Publishing, syncer: None):
+    def test_a_push_notification_does_not_resume_a_stopped_fleet(
+        self, server: Server, publishing: Publishing, syncer: None
+    ):
         del syncer
         publishing.put("/hosts", {"version": None})
         server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})

@@ -1,4 +1,4 @@
-"""Text of live nodes that a terminal would act on, through every verb that prints it."""
+"""Every command that prints text of live nodes escapes terminal control characters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-#: Clears the screen, reverses what follows, adds a line, is not assigned, cannot be seen.
+#: Clears the screen, reverses text, adds a line, and contains unassigned and invisible characters.
 EVIL = "\x1b[2J\x9b31m\u202eevil\nALL GOOD\r\u0378\u200b\u2028"
 
-#: What ZooKeeper takes of it as the name of a node.
+#: The part of the hostile text that ZooKeeper accepts in a node name.
 NAME = "n\u202e\u200b\u0378"
 
 Run = "Callable[..., tuple[int, str, str]]"
@@ -48,7 +48,7 @@ def put(client: KazooClient, path: str, properties: object, *, ephemeral: bool =
 
 @pytest.fixture
 def fleet(client: KazooClient) -> KazooClient:
-    """A fleet in which every text is hostile."""
+    """Return a client of a fleet in which every text is hostile."""
     put(client, "/hosts", {"version": "r2"})
     host = {"name": f"app{EVIL}", "role": f"role{EVIL}", "version": f"r1{EVIL}", "deploying": "r2"}
     put(client, f"/hosts/{NAME}", host | {"step": f"step{EVIL}", "steps": [1, 2]}, ephemeral=True)
@@ -98,7 +98,7 @@ VERBS = [
 
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("argv", VERBS, ids=" ".join)
-def test_nothing_that_a_terminal_acts_on_is_printed(run: Run, argv: tuple[str, ...]) -> None:
+def test_no_terminal_control_characters_are_printed(run: Run, argv: tuple[str, ...]) -> None:
     _, out, err = run(*argv)
     assert "\\u202e" in out
     assert is_safe(out)
@@ -108,7 +108,9 @@ def test_nothing_that_a_terminal_acts_on_is_printed(run: Run, argv: tuple[str, .
 
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("version", [None, False])
-def test_nor_while_the_fleet_is_stopped(run: Run, fleet: KazooClient, version: object) -> None:
+def test_no_terminal_control_characters_are_printed_while_the_fleet_is_stopped(
+    run: Run, fleet: KazooClient, version: object
+) -> None:
     fleet.set("/hosts", json.dumps({"version": version}).encode())
     for argv in (("status",), ("why", NAME), ("monitor", "--cluster")):
         _, out, _ = run(*argv)
@@ -131,7 +133,7 @@ def test_programs_get_every_text_exactly_and_escaped(run: Run, output: str, read
 
 
 @pytest.mark.usefixtures("fleet")
-def test_what_would_change_is_said_safely(run: Run, tmp_path: Path) -> None:
+def test_planned_changes_are_printed_without_terminal_control_characters(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.zk").write_text("/a\n")
     _, out, err = run("tree", "diff", str(tmp_path))
     assert "\\u202e" in out

@@ -1,4 +1,4 @@
-"""The verbs locks and why on a real ZooKeeper."""
+"""The commands locks and why on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(zookeeper, capsys):
 
 @pytest.fixture
 def hosts(zookeeper, client):
-    """Sessions of two hosts that deploy r2; each has a node, and the role web has a place for its lock."""
+    """Yield sessions of two registered hosts that deploy r2; the lock node of the role web exists."""
     client.create("/hosts", b'{"version": "r2"}')
     client.create("/role-locks/web", makepath=True)
     client.create("/zkdeployment/busy", makepath=True)
@@ -48,12 +48,12 @@ def lock_of(session, identity):
     return ZooKeeperServiceLock(session, "shop,web", identity, LockDelay(60))
 
 
-def test_without_locks_it_says_so(run):
+def test_locks_without_a_held_lock_reports_that_no_lock_is_held(run):
     assert run("locks") == (0, "no lock is held\n", "")
     assert json.loads(run("locks", "-o", "json")[1]) == {"schema": "zkdeployment/locks/v1", "locks": []}
 
 
-def test_who_has_who_waits_and_what_is_done_under_it(run, hosts, client):
+def test_locks_shows_the_holder_the_waiting_hosts_and_the_current_step(run, hosts, client):
     mine, other = lock_of(hosts[0], H1), lock_of(hosts[1], H2)
     assert mine.try_acquire()
     mine.begin("deploy /shop/web 0")
@@ -81,7 +81,7 @@ def test_who_has_who_waits_and_what_is_done_under_it(run, hosts, client):
     assert found["web"]["holder"]["registered"] is False
 
 
-def test_the_lock_of_a_role_whose_host_is_gone_is_released_and_that_is_written_down(run, hosts, zookeeper):
+def test_a_role_lock_of_an_absent_host_is_released_and_the_release_is_recorded(run, hosts, zookeeper):
     assert RoleRequestLock(hosts[0], "web", Identity("h9", "h9.example.com")).acquire(0)
     waiting = RoleRequestLock(hosts[1], "web", H2)
     assert not waiting.acquire(0)

@@ -59,7 +59,7 @@ def test_a_step_that_takes_long_is_a_warning_then_critical(config, client, tmp_p
     assert words in line
 
 
-def test_a_failed_deployment_is_critical_and_says_why(config, client, tmp_path):
+def test_a_failed_deployment_is_critical_and_shows_the_reason(config, client, tmp_path):
     register(client, "r1", error="the script of /web 0 failed | badly")
     write_status(tmp_path, "r1 error")
     code, line = check(config)
@@ -102,7 +102,7 @@ def test_wrong_usage_is_unknown(argv):
 
 
 @pytest.mark.parametrize("fleet", [True, False])
-def test_a_place_that_cannot_be_is_unknown_not_unreachable(config, fleet):
+def test_an_invalid_address_is_unknown_not_unreachable(config, fleet):
     argv = ["--cluster"] if fleet else [config]
     assert check(*argv, "-z", "a b") == (
         3,
@@ -131,7 +131,7 @@ def test_a_zookeeper_that_does_not_answer_is_critical_within_the_time_given(conf
     assert time.monotonic() - began < 25
 
 
-def test_a_check_whose_time_is_up_is_unknown(config, tmp_path):
+def test_a_check_that_times_out_is_unknown(config, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/id"
         config.write_text(f"[zkdeployment]\nhost-id = {url}\nrun-directory = {tmp_path}\n")
@@ -139,7 +139,7 @@ def test_a_check_whose_time_is_up_is_unknown(config, tmp_path):
     assert (code, line) == (3, "ZKDEPLOYMENT UNKNOWN: this check did not end within 1 s")
 
 
-def test_the_session_is_closed_whatever_was_found(config, client, tmp_path):
+def test_the_session_is_closed_after_every_check(config, client, tmp_path):
     def sessions():
         listed = client.command(b"dump").partition("ephemeral nodes dump")[0]
         return set(re.findall(r"^\s*(0x[0-9a-f]+)$", listed, re.MULTILINE))
@@ -187,6 +187,6 @@ class TestCluster:
 
 
 def client_address(client):
-    """Where a bare client is: servers, chroot."""
+    """Return the servers and the chroot of a kazoo client."""
     host, port = client.hosts[0]
     return f"{host}:{port}", client.chroot.lstrip("/")

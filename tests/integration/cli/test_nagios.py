@@ -1,4 +1,4 @@
-"""The shipped Nagios definitions, in a real Nagios that looks at a real ZooKeeper and at a host."""
+"""The shipped Nagios definitions in a real Nagios that checks a real ZooKeeper and a host."""
 
 import json
 import re
@@ -16,7 +16,7 @@ PROGRAM = Path(sys.executable).parent / "check_zkdeployment"
 
 @pytest.fixture
 def nagios(tmp_path, config, zookeeper):
-    """A Nagios whose services are the shipped examples, for this ZooKeeper and this host."""
+    """Return a Nagios that runs the shipped example services for this ZooKeeper and this host."""
     text = SHIPPED.read_text()
     _, examples = text.split("# Examples of their use:\n")
     services = re.sub("^# ?", "", examples, flags=re.MULTILINE)
@@ -37,9 +37,9 @@ def test_nagios_runs_both_checks_and_sees_a_failure(nagios, client, tmp_path):
     client.create("/hosts", b'{"version": "r1"}')
     client.create("/hosts/h1", json.dumps(node).encode(), ephemeral=True)
     (tmp_path / "status").write_text(f"{time.time()} 123 r1 done\n")
-    said = nagios.verify()
-    assert "Total Warnings: 0" in said
-    assert "Checked 2 services" in said
+    output = nagios.verify()
+    assert "Total Warnings: 0" in output
+    assert "Checked 2 services" in output
     with nagios.running():
         assert nagios.wait_for("zkdeployment", 0).startswith("ZKDEPLOYMENT OK - r1")
         assert nagios.wait_for("zkdeployment fleet", 0).startswith("ZKDEPLOYMENT OK - Converged at r1")

@@ -1,4 +1,4 @@
-"""The verb plan: what it says is what agents then do. Real ZooKeeper, git, agents and scripts; fake packages."""
+"""The plan command predicts the agents' steps. Real ZooKeeper, git, agents and scripts; fake packages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(zookeeper, tmp_path, publishing):
 
 @pytest.fixture
 def converged(fleet, publishing):
-    """Three hosts, two of them with a role, at the first revision; their agents run."""
+    """Three hosts with running agents, two of them with a role, that converged to the first revision."""
     hosts = [fleet.host("h1"), fleet.host("h2", role="web"), fleet.host("h3", role="web")]
     publishing.push(BEFORE)
     publishing.sync()
@@ -80,14 +80,14 @@ def converged(fleet, publishing):
 
 
 def script_calls(steps):
-    """Return what the scripts of planned steps note when they start."""
+    """Return the calls that the scripts of planned steps record when they start."""
     for step in steps:
         if "script" in step:
             controller = (step["script"],) if step["step"].endswith("-deployments") else ()
             yield " ".join((*controller, *step["arguments"]))
 
 
-def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publishing, tmp_path, monkeypatch):
+def test_agents_execute_exactly_the_planned_steps(run, converged, fleet, publishing, tmp_path, monkeypatch):
     made = []
 
     def planning(*values, **options):
@@ -119,7 +119,7 @@ def test_what_is_planned_is_what_the_agents_then_do(run, converged, fleet, publi
 
 
 @pytest.mark.usefixtures("converged")
-def test_people_see_what_changes_in_groups_of_hosts(run, publishing):
+def test_text_output_groups_hosts_with_the_same_changes(run, publishing):
     publishing.repository.git("checkout", "-q", "-b", "proposal")
     publishing.push(KEPT)
     publishing.repository.git("checkout", "-q", "main")
@@ -154,14 +154,14 @@ def test_people_see_what_changes_in_groups_of_hosts(run, publishing):
     assert "runs starting-deployments /roles/web under the lock of role web" in out
 
 
-def test_errors_are_told_with_their_place_and_nothing_is_planned(run, tmp_path):
+def test_errors_are_reported_with_their_place_and_nothing_is_planned(run, tmp_path):
     (tmp_path / "bad.zk").write_text("/who\n  /one : foo\n    version = 'a b'\n    /deploy\n      /h1\n")
     code, out, err = run(str(tmp_path / "bad.zk"))
     assert (code, out) == (1, "")
     assert f"{tmp_path}/bad.zk:2:3: " in err
 
 
-def test_live_nodes_of_others_and_layers_count_as_they_do_for_a_publication(run, publishing, tmp_path):
+def test_foreign_live_nodes_and_layers_are_treated_as_in_a_publication(run, publishing, tmp_path):
     publishing.put("/foreign", {})
     publishing.put("/foreign/service", {"type": "foo", "version": "1.0"})
     publishing.put("/foreign/service/deploy", {})
@@ -243,7 +243,7 @@ def test_the_order_of_a_strategys_groups_is_shown_with_their_hosts(run, publishi
     assert order["others"] == ["h9"]
 
 
-def test_files_without_a_strategy_are_taken_up_by_the_published_one(run, publishing, tmp_path):
+def test_files_without_a_strategy_are_planned_with_the_published_strategy(run, publishing, tmp_path):
     publishing.push("/mine\n", strategy_yaml=STRATEGY)
     publishing.sync()
     (tmp_path / "a.zk").write_text("/mine\n")

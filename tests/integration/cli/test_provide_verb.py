@@ -1,4 +1,4 @@
-"""The verb provide: registered as long as the command, or the process, runs."""
+"""The provide command registers an instance as long as the command or the given process runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ended(process):
     return process.returncode, out, err
 
 
-def test_this_process_is_registered_until_it_is_told_to_end(provide, client):
+def test_a_process_is_registered_until_it_is_asked_to_end(provide, client):
     process = provide("/alias/web/providers", "app1:80", "-p", "zone=a", "-p", "weight=7", "-p", "tags=['x']")
     node = f"{PATH}/app1:80"
     wait_until(lambda: client.exists(node), "the node")
@@ -55,7 +55,7 @@ def test_this_process_is_registered_until_it_is_told_to_end(provide, client):
     assert not client.exists(node)
 
 
-def test_a_commands_pid_is_registered_and_its_exit_status_is_ours(provide, client, tmp_path):
+def test_a_commands_pid_is_registered_and_its_exit_status_is_returned(provide, client, tmp_path):
     go = tmp_path / "go"
     wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
     script = f"{wait}print('out')\nraise SystemExit(7)"
@@ -117,7 +117,7 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
         ((PATH, "a:1", "--", "/no/such/program"), 1, "cannot run /no/such/program"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_registered(provide, client, argv, code, message):
+def test_an_error_is_one_line_and_nothing_is_registered(provide, client, argv, code, message):
     found, _, err = ended(provide(*argv))
     assert found == code
     assert message in err

@@ -1,4 +1,4 @@
-"""The verb resume on a real ZooKeeper."""
+"""The resume command on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_a_running_cluster_is_refused(run, client):
     assert "neither stopped nor held" in err
 
 
-def test_without_a_syncer_the_latest_is_waited_for_in_vain(run):
+def test_without_a_syncer_resuming_at_the_latest_revision_times_out(run):
     code, _, err = run("--latest", "--timeout", "0.2")
     assert code == 5
     assert "no syncer published within 0.2 s" in err
 
 
 @pytest.mark.parametrize(("error", "code"), [(None, 0), ("the tree does not parse", 1)])
-def test_the_syncer_answers(run, zookeeper, client, error, code):
+def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, code):
     client.create("/zkdeployment/targets", b'{"version": "r2"}', makepath=True)
     asked, reasons = threading.Event(), []
 

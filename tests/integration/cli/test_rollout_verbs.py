@@ -1,4 +1,4 @@
-"""``rollout show`` and what operators ask of a rollout, on a real ZooKeeper."""
+"""``rollout show`` and operator actions on a rollout, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(zookeeper, capsys, monkeypatch):
 
 @pytest.fixture
 def fleet(client):
-    """A strategy is published, a coordinator leads, one host is registered."""
+    """Return a client of a fleet with a published strategy, a leading coordinator and one registered host."""
     client.create("/hosts", b'{"version": "r2"}')
     client.create("/hosts/x", b'{"name": "x.example.com", "version": "r1"}', ephemeral=True)
     targets = {"version": "r2", "sequence": 7, "strategy": "deployment-strategy", "ordered": "r2"}
@@ -67,7 +67,7 @@ def asked(zookeeper):
     return [(one.number, one.directive.value, one.group) for one in acts], audited
 
 
-def test_show_draws_the_groups_as_a_tree_and_exits_with_4_while_it_is_under_way(run, fleet):
+def test_show_draws_the_groups_as_a_tree_and_exits_with_4_during_a_rollout(run, fleet):
     put(fleet, at_work(running(MANUAL, plain_hosts("xy"), begun=time.time()), granted=["x"]))
     code, out, _ = run("rollout", "show")
     lines = [" ".join(line.split()) for line in out.splitlines()]
@@ -81,7 +81,7 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_while_it_is_under_way(
 
 
 @pytest.mark.parametrize(("failing", "code", "state"), [((), 0, "success"), (("x",), 4, "success with failures")])
-def test_the_exit_code_says_whether_all_succeeded(run, fleet, failing, code, state):
+def test_the_exit_code_shows_whether_all_hosts_succeeded(run, fleet, failing, code, state):
     found = through(running(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)
     put(fleet, over(replace(found, errors=dict.fromkeys(failing, "deploy /db 0: exit status 1"))))
     drawn = run("rollout", "show")
@@ -94,7 +94,7 @@ def test_the_exit_code_says_whether_all_succeeded(run, fleet, failing, code, sta
     assert yaml.safe_load(run("rollout", "show", "-o", "yaml")[1]) == shown
 
 
-def test_show_counts_hosts_and_names_every_one_that_failed_or_was_only_prepared(run, fleet):
+def test_show_counts_hosts_and_lists_failed_and_only_prepared_hosts(run, fleet):
     hosts = plain_hosts("abcdefghijxy")
     begun = running(strategy(group("db", hosts="abcdefghijx")), hosts)
     prepared = record(begun.rollout, next_task(begun.rollout), ["x"])
@@ -148,7 +148,7 @@ def test_after_a_resume_another_attempt_is_waited_for(run, fleet):
     ],
 )
 @pytest.mark.usefixtures("fleet")
-def test_what_operators_ask_is_written_for_the_coordinator_and_audited(run, zookeeper, argv, number):
+def test_directives_of_operators_are_written_for_the_coordinator_and_audited(run, zookeeper, argv, number):
     code, out, err = run("rollout", *argv, "--reason", "looks good")
     assert (code, out.split()[-1]) == (0, "7-1")
     assert "no coordinator runs" not in err
@@ -157,7 +157,7 @@ def test_what_operators_ask_is_written_for_the_coordinator_and_audited(run, zook
     assert audited == [("ann@adm1", f"rollout {' '.join(argv)}", "looks good")]
 
 
-def test_acts_are_numbered_above_those_that_were_taken(run, fleet, zookeeper):
+def test_directives_are_numbered_above_the_processed_directives(run, fleet, zookeeper):
     put(fleet, replace(running(MANUAL, plain_hosts("xy")), last_act_number=4))
     run("rollout", "pause", "--reason", "one")
     run("rollout", "promote", "web", "--reason", "two")
@@ -173,14 +173,14 @@ def test_acts_are_numbered_above_those_that_were_taken(run, fleet, zookeeper):
     ],
 )
 @pytest.mark.usefixtures("fleet")
-def test_what_makes_no_sense_is_refused_and_nothing_is_written(run, zookeeper, argv, words):
+def test_an_inapplicable_directive_is_refused_and_nothing_is_written(run, zookeeper, argv, words):
     code, _, err = run("rollout", *argv, "--reason", "why not")
     assert code == 3
     assert words in err
     assert asked(zookeeper) == ([], [])
 
 
-def test_without_a_coordinator_that_is_said(run, fleet):
+def test_a_missing_coordinator_is_reported(run, fleet):
     fleet.delete(LEADER)
     code, _, err = run("rollout", "pause", "--reason", "stop it")
     assert (code, err.splitlines()[0]) == (
@@ -191,7 +191,7 @@ def test_without_a_coordinator_that_is_said(run, fleet):
     assert "no coordinator runs" in run("why", "x")[1]
 
 
-def test_what_no_coordinator_has_taken_yet_counts_and_can_be_taken_back(run, fleet, zookeeper):
+def test_an_unprocessed_directive_counts_and_can_be_reverted(run, fleet, zookeeper):
     fleet.delete(LEADER)
     assert run("rollout", "pause", "--reason", "stop it")[0] == 0
     assert "is paused already" in run("rollout", "pause", "--reason", "stop it")[2]
@@ -203,7 +203,7 @@ def test_what_no_coordinator_has_taken_yet_counts_and_can_be_taken_back(run, fle
     assert asked(zookeeper)[0] == [(0, "pause", None), (1, "resume", None), (2, "abort", None)]
 
 
-def test_nothing_is_asked_of_a_rollout_that_a_newer_publication_is_about_to_end(run, fleet, zookeeper):
+def test_directives_are_refused_for_a_rollout_that_a_newer_publication_replaces(run, fleet, zookeeper):
     newer = {"version": "r3", "sequence": 8, "strategy": "deployment-strategy", "ordered": "r3"}
     fleet.set("/zkdeployment/targets", json.dumps(newer).encode())
     code, _, err = run("rollout", "pause", "--reason", "stop it")
@@ -212,7 +212,7 @@ def test_nothing_is_asked_of_a_rollout_that_a_newer_publication_is_about_to_end(
 
 
 @pytest.mark.usefixtures("fleet")
-def test_an_act_without_a_reason_is_a_mistake(run, zookeeper):
+def test_a_directive_without_a_reason_is_a_usage_error(run, zookeeper):
     code, _, err = run("rollout", "abort")
     assert code == 2
     assert "--reason TEXT" in err
@@ -227,20 +227,20 @@ def test_an_act_without_a_reason_is_a_mistake(run, zookeeper):
         ({"version": "r2"}, ("show", "6-1"), "there is no rollout 6-1"),
     ],
 )
-def test_where_there_is_no_rollout_the_reason_is_said(run, fleet, targets, argv, words):
+def test_the_reason_for_a_missing_rollout_is_reported(run, fleet, targets, argv, words):
     fleet.set("/zkdeployment/targets", json.dumps(targets).encode())
     code, out, err = run("rollout", *argv)
     assert (code, out) == (3, "")
     assert words in err
 
 
-def test_status_says_how_the_rollout_stands_and_a_wait_ends_with_it(run, fleet):
+def test_status_shows_the_state_of_the_rollout_and_a_wait_ends_with_the_rollout(run, fleet):
     assert "rollout 7-1: 0 of 2 groups succeeded" in run("status")[1]
     put(fleet, over(through(running(MANUAL, plain_hosts("xy")), "x")))
     assert run("status", "--wait", "--timeout", "60")[0] == 3
 
 
-def test_a_rollout_that_makes_no_sense_hides_no_fleet(run, fleet):
+def test_an_unreadable_rollout_does_not_hide_the_fleet(run, fleet):
     fleet.set(STATE, b"nonsense")
     code, out, _ = run("status")
     assert (code, "x.example.com" in out) == (4, True)

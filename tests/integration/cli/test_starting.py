@@ -1,4 +1,4 @@
-"""What is imported before a verb does its work: time, and memory, of every check on every host."""
+"""Commands import only the modules they need, because imports cost time and memory in every check of a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-#: What only some verbs need, and what takes long.
+#: Modules that are slow to import and that only some commands need.
 HEAVY = {
     "asyncio",
     "email",
@@ -43,7 +43,7 @@ main(sys.argv[1:])
 
 
 def imported(*argv: object) -> set[str]:
-    """Run the program; return all that it imported."""
+    """Run the program; return the names of all imported modules."""
     command = [sys.executable, "-c", PROGRAM, *map(str, argv)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout
@@ -73,7 +73,7 @@ def test_the_check_of_a_host_imports_what_it_needs_and_no_more(zookeeper, client
     }
 
 
-def test_a_command_that_has_something_to_log_says_it_as_ever():
+def test_a_command_that_logs_imports_the_logging_library_on_demand():
     program = (
         "from zkdeployment import log; import logging, sys\n"
         "log.configure(quiet=True)\n"

@@ -27,7 +27,7 @@ def run(zookeeper, capsys):
 
 @pytest.fixture
 def fleet(client):
-    """Two hosts at r1, wanted r1."""
+    """Two hosts that converged to r1, the published revision."""
     client.create("/hosts", b'{"version": "r1"}')
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     for host in ("h1", "h2"):
@@ -46,7 +46,7 @@ def test_a_converged_fleet_is_shown_and_exits_with_0(run):
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_programs_read_who_has_what_since_when(run, fleet, output, read):
+def test_machine_readable_output_has_each_hosts_state_and_time(run, fleet, output, read):
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r0", "role": "web"}')
     code, out, _ = run("-o", output)
     found = read(out)
@@ -68,7 +68,7 @@ def test_a_host_that_is_not_registered_is_unknown_not_fine(run):
     assert run("h1")[0] == 0
 
 
-def test_a_stopped_fleet_says_where_and_why(run, fleet):
+def test_status_of_a_stopped_fleet_shows_where_and_why_a_host_failed(run, fleet):
     fleet.set("/hosts", b'{"version": null}')
     fleet.create(
         "/zkdeployment/stops/h2",
@@ -118,7 +118,7 @@ def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
 
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("host", ["h1", "h1.example.com"])
-def test_a_host_is_not_waited_for_as_if_it_were_a_revision(run, host):
+def test_a_host_name_given_as_a_revision_to_wait_for_is_refused(run, host):
     code, _, err = run("--wait", host)
     assert code == 2
     assert f"expected a revision after --wait, found the host {host}; put hosts first: status {host} --wait" in err
@@ -132,19 +132,19 @@ def test_a_host_is_not_waited_for_as_if_it_were_a_revision(run, host):
         (["--timeout", "5"], "expected --wait or --watch with --timeout"),
     ],
 )
-def test_options_that_would_do_nothing_are_told(run, argv, problem):
+def test_options_without_effect_are_refused(run, argv, problem):
     code, _, err = run(*argv)
     assert code == 2
     assert problem in err
 
 
-def test_nothing_published_and_nobody_there_is_not_converged(run):
+def test_a_fleet_without_a_publication_and_hosts_is_not_converged(run):
     code, out, _ = run()
     assert code == 4
     assert "there is no /hosts" in out
 
 
-def test_zookeeper_out_of_reach_is_said_in_one_line(capsys):
+def test_an_unreachable_zookeeper_is_reported_in_one_line(capsys):
     with pytest.raises(SystemExit) as end:
         main(["status", "-z", "127.0.0.1:1"])
     assert end.value.code == 7
@@ -154,7 +154,7 @@ def test_zookeeper_out_of_reach_is_said_in_one_line(capsys):
 
 
 @pytest.mark.usefixtures("fleet")
-def test_waiting_without_a_revision_says_which_one_is_waited_for(run):
+def test_waiting_without_a_revision_names_the_awaited_revision(run):
     code, _, err = run("--wait")
     assert code == 0
     assert err == (

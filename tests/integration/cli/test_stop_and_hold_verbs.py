@@ -32,7 +32,7 @@ def run(zookeeper, capsys, monkeypatch):
 
 @pytest.fixture
 def fleet(client):
-    """One host at r1, wanted r1."""
+    """One host that converged to r1, the published revision."""
     client.create("/hosts", b'{"version": "r1", "extra": 1}')
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     client.create("/hosts/h1", b'{"name": "h1.example.com", "version": "r1"}', ephemeral=True)
@@ -47,7 +47,7 @@ def acts(zookeeper):
 @pytest.mark.parametrize(
     ("verb", "data", "word"), [("stop", None, "stopped"), ("hold", False, "held")], ids=["stop", "hold"]
 )
-def test_who_and_why_are_shown_until_it_is_resumed(run, fleet, zookeeper, verb, data, word):
+def test_operator_and_reason_are_shown_until_the_fleet_is_resumed(run, fleet, zookeeper, verb, data, word):
     code, out, _ = run(verb, "--reason", "the switch\n is \x1b[31mreplaced")
     assert (code, out) == (0, f"{word}\n")
     assert json.loads(fleet.get("/hosts")[0]) == {"version": data, "extra": 1}
@@ -67,7 +67,7 @@ def test_who_and_why_are_shown_until_it_is_resumed(run, fleet, zookeeper, verb, 
 
 @pytest.mark.parametrize("argv", [(), ("--reason", " \n")])
 @pytest.mark.parametrize("verb", ["stop", "hold"])
-def test_without_a_reason_nothing_is_done(run, fleet, verb, argv):
+def test_a_missing_reason_is_an_error_and_nothing_is_changed(run, fleet, verb, argv):
     code, _, err = run(verb, *argv)
     assert code == 2
     assert "--reason" in err
@@ -109,7 +109,7 @@ def test_while_a_publication_is_under_way_a_hold_is_refused_and_a_stop_is_not(ru
 
 
 @pytest.mark.parametrize("verb", ["stop", "hold"])
-def test_where_nothing_was_published_there_is_nothing_to_stop(run, client, verb):
+def test_a_stop_without_a_publication_is_refused(run, client, verb):
     code, _, err = run(verb, "--reason", "x")
     assert code == 3
     assert "there is no /hosts" in err
@@ -131,7 +131,7 @@ def test_operators_who_act_at_the_same_time_all_succeed_and_all_are_recorded(fle
     assert sorted(fleet.get_children("/zkdeployment/stops")) == [f"~{name}" for name in names]
 
 
-def test_only_so_many_acts_are_kept(fleet, zookeeper, monkeypatch):
+def test_only_a_limited_number_of_audit_records_is_kept(fleet, zookeeper, monkeypatch):
     monkeypatch.setattr(audit, "ACTS_LIMIT", 3)
     with Session(zookeeper) as session:
         for number in range(5):

@@ -1,4 +1,4 @@
-"""Where verbs are called: by whom, into what, with what around them. What is wrong there is told in a line."""
+"""Commands report problems of their environment (user, output, file permissions) in one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(*words: object, **options: object) -> subprocess.CompletedProcess[by
 
 @pytest.fixture
 def closed() -> Iterator[Path]:
-    """A directory of another user that nobody else may enter, in one that is open."""
+    """Yield a directory that only its owner, another user, may enter; its parent is accessible."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         directory = Path(place) / "closed"
@@ -39,7 +39,7 @@ def closed() -> Iterator[Path]:
         yield directory
 
 
-def test_a_configuration_in_a_closed_directory_is_told_and_not_missed_where_it_is_not_needed(closed, monkeypatch):
+def test_an_unreadable_configuration_is_an_error_only_where_it_is_needed(closed, monkeypatch):
     file = closed / "zkdeployment.cfg"
     file.write_text("[zkdeployment]\n")
     monkeypatch.setattr(options, "SYSTEM_CONFIGURATION", file)
@@ -51,7 +51,7 @@ def test_a_configuration_in_a_closed_directory_is_told_and_not_missed_where_it_i
             options.find_connection(None, None)
 
 
-def test_a_mirror_in_a_closed_directory_is_the_business_of_whose_that_is(closed):
+def test_an_inaccessible_mirror_is_attributed_to_the_owner_of_its_directory(closed):
     with (
         as_nobody(),
         pytest.raises(RefusedError, match=f"{closed} belongs to the user 54321; run this command as"),
@@ -59,7 +59,7 @@ def test_a_mirror_in_a_closed_directory_is_the_business_of_whose_that_is(closed)
         check_owner(closed / "tree")
 
 
-def test_a_user_without_a_name_has_the_home_that_is_said(monkeypatch):
+def test_a_user_without_a_name_has_the_home_of_the_environment(monkeypatch):
     monkeypatch.setenv("HOME", "/said")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     assert wiring._home() == "/said"
@@ -67,13 +67,13 @@ def test_a_user_without_a_name_has_the_home_that_is_said(monkeypatch):
     assert wiring._home() == "/"
 
 
-def test_what_the_system_refuses_is_told_in_one_line():
+def test_a_system_error_is_reported_in_one_line():
     name = "x" * 5000
     done = invoke("lint", name)
     assert (done.returncode, done.stderr) == (1, f"zkdeployment: {name}: File name too long\n")
 
 
-def test_what_the_encoding_of_the_terminal_does_not_have_is_shown_all_the_same(tmp_path):
+def test_characters_outside_the_terminal_encoding_are_escaped(tmp_path):
     file = tmp_path / "a.zk"
     file.write_text("/a\n  title = 'gr\u00fc\u00df \u2192'\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
@@ -82,7 +82,7 @@ def test_what_the_encoding_of_the_terminal_does_not_have_is_shown_all_the_same(t
     assert b"gr\xfc\xdf \\u2192" in done.stdout
 
 
-def test_a_reader_that_goes_away_is_told_nothing():
+def test_a_closed_output_pipe_causes_no_error_message():
     reading, writing = os.pipe()
     os.close(reading)
     done = program("version", stdout=writing)

@@ -48,7 +48,7 @@ def sync(config: Path, capsys: pytest.CaptureFixture[str]):
     return run
 
 
-def test_it_publishes_once(sync, publishing: Publishing):
+def test_sync_publishes_a_revision_once(sync, publishing: Publishing):
     revision = publishing.push(TREE)
     code, out, err = sync()
     assert (code, out) == (0, f"published {revision} (nodes: 4 added; targets: 1 changed)\n")
@@ -155,7 +155,7 @@ def test_a_refusal_is_one_line_and_force_overrules_it(
     assert publishing.version == revision
 
 
-def test_a_bad_tree_is_refused_with_every_place(sync, publishing: Publishing):
+def test_an_invalid_tree_is_refused_with_the_place_of_every_error(sync, publishing: Publishing):
     publishing.push("/who\n  x = \n  y = f()\n")
     code, out, err = sync()
     assert (code, out) == (1, "")
@@ -163,7 +163,7 @@ def test_a_bad_tree_is_refused_with_every_place(sync, publishing: Publishing):
     assert "a.zk:3:" in err
 
 
-def test_a_repository_that_is_not_there_is_refused(sync, tmp_path: Path):
+def test_a_missing_repository_is_refused(sync, tmp_path: Path):
     code, _, err = sync("-u", f"{tmp_path}/nowhere")
     assert code == 1
     assert err.startswith(f"zkdeployment: there is no git repository at {tmp_path}/nowhere: ")
@@ -243,7 +243,7 @@ def test_a_daemon_syncs_at_once_at_sighup_and_ends_at_a_signal(
 
 
 @pytest.mark.parametrize("option", ["--force", "--prune", "--allow-rewind", "--allow-mass-removal"])
-def test_options_beyond_a_cycle_are_refused_beside_a_daemon(
+def test_options_of_a_single_cycle_are_refused_while_a_daemon_runs(
     daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, option: str
 ):
     first = publishing.push(TREE)

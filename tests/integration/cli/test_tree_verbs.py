@@ -82,7 +82,7 @@ def test_files_are_shown_without_a_zookeeper(files, capsys):
     assert capsys.readouterr().out == DATABASES
 
 
-def test_what_is_wrong_with_a_file_is_said_with_its_place(run, tmp_path):
+def test_an_error_in_a_file_is_reported_with_its_place(run, tmp_path):
     broken = tmp_path / "broken.zk"
     broken.write_text("/a\n  x = import os\n")
     code, out, err = run("show", "--file", broken, "-o", "json")
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(run, tmp_path):
     assert f"{broken}:2:" in err
 
 
-def test_a_file_that_is_not_there_is_named(run, tmp_path):
+def test_the_error_for_a_missing_file_names_the_file(run, tmp_path):
     code, _, err = run("show", "--file", tmp_path / "none.zk")
     assert code == 2
     assert "none.zk: No such file" in err
@@ -125,7 +125,7 @@ def test_reserved_nodes_are_shown_when_named(run, client):
     }
 
 
-def test_a_node_that_is_not_there_is_an_error(run):
+def test_a_missing_node_is_an_error(run):
     for verb in ("show", "export", "get"):
         code, out, err = run(verb, "/nowhere")
         assert (code, out) == (1, "")
@@ -150,7 +150,7 @@ def test_properties_are_read_through_links(run):
     assert "/shop/web has no property colour" in err
 
 
-def test_importing_trims_what_zk_files_no_longer_have_and_layers_zkx_files(run, files, client):
+def test_an_import_trims_nodes_missing_in_zk_files_and_layers_zkx_files(run, files, client):
     client.ensure_path("/foreign/kept")
     assert run("import", files)[0] == 0
     (files / "web.zk").write_text("/shop\n  /web : web\n    version = '1.3'\n")
@@ -186,7 +186,7 @@ def test_reserved_nodes_are_refused(run, tmp_path, client, text):
     assert client.get_children("/") == []
 
 
-def test_the_lock_node_of_a_role_is_made(run, tmp_path, client):
+def test_the_lock_node_of_a_role_is_created(run, tmp_path, client):
     (tmp_path / "roles.zk").write_text("/role-locks\n  /web\n")
     assert run("import", tmp_path)[0] == 0
     assert client.exists("/role-locks/web")
@@ -201,7 +201,7 @@ def test_importing_takes_the_version_from_the_targets_but_not_from_the_cluster(r
 
 
 @pytest.mark.usefixtures("imported")
-def test_differences_are_said_and_counted_in_the_exit_code(run, files):
+def test_differences_are_printed_and_reflected_in_the_exit_code(run, files):
     assert run("diff", files)[:2] == (0, "")
     (files / "web.zk").unlink()
     (files / "databases.zk").write_text("/databases\n  /other\n")
@@ -220,7 +220,7 @@ def test_differences_are_said_and_counted_in_the_exit_code(run, files):
 
 
 @pytest.mark.usefixtures("imported")
-def test_a_strategy_that_differs_is_said_where_the_tree_is_compared_whole(run, files, client):
+def test_a_strategy_difference_is_printed_when_the_whole_tree_is_compared(run, files, client):
     client.create("/zkdeployment/strategy", encode_strategy(ALL_HOSTS), makepath=True)
     assert run("diff", files / "web.zk")[:2] == (0, "")
     assert run("diff", files)[:2] == (4, "delete strategy all-hosts\ndelete group all-hosts\n")
@@ -249,7 +249,7 @@ def test_nodes_with_ephemeral_nodes_below_them_are_not_trimmed(run, files, clien
 
 
 @pytest.mark.usefixtures("imported")
-def test_a_link_is_made_followed_and_removed_again(run, client):
+def test_a_link_is_created_followed_and_removed(run, client):
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     assert run("ln", "--dry-run", "/databases/main", "/shop/")[:2] == (
         0,
@@ -288,7 +288,7 @@ def test_no_zookeeper_is_exit_code_7(capsys):
 
 @pytest.fixture
 def published(zookeeper, tmp_path, client):
-    """A repository whose first revision is published, a second one that is not, and a branch."""
+    """A repository with a published first revision, an unpublished second revision, and a branch."""
     repository = Repository(tmp_path / "repository")
     revision = repository.commit({"databases.zk": DATABASES})
     repository.commit({"databases.zk": "/databases\n  /main\n    size = 8\n"})
@@ -306,7 +306,7 @@ def published(zookeeper, tmp_path, client):
 
 
 @pytest.mark.usefixtures("published")
-def test_the_published_revision_is_compared_when_nothing_else_is_asked_for(run, tmp_path, client):
+def test_the_published_revision_is_compared_by_default(run, tmp_path, client):
     config = ("--config", tmp_path / "zkdeployment.cfg")
     client.create("/foreign")
     client.create("/databases/main/a:1", ephemeral=True)
@@ -346,13 +346,13 @@ def test_any_branch_or_commit_is_compared(run, published, tmp_path):
 
 
 @pytest.mark.usefixtures("published")
-def test_there_is_no_drift_from_what_was_never_published(run, tmp_path, client):
+def test_drift_without_a_published_revision_is_refused(run, tmp_path, client):
     client.set("/zkdeployment/targets", b"")
     code, _, err = run("diff", "--config", tmp_path / "zkdeployment.cfg")
     assert (code, "there is no completely published revision" in err) == (3, True)
 
 
-def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper, tmp_path, capsys, client):
+def test_a_comparison_without_files_or_a_repository_is_an_error(zookeeper, tmp_path, capsys, client):
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     config = tmp_path / "zkdeployment.cfg"
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n")
@@ -362,7 +362,7 @@ def test_without_files_and_repository_there_is_nothing_to_compare_with(zookeeper
     assert "sync" in capsys.readouterr().err
 
 
-def test_nodes_have_any_name_that_zookeeper_takes(run, tmp_path):
+def test_nodes_may_have_any_name_that_zookeeper_accepts(run, tmp_path):
     text = "/g\n  /-a\n  /a%b\n  /café\n  /x,y\n    n = 1\n  /~a\n  /日本\n    l -> /g/x,y\n"
     (tmp_path / "a.zk").write_text(text)
     assert run("import", str(tmp_path / "a.zk"))[0] == 0

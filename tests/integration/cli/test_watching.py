@@ -18,7 +18,7 @@ from support.waiting import wait_until
 
 @pytest.fixture
 def fleet(client):
-    """Two hosts at r1, wanted r1."""
+    """Two hosts that converged to r1, the published revision."""
     client.create("/hosts", b'{"version": "r1"}')
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     for host in ("h1", "h2"):

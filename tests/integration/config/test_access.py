@@ -1,4 +1,4 @@
-"""How a configuration says that ZooKeeper lets us in."""
+"""The configuration of ZooKeeper authentication and access lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATOR = AclEntry("auth", "", "cdrwa")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with files that the configuration may name."""
+    """Return a directory with the files that the tested configurations name."""
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("PEM")
     (tmp_path / "credentials").write_text("agents:a:secret\n")

@@ -59,14 +59,14 @@ def test_the_sample_with_everything_uncommented_loads(file: Path):
 
 
 def test_the_sample_contains_every_key():
-    told = {section: set() for section in KEYS}
+    documented = {section: set() for section in KEYS}
     section = ""
     for line in SAMPLE.read_text().splitlines():
         if match := re.fullmatch(r"\[(.+)\]", line):
             section = match[1]
         elif match := re.fullmatch(r"(?:# )?([a-z-]+) = .+", line):
-            told[section].add(match[1])
-    assert told == {section: set(keys) for section, keys in KEYS.items()}
+            documented[section].add(match[1])
+    assert documented == {section: set(keys) for section, keys in KEYS.items()}
 
 
 def test_a_metrics_file_has_the_suffix_of_collected_files(file: Path):

@@ -1,4 +1,4 @@
-"""Hosts that become somebody else, were away for long, or are stopped in between: real ZooKeeper, real scripts."""
+"""Hosts with a changed identity, after a long absence, or stopped during a rollout: real ZooKeeper and scripts."""
 
 import pytest
 
@@ -28,9 +28,7 @@ def change(host: AgentHost, old: str, new: str) -> None:
     ],
     ids=["role", "no-role", "name", "id"],
 )
-def test_a_host_that_becomes_another_gives_up_what_it_had_for_what_it_is_to_have(
-    fleet, options, old, new, before, after
-):
+def test_a_host_with_a_new_identity_replaces_its_deployments(fleet, options, old, new, before, after):
     host = fleet.host("h1", **options)
     fleet.service("/who/old", "foo", "1.0", **{before: 1})
     with host.agent():
@@ -47,7 +45,7 @@ def test_a_host_that_becomes_another_gives_up_what_it_had_for_what_it_is_to_have
     assert sorted(host.packages.installed()) == ["bar"]
 
 
-def test_a_host_whose_role_changed_takes_up_what_that_is_to_run_without_waiting_for_a_new_version(fleet):
+def test_a_host_with_a_new_role_deploys_without_a_new_version(fleet):
     host = fleet.host("h1", role="web")
     fleet.service("/who/old", "foo", "1.0", web=1)
     fleet.service("/who/new", "bar", "1.0", db=1)
@@ -61,7 +59,7 @@ def test_a_host_whose_role_changed_takes_up_what_that_is_to_run_without_waiting_
     assert fleet.calls() == called("/who/old 0", "-u /who/old 0", "/who/new 0")
 
 
-def test_a_role_that_contradicts_what_the_host_has_by_name_stops_the_fleet_before_anything_is_changed(fleet):
+def test_a_role_that_conflicts_with_deployments_by_host_name_stops_the_fleet_before_any_change(fleet):
     host = fleet.host("h1")
     fleet.service("/who/old", "foo", "1.0", h1=1)
     with host.agent():
@@ -77,7 +75,7 @@ def test_a_role_that_contradicts_what_the_host_has_by_name_stops_the_fleet_befor
     assert fleet.calls() == called("/who/old 0")
 
 
-def test_a_host_that_was_away_for_many_revisions_goes_straight_to_the_last(fleet):
+def test_a_host_that_was_absent_for_many_revisions_deploys_only_the_last(fleet):
     host = fleet.host("h1")
     fleet.service("/who/stays", "foo", "1.0", h1=1)
     fleet.service("/who/goes", "bar", "1.0", h1=2)
@@ -94,10 +92,10 @@ def test_a_host_that_was_away_for_many_revisions_goes_straight_to_the_last(fleet
         wait_until(lambda: host.at("r3"), "r3", timeout=60)
     assert fleet.calls() == called("-u /who/goes 0", "-u /who/goes 1", "/who/stays 0")
     assert [one.version for one in host.packages.installed()["foo"]] == ["2.0"]
-    assert len(host.packages.commits) == 3  # both at first; then the new version, and the removal
+    assert len(host.packages.commits) == 3  # both packages; the new version; the removal
 
 
-def test_a_stop_in_the_middle_of_a_rollout_lets_steps_end_and_a_resumption_finishes_it(fleet):
+def test_a_stop_during_a_rollout_lets_steps_end_and_a_resume_completes_the_rollout(fleet):
     hosts = [fleet.host(name) for name in ("h1", "h2")]
     for host in hosts:
         put_script(host.root, "foo")

@@ -1,4 +1,4 @@
-"""A fleet whose ZooKeeper knows who it is: everything that it makes is closed to everyone else."""
+"""A fleet with ZooKeeper credentials: all nodes that it creates are closed to other clients."""
 
 import json
 import os
@@ -33,10 +33,10 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 def below(client: KazooClient, path: str = "/") -> list[str]:
     """Return the paths of all nodes."""
     paths = [f"{path.rstrip('/')}/{name}" for name in client.get_children(path)]
-    return [one for child in paths for one in (child, *below(client, child))]
+    return [node for child in paths for node in (child, *below(client, child))]
 
 
-def test_a_revision_goes_from_git_to_a_host_and_nobody_else_may_look(
+def test_a_revision_is_deployed_and_its_nodes_are_closed_to_other_clients(
     fleet: Fleet, publishing: Publishing, zookeeper: str
 ):
     revision = publishing.push(TREE)
@@ -65,7 +65,7 @@ def test_a_revision_goes_from_git_to_a_host_and_nobody_else_may_look(
         assert {"/who/myfoo", "/hosts/h1", "/zkdeployment/audit"} <= {*nodes}
         for path in nodes:
             acls, _ = fleet.client.get_acls(path)
-            assert [(one.id.scheme, one.id.id) for one in acls] == [("digest", ours)], path
+            assert [(entry.id.scheme, entry.id.id) for entry in acls] == [("digest", ours)], path
         with connected(zookeeper) as nobody, pytest.raises(NoAuthError):
             nobody.get("/hosts")
     for said in (host.log.read_text(), synced.stderr, shown.stderr, stopped.stderr, denied.stderr):

@@ -23,9 +23,9 @@ FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[ZooKeeperServer]]:
     ensemble = {number: f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
-    found = find_installation()
+    installation = find_installation()
     made = [
-        ZooKeeperServer(found, tmp_path / f"zookeeper{number}", number=number, ensemble=ensemble)
+        ZooKeeperServer(installation, tmp_path / f"zookeeper{number}", number=number, ensemble=ensemble)
         for number in ensemble
     ]
     for server in made:
@@ -43,7 +43,7 @@ def leads(server: ZooKeeperServer) -> bool:
         return b"Mode: leader" in connection.makefile("rb").read()
 
 
-def test_a_deployment_survives_its_leader_and_stands_still_without_a_majority(tmp_path, servers):
+def test_a_deployment_survives_the_loss_of_the_leader_and_pauses_without_a_majority(tmp_path, servers):
     addresses = ",".join(server.address for server in servers)
     with connected(addresses) as client:
         fleet = Fleet(tmp_path, addresses, client)
@@ -71,7 +71,7 @@ def test_a_deployment_survives_its_leader_and_stands_still_without_a_majority(tm
             wait_until(
                 lambda: "waiting-for-zookeeper" in host.log.read_text(),
                 "nothing starts without a majority",
-                timeout=60,  # the lock's release and the look at the cluster version each have their time limit
+                timeout=60,  # the release of the lock and the read of the cluster version each have a time limit
             )
             assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0]
             wait_until(lambda: host.status == "wait for ZooKeeper", "the status file says so", timeout=60)

@@ -1,4 +1,4 @@
-"""What an agent's log says: a real agent process, a real ZooKeeper."""
+"""The log of an agent: a real agent process, a real ZooKeeper."""
 
 import json
 
@@ -21,7 +21,7 @@ def lines(host: AgentHost) -> list[dict[str, object]]:
     return [json.loads(line) for line in host.log.read_text().splitlines()]
 
 
-def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_and_deployment(fleet, host):
+def test_every_log_line_names_the_host_and_during_a_deployment_its_revision_and_step(fleet, host):
     host.fail("/who/myfoo 0")
     with host.process("--verbose") as agent:
         wait_until(lambda: host.node.get("error"), "the error")
@@ -57,7 +57,7 @@ def test_every_line_names_the_host_and_those_of_a_deployment_its_revision_step_a
     assert "Traceback" in str(error["exception"])
 
 
-def test_a_secret_that_a_script_prints_or_is_given_reaches_neither_the_log_nor_zookeeper(fleet, host):
+def test_a_secret_of_a_script_appears_neither_in_the_log_nor_in_zookeeper(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\necho password=hunter2; echo https://ann:hunter2@h/x; exit 1\n")
     with host.process("--verbose"):
         wait_until(lambda: host.node.get("error"), "the error")

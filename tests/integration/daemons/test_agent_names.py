@@ -1,4 +1,4 @@
-"""The names that agents run under: whole also while DNS does not answer, and of one host each."""
+"""The host names of agents: fully qualified also while DNS does not answer, and unique."""
 
 import shutil
 import socket
@@ -21,7 +21,7 @@ from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Set the name that the machine gives."""
+    """Set the host name of the machine."""
 
     def be_called(name: str) -> None:
         monkeypatch.setattr(socket, "getfqdn", lambda: name)
@@ -31,7 +31,7 @@ def machine(monkeypatch):
 
 @pytest.fixture
 def host(fleet, machine) -> AgentHost:
-    """A host that was deployed under its full name, and booted since: its run directory is gone."""
+    """A host with deployments under its full name, after a reboot that deleted its run directory."""
     host = fleet.host("h1")
     lines = host.config.read_text().splitlines(keepends=True)
     host.config.write_text("".join(line for line in lines if not line.startswith("host-name")))
@@ -59,7 +59,7 @@ def following(host):
         assert not thread.is_alive()
 
 
-def test_a_host_booted_without_dns_keeps_its_full_name_and_what_is_deployed_to_it(fleet, host, machine):
+def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(fleet, host, machine):
     machine("h1")
     with capture_logs() as logs, host.agent():
         wait_until(lambda: host.at("r2"), "r2")
@@ -73,7 +73,7 @@ def test_a_host_booted_without_dns_keeps_its_full_name_and_what_is_deployed_to_i
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
 
 
-def test_an_agent_whose_machine_is_called_something_else_without_a_domain_changes_nothing(
+def test_an_agent_whose_machine_has_another_name_without_a_domain_changes_nothing(
     fleet, host, machine, monkeypatch
 ):
     monkeypatch.setattr(wiring, "_NAME_POLL", 0.05)
@@ -88,14 +88,14 @@ def test_an_agent_whose_machine_is_called_something_else_without_a_domain_change
     assert "like h1.example.com (h1) before, found 'localhost'" in waiting["reason"]
 
 
-def test_an_agent_that_waits_for_its_name_ends_when_asked_to(host, machine):
+def test_an_agent_that_waits_for_its_name_can_be_stopped(host, machine):
     machine("localhost")
     with capture_logs() as logs, following(host):
         wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
     assert "host-registered" not in [line["event"] for line in logs]
 
 
-def test_to_run_once_or_to_preview_without_a_full_name_is_refused(host, machine):
+def test_a_single_run_or_a_preview_without_a_full_name_is_refused(host, machine):
     machine("other")
     settings = load(host.config)
     with pytest.raises(RefusedError, match="correct DNS, or set host-name"), build_agent(settings):
@@ -104,7 +104,7 @@ def test_to_run_once_or_to_preview_without_a_full_name_is_refused(host, machine)
         preview_plan(settings)
 
 
-def test_a_preview_without_dns_is_that_of_the_full_name(host, machine):
+def test_a_preview_without_dns_uses_the_full_name(host, machine):
     machine("h1")
     _, plan = preview_plan(load(host.config))
     assert [str(step.deployment) for step in plan.steps if isinstance(step, Deploy)] == ["/who/myfoo 0"]

@@ -1,4 +1,4 @@
-"""The network between an agent and ZooKeeper fails in parts: one way, without a word, slowly, now and then."""
+"""Partial network failures between an agent and ZooKeeper: in one direction, silent, slow, intermittent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSION = 4
 
 @pytest.fixture
 def host(fleet: Fleet, proxy: Proxy) -> AgentHost:
-    """A host behind the proxy that is to run two instances of foo."""
+    """A host behind the proxy, with two wanted deployments of foo."""
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     return fleet.host("h1", zookeeper=through(proxy, fleet.connection))
@@ -40,7 +40,7 @@ def host(fleet: Fleet, proxy: Proxy) -> AgentHost:
 
 @pytest.fixture
 def registrations(fleet: Fleet) -> dict[int, set[int]]:
-    """When the host's node was made (as ZooKeeper counts), by the session it was made in."""
+    """The transaction ids at which the host's node was created, by session."""
     made: dict[int, set[int]] = {}
 
     def note(_data: bytes, stat: ZnodeStat | None) -> None:
@@ -51,7 +51,7 @@ def registrations(fleet: Fleet) -> dict[int, set[int]]:
     return made
 
 
-def once_a_session(registrations: dict[int, set[int]]) -> bool:
+def registered_once_a_session(registrations: dict[int, set[int]]) -> bool:
     return bool(registrations) and all(len(times) == 1 for times in registrations.values())
 
 
@@ -69,7 +69,7 @@ def half_open(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("fault", [lose_requests, lose_answers, half_open])
-def test_behind_a_link_that_carries_too_little_no_step_is_taken(fleet, host, proxy, registrations, fault):
+def test_no_step_starts_while_requests_or_answers_are_lost(fleet, host, proxy, registrations, fault):
     block = host.block()
     with host.agent(session_timeout=SESSION):
         wait_until(fleet.calls, "the first script", timeout=60)
@@ -82,12 +82,12 @@ def test_behind_a_link_that_carries_too_little_no_step_is_taken(fleet, host, pro
         proxy.heal()
         wait_until(lambda: host.at("r1"), "r1", timeout=60)
     assert fleet.calls() == [*FOO_0, *FOO_1]
-    assert once_a_session(registrations)
+    assert registered_once_a_session(registrations)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
-def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, monkeypatch):
+def test_a_script_is_supervised_while_zookeeper_is_unreachable(fleet, host, proxy, monkeypatch):
     block = host.block()
     with host.agent(session_timeout=SESSION) as agent:
         wait_until(fleet.calls, "the first script", timeout=60)
@@ -105,7 +105,7 @@ def test_a_script_is_looked_after_while_zookeeper_is_away(fleet, host, proxy, mo
         wait_until(lambda: host.at("r1"), "r1", timeout=60)
 
 
-def test_a_failure_is_mailed_while_zookeeper_is_away_and_reported_when_it_is_back(fleet, proxy):
+def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(fleet, proxy):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with MailServer() as server:
@@ -130,7 +130,7 @@ def test_a_failure_is_mailed_while_zookeeper_is_away_and_reported_when_it_is_bac
             wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
 
 
-def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, host, proxy, capsys):
+def test_an_answer_after_the_end_of_the_lease_starts_no_step(fleet, host, proxy, capsys):
     block = host.block()
     said = ""
 
@@ -141,7 +141,7 @@ def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, hos
 
     with host.agent(session_timeout=SESSION):
         wait_until(fleet.calls, "the first script", timeout=60)
-        proxy.delay(SESSION / 8)  # there and back takes a quarter, and a lease is a fifth
+        proxy.delay(SESSION / 8)  # a round trip takes a quarter of the session timeout, a lease lasts a fifth
         block.unlink()
         wait_until(lost, "the lease is over", timeout=60)
         assert fleet.calls() == FOO_0
@@ -150,7 +150,7 @@ def test_an_answer_that_comes_when_the_lease_is_over_is_worth_nothing(fleet, hos
     assert fleet.calls() == [*FOO_0, *FOO_1]
 
 
-def test_on_a_slow_link_that_breaks_all_the_time_threads_stay_few_and_the_host_registers_once_a_session(
+def test_an_unstable_slow_link_causes_neither_more_threads_nor_repeated_registrations(
     fleet, host, proxy, registrations
 ):
     chance = random.Random(7)
@@ -173,6 +173,6 @@ def test_on_a_slow_link_that_breaks_all_the_time_threads_stay_few_and_the_host_r
         proxy.heal()
         wait_until(lambda: host.at("r2"), "r2", timeout=60)
         wait_until(lambda: threading.active_count() <= threads, "no thread is left", timeout=60)
-    assert once_a_session(registrations)
+    assert registered_once_a_session(registrations)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []

@@ -32,7 +32,7 @@ FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    """A host that is to run two instances of foo, and has the software."""
+    """A host with the installed software foo and two wanted deployments of it."""
     host = fleet.host("h1")
     put_script(host.root, "foo")
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
@@ -40,7 +40,7 @@ def host(fleet: Fleet) -> AgentHost:
     return host
 
 
-def test_sigterm_lets_the_step_end_and_starts_no_other(fleet, host):
+def test_sigterm_lets_the_current_step_end_and_no_further_step_starts(fleet, host):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the first script")
@@ -55,7 +55,7 @@ def test_sigterm_lets_the_step_end_and_starts_no_other(fleet, host):
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
 
 
-def test_an_agent_killed_in_the_middle_of_a_script_is_followed_by_one_that_waits_for_it(fleet, host):
+def test_the_successor_of_a_killed_agent_waits_for_its_script(fleet, host):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the first script")
@@ -72,7 +72,7 @@ def test_an_agent_killed_in_the_middle_of_a_script_is_followed_by_one_that_waits
     assert fleet.calls() == [*FOO_0, *FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
-def test_a_killed_agents_node_is_taken_over_at_once_by_its_successor(fleet, host):
+def test_a_killed_agents_node_is_taken_over_immediately_by_its_successor(fleet, host):
     with host.process() as agent:
         wait_until(lambda: host.at("r1"), "r1")
         agent.kill()
@@ -85,7 +85,7 @@ def test_a_killed_agents_node_is_taken_over_at_once_by_its_successor(fleet, host
 
 @pytest.fixture
 def pair(fleet: Fleet, request: pytest.FixtureRequest) -> tuple[AgentHost, AgentHost]:
-    """Two hosts of one service, which have the software; the fixture's parameter is their lock delay."""
+    """Two hosts of one service with installed software; the fixture's parameter is their lock delay."""
     hosts = tuple(fleet.host(name, lock_delay=getattr(request, "param", "60")) for name in ("h1", "h2"))
     for host in hosts:
         put_script(host.root, "foo")
@@ -95,7 +95,7 @@ def pair(fleet: Fleet, request: pytest.FixtureRequest) -> tuple[AgentHost, Agent
 
 
 @pytest.mark.parametrize("pair", ["3"], indirect=True)
-def test_a_host_waits_out_the_lock_delay_of_one_that_was_killed_at_work_and_never_came_back(fleet, pair):
+def test_a_host_waits_for_the_lock_delay_of_a_host_that_was_killed_during_work(fleet, pair):
     first, second = pair
     block = first.block()
     with first.process() as agent:
@@ -116,7 +116,7 @@ def test_a_host_waits_out_the_lock_delay_of_one_that_was_killed_at_work_and_neve
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
-def test_a_host_goes_on_as_soon_as_the_killed_one_is_back_and_its_script_has_ended(fleet, pair):
+def test_a_waiting_host_continues_as_soon_as_the_killed_host_is_back_and_its_script_has_ended(fleet, pair):
     first, second = pair
     block = first.block()
     with first.process() as agent:
@@ -137,7 +137,7 @@ def test_a_host_goes_on_as_soon_as_the_killed_one_is_back_and_its_script_has_end
         assert start == [end[0], "start"]
 
 
-def test_a_frozen_host_loses_its_lock_but_no_other_runs_into_its_script(fleet, pair):
+def test_a_frozen_host_loses_its_lock_but_no_other_host_starts_during_its_script(fleet, pair):
     first, second = pair
     block = first.block()
     with first.process() as agent:
@@ -188,7 +188,9 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
         ("before:record", False),
     ],
 )
-def test_back_at_its_former_version_an_agent_killed_after_changes_deploys_that_again(fleet, host, point, whole):
+def test_a_rollback_of_a_killed_agent_deploys_the_former_version_again_only_after_changes(
+    fleet, host, point, whole
+):
     with host.process():
         wait_until(lambda: host.at("r1"), "r1")
     fleet.set_version("r2")
@@ -222,7 +224,7 @@ def test_back_at_its_former_version_an_agent_killed_after_changes_deploys_that_a
         "after:record",
     ],
 )
-def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host, point):
+def test_an_agent_completes_the_deployment_of_a_killed_agent(fleet, host, point):
     with host.config.open("a") as config:
         config.write("after = /bin/true\n")
     put_script(host.root, "old", SCRIPT)
@@ -246,7 +248,7 @@ def test_an_agent_killed_anywhere_leaves_what_its_successor_finishes(fleet, host
 
 
 @pytest.mark.parametrize("point", ["after:lock", "before:deploy"])
-def test_an_agent_that_slept_away_its_session_takes_no_step_under_its_lost_lock(fleet, host, point):
+def test_an_agent_that_was_suspended_beyond_its_session_starts_no_step_under_its_lost_lock(fleet, host, point):
     with host.process(failpoints=f"{point}=freeze") as agent:
         wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it sleeps with the lock")
         wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is lost")
@@ -266,7 +268,7 @@ def deploying(fleet: Fleet, proxy: Proxy) -> AgentHost:
     return host
 
 
-def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_back(fleet, proxy: Proxy):
+def test_an_agent_without_zookeeper_completes_its_step_and_continues_after_the_outage(fleet, proxy: Proxy):
     host = deploying(fleet, proxy)
     block = host.block()
     with host.process():
@@ -281,7 +283,7 @@ def test_an_agent_without_zookeeper_finishes_its_step_and_goes_on_when_it_is_bac
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
-def test_a_failure_without_zookeeper_is_reported_when_it_is_back_and_nothing_starts_before(fleet, proxy: Proxy):
+def test_a_failure_without_zookeeper_is_reported_after_the_outage_before_any_further_step(fleet, proxy: Proxy):
     host = deploying(fleet, proxy)
     host.fail("/who/myfoo 0")
     block = host.block()
@@ -297,7 +299,7 @@ def test_a_failure_without_zookeeper_is_reported_when_it_is_back_and_nothing_sta
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 
 
-def test_sighup_reads_the_configuration_again_after_the_deployment_under_way(fleet, host):
+def test_sighup_reloads_the_configuration_after_the_current_deployment(fleet, host):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the first script")
@@ -316,13 +318,13 @@ def test_sighup_reads_the_configuration_again_after_the_deployment_under_way(fle
 
 
 @pytest.mark.parametrize("change", ["nonsense = 1", "script-timeout = soon", "run-directory"])
-def test_sighup_with_a_wrong_or_an_unchanged_configuration_changes_nothing(fleet, host, change):
+def test_sighup_with_an_invalid_or_an_unchanged_configuration_changes_nothing(fleet, host, change):
     text = host.config.read_text()
     with host.process() as agent:
         wait_until(lambda: host.at("r1"), "r1")
         session = fleet.client.exists("/hosts/h1").ephemeralOwner
         wrong = f"{text}{change}\n"
-        if change == "run-directory":  # one that cannot be made
+        if change == "run-directory":  # a directory that cannot be created
             wrong = text.replace(str(host.run), str(host.config))
         host.config.write_text(wrong)
         agent.send_signal(signal.SIGHUP)
@@ -336,7 +338,7 @@ def test_sighup_with_a_wrong_or_an_unchanged_configuration_changes_nothing(fleet
         wait_until(lambda: host.at("r2"), "r2")
 
 
-def test_the_watchdog_hears_of_an_idle_agent_and_of_one_at_work_and_not_of_a_stuck_one(
+def test_the_watchdog_is_notified_by_idle_and_busy_agents_but_not_by_a_stuck_agent(
     fleet, host, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("WATCHDOG_USEC", "600000")
@@ -362,7 +364,7 @@ def test_the_watchdog_hears_of_an_idle_agent_and_of_one_at_work_and_not_of_a_stu
             wait_until(lambda: len(messages) > seen + 1, "another sign of life", timeout=1)
 
 
-def test_an_agent_started_before_zookeeper_keeps_trying(fleet, zookeeper_server):
+def test_an_agent_that_started_before_zookeeper_retries_until_it_is_reachable(fleet, zookeeper_server):
     with Proxy("127.0.0.1", zookeeper_server.port) as first:
         connection = through(first, fleet.connection)
     host = fleet.host("h1", zookeeper=connection)
@@ -374,7 +376,7 @@ def test_an_agent_started_before_zookeeper_keeps_trying(fleet, zookeeper_server)
             assert host.status == "done"
 
 
-def test_an_agent_waiting_for_zookeeper_ends_when_asked(fleet):
+def test_an_agent_that_waits_for_zookeeper_can_be_stopped(fleet):
     host = fleet.host("h1", zookeeper="127.0.0.1:1")
     with host.process() as agent:
         wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
@@ -382,7 +384,7 @@ def test_an_agent_waiting_for_zookeeper_ends_when_asked(fleet):
         assert agent.wait(60) == 0
 
 
-def test_run_once_brings_the_host_to_the_version_and_ends_with_0(fleet, host):
+def test_run_once_deploys_the_version_and_exits_with_0(fleet, host):
     done = host.command("--run-once")
     assert (done.returncode, done.stdout) == (0, "")
     assert host.status == "done"
@@ -390,14 +392,14 @@ def test_run_once_brings_the_host_to_the_version_and_ends_with_0(fleet, host):
     assert fleet.get("/hosts/h1") == {}
 
 
-#: Fails unless its directory in /etc is there, and shows what it is given.
+#: Fails without its directory in /etc, and writes its environment to a file.
 CURIOUS = """\
 #!/bin/sh
 [ -d "$ZKDEPLOYMENT_ROOT/etc/foo" ] && cat /proc/$$/environ > "$ZKDEPLOYMENT_ROOT/environment"
 """
 
 
-def test_a_script_finds_its_directory_and_the_environment_that_is_promised_and_no_other(fleet, monkeypatch):
+def test_a_script_gets_its_directory_and_exactly_the_documented_environment(fleet, monkeypatch):
     host = fleet.host("h1", role="web")
     put_script(host.root, "foo", CURIOUS)
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
@@ -423,13 +425,13 @@ def test_a_script_finds_its_directory_and_the_environment_that_is_promised_and_n
 
 
 @pytest.mark.parametrize("version", [None, False])
-def test_run_once_starts_nothing_when_the_cluster_is_stopped_or_held(fleet, host, version):
+def test_run_once_deploys_nothing_while_the_cluster_is_stopped_or_held(fleet, host, version):
     fleet.set_version(version)
     assert host.command("--run-once").returncode == 3
     assert fleet.calls() == []
 
 
-def test_run_once_ends_with_1_when_the_deployment_failed(fleet, host):
+def test_run_once_exits_with_1_after_a_failed_deployment(fleet, host):
     host.fail("/who/myfoo 0")
     done = host.command("--run-once", "--verbose")
     assert done.returncode == 1
@@ -443,7 +445,7 @@ def test_run_once_does_not_wait_for_zookeeper(fleet):
     assert done.stderr.splitlines()[-1].startswith("zkdeployment: ZooKeeper cannot be reached at 127.0.0.1:1")
 
 
-def test_dry_run_prints_the_plan_and_touches_nothing_beside_a_running_agent(fleet, host):
+def test_a_dry_run_beside_a_running_agent_prints_the_plan_and_changes_nothing(fleet, host):
     fleet.set_version(None)
     with host.process():
         wait_until(lambda: fleet.get("/hosts/h1"), "registered")
@@ -475,7 +477,7 @@ def test_an_agent_of_another_host_with_this_id_is_refused_after_a_session_timeou
         assert fleet.get("/hosts/h1")["pid"] == agent.pid
 
 
-def test_a_copy_of_the_machine_is_refused_and_the_host_at_work_is_left_alone(fleet, host):
+def test_a_copy_of_a_machine_is_refused_and_the_original_host_is_unchanged(fleet, host):
     block = host.block()
     with host.process():
         wait_until(fleet.calls, "the first script")
@@ -491,8 +493,8 @@ def test_a_copy_of_the_machine_is_refused_and_the_host_at_work_is_left_alone(fle
         ):
             clone.run()
         assert refused.value.exit_code == 3
-        found = fleet.client.exists("/hosts/h1")
-        assert (found.czxid, found.ephemeralOwner) == (node.czxid, node.ephemeralOwner)
+        stat = fleet.client.exists("/hosts/h1")
+        assert (stat.czxid, stat.ephemeralOwner) == (node.czxid, node.ephemeralOwner)
         assert before == [
             fleet.client.get_children("/agent-locks/who,myfoo"),
             fleet.client.get_children("/zkdeployment/busy"),
@@ -502,7 +504,7 @@ def test_a_copy_of_the_machine_is_refused_and_the_host_at_work_is_left_alone(fle
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
-def test_the_asserted_address_is_checked_before_anything_is_contacted(host):
+def test_the_asserted_address_is_checked_before_any_connection(host):
     done = host.command("-z", "192.0.2.7")
     assert done.returncode == 3
     assert "another ZooKeeper: expected only 192.0.2.7 behind 127.0.0.1:" in done.stderr
@@ -514,7 +516,7 @@ def test_an_agent_whose_zookeeper_has_the_asserted_address_runs(host):
     assert host.at("r1") or host.version_on_disk == "r1"
 
 
-def test_a_new_configuration_that_leads_to_another_zookeeper_is_not_taken(host):
+def test_a_new_configuration_with_another_zookeeper_is_refused(host):
     before = host.config.read_text()
     with host.process("-z", "127.0.0.1") as agent:
         wait_until(lambda: host.at("r1"), "r1")
@@ -524,7 +526,7 @@ def test_a_new_configuration_that_leads_to_another_zookeeper_is_not_taken(host):
         assert host.at("r1")
 
 
-def test_mistakes_are_one_line_without_a_stack_trace(host):
+def test_a_configuration_error_is_one_line_without_a_stack_trace(host):
     host.config.write_text("[zkdeployment]\nrun-directory = /tmp\n")
     done = host.command()
     assert done.returncode == 2
@@ -535,14 +537,14 @@ def test_mistakes_are_one_line_without_a_stack_trace(host):
 def wait_for_script(host: AgentHost) -> psutil.Process:
     record = host.run / "script"
     wait_until(lambda: record.exists() and "pid" in json.loads(record.read_text()), "the record of the script")
-    found = psutil.Process(json.loads(record.read_text())["pid"])
-    assert os.getsid(found.pid) == found.pid
-    return found
+    script = psutil.Process(json.loads(record.read_text())["pid"])
+    assert os.getsid(script.pid) == script.pid
+    return script
 
 
 @contextmanager
 def heard(address: Path) -> Iterator[list[str]]:
-    """Listen at ``NOTIFY_SOCKET`` for what agents say to their supervisor."""
+    """Yield the messages that agents send to the supervisor at ``NOTIFY_SOCKET``."""
     messages: list[str] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(address))
@@ -561,8 +563,8 @@ def heard(address: Path) -> Iterator[list[str]]:
             listening.join()
 
 
-def test_an_agent_that_was_upgraded_starts_again_when_its_deployment_is_over(fleet, host, tmp_path, monkeypatch):
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # lines of a copy are none of ours
+def test_an_upgraded_agent_restarts_after_its_deployment(fleet, host, tmp_path, monkeypatch):
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # no coverage of the copied package
     copy = shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
     block = host.block()
     with host.process(PYTHONPATH=str(copy.parent)) as agent:

@@ -1,4 +1,4 @@
-"""Agents that ZooKeeper does not allow what they need: a real server, real access control lists."""
+"""Agents without the rights that they need: a real ZooKeeper server, real access control lists."""
 
 import json
 
@@ -24,7 +24,7 @@ def host(fleet: Fleet) -> AgentHost:
 
 
 def close(fleet: Fleet, path: str) -> None:
-    """Let nobody but the administrator do anything with a node."""
+    """Deny all access to a node except to the administrator."""
     fleet.client.set_acls(path, [make_acl("digest", make_digest_acl_credential(*ADMIN), all=True)])
 
 
@@ -36,7 +36,7 @@ def events(host: AgentHost) -> list[str]:
     return [json.loads(line)["event"] for line in host.log.read_text().splitlines()]
 
 
-def test_an_agent_that_may_not_register_says_which_node_waits_and_goes_on_when_it_may(fleet, host):
+def test_an_agent_without_the_right_to_register_names_the_node_and_waits_for_the_right(fleet, host):
     close(fleet, "/hosts")
     with host.process():
         wait_until(lambda: "waiting-for-zookeeper" in host.log.read_text(), "it waits", timeout=60)
@@ -47,7 +47,7 @@ def test_an_agent_that_may_not_register_says_which_node_waits_and_goes_on_when_i
     assert events(host).count("waiting-for-zookeeper") == 1
 
 
-def test_a_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet, host):
+def test_a_denied_lock_acquisition_stops_the_fleet_with_the_reason(fleet, host):
     close(fleet, "/agent-locks/who,myfoo")
     with host.process() as agent:
         wait_until(lambda: host.node.get("error"), "the error", timeout=60)
@@ -60,7 +60,7 @@ def test_a_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet, host):
         assert agent.poll() is None
 
 
-def test_a_lock_that_may_not_be_given_back_is_given_back_when_it_may(fleet, host):
+def test_a_lock_whose_release_was_denied_is_released_after_the_right_is_granted(fleet, host):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the script", timeout=60)
@@ -74,7 +74,7 @@ def test_a_lock_that_may_not_be_given_back_is_given_back_when_it_may(fleet, host
     assert events(host).count("lock-not-released") == 1
 
 
-def test_a_roles_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet):
+def test_a_denied_acquisition_of_a_role_lock_stops_the_fleet_with_the_reason(fleet):
     host = fleet.host("h1", role="web")
     put_controller(host.root, "ctl")
     fleet.controller("web", "ctl", "1.0")
@@ -94,7 +94,7 @@ def test_a_roles_lock_that_may_not_be_taken_stops_the_fleet_and_says_why(fleet):
         assert agent.poll() is None
 
 
-def test_a_failure_that_may_not_be_reported_is_reported_when_it_may(fleet, host):
+def test_a_failure_whose_report_was_denied_is_reported_after_the_right_is_granted(fleet, host):
     host.fail("/who/myfoo 0")
     block = host.block()
     with host.process():

@@ -26,7 +26,7 @@ GOOD = {"deploy:h1": None, "prepare:h1": None}
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    """A host that is to run two instances of foo."""
+    """A host with two wanted deployments of foo."""
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     return fleet.host("h1")
 
@@ -39,13 +39,13 @@ def rollout(fleet: Fleet) -> ScriptedRollout:
     return played
 
 
-def shows(host: AgentHost, words: str) -> bool:
-    """Whether the host waits for this, everywhere it says so."""
-    return words in host.status and words in host.node.get("step", "")
+def shows(host: AgentHost, message: str) -> bool:
+    """Return whether the host's status file and node both contain the message."""
+    return message in host.status and message in host.node.get("step", "")
 
 
-def wait_for(host: AgentHost, words: str) -> None:
-    wait_until(lambda: shows(host, words), words, timeout=60)
+def wait_for(host: AgentHost, message: str) -> None:
+    wait_until(lambda: shows(host, message), message, timeout=60)
     assert Host.from_properties(host.id, host.node).is_waiting
 
 
@@ -53,8 +53,8 @@ def wait_for_report(rollout: ScriptedRollout, name: str) -> None:
     wait_until(lambda: name in rollout.reports(), f"the report {name}", timeout=60)
 
 
-def let_through(rollout: ScriptedRollout, host: AgentHost, version: str = "r1") -> None:
-    """Let a host into both phases, and wait until it has reported the second."""
+def grant_both_phases(rollout: ScriptedRollout, host: AgentHost, version: str = "r1") -> None:
+    """Grant both phases to a host, and wait for its report of the second phase."""
     rollout.grant("prepare", host.id)
     wait_for_report(rollout, f"prepare:{host.id}")
     rollout.grant("deploy", host.id)
@@ -62,7 +62,7 @@ def let_through(rollout: ScriptedRollout, host: AgentHost, version: str = "r1") 
     assert host.at(version)
 
 
-def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
+def test_a_host_waits_for_a_grant_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
     rollout = ScriptedRollout(fleet, "r1")
     with host.agent():
         wait_for(host, "waits to prepare: no rollout of this publication is under way")
@@ -83,25 +83,25 @@ def test_a_host_waits_for_its_turn_in_each_phase_and_changes_nothing_before_the_
     assert len(host.packages.commits) == 1
 
 
-def test_what_was_granted_counts_for_nothing_when_the_rollout_has_stopped_the_fleet(fleet, host, rollout):
+def test_grants_of_a_rollout_that_stopped_the_fleet_are_void(fleet, host, rollout):
     rollout.grant("deploy")
     rollout.end()
     with host.agent():
         wait_for(host, "waits to prepare: no rollout of this publication is under way")
         rollout.begin(attempt=2)
-        let_through(rollout, host)
+        grant_both_phases(rollout, host)
     assert fleet.calls() == FOO_0 + FOO_1
 
 
-def test_a_host_with_nothing_to_do_reports_both_phases_all_the_same(fleet, rollout):
+def test_a_host_with_an_empty_plan_reports_both_phases(fleet, rollout):
     host = fleet.host("h2")
     with host.agent():
         wait_for(host, "rollout 1-1 has not reached this host yet")
-        let_through(rollout, host)
+        grant_both_phases(rollout, host)
     assert fleet.calls() == []
 
 
-def test_what_cannot_be_prepared_fails_the_host_alone_which_rests_also_after_a_restart(fleet, host, rollout):
+def test_a_failed_preparation_fails_only_the_host_which_stays_failed_after_a_restart(fleet, host, rollout):
     fleet.service("/who/mybar", "bar", "9.9", h1=1)
     with host.agent():
         rollout.grant("prepare")
@@ -117,11 +117,11 @@ def test_what_cannot_be_prepared_fails_the_host_alone_which_rests_also_after_a_r
         rollout.begin(attempt=2)
         wait_for(host, "rollout 1-2 has not reached this host yet")
         assert "error" not in host.node
-        let_through(rollout, host)
+        grant_both_phases(rollout, host)
     assert fleet.version == "r1"
 
 
-def test_a_failure_that_an_agent_could_not_report_to_its_rollout_is_reported_by_the_next(fleet, host, rollout):
+def test_a_failure_that_an_agent_could_not_report_is_reported_by_the_next_agent(fleet, host, rollout):
     rollout.grant("prepare")
     rollout.grant("deploy")
     host.run.mkdir()
@@ -137,7 +137,7 @@ def test_a_failure_that_an_agent_could_not_report_to_its_rollout_is_reported_by_
     assert fleet.calls() == []
 
 
-def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(fleet):
+def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_continues(fleet):
     with MailServer() as server:
         host = fleet.host("h1", mailto="ops@example.com", smtp=server.address)
         fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
@@ -156,7 +156,7 @@ def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(
             assert host.node["error"] == rollout.reports()["deploy:h1"]
             assert host.node["version"] is None
             assert fleet.version == "r1"
-            let_through(rollout, other)
+            grant_both_phases(rollout, other)
             failing.unlink()
             fleet.set_version("r2")  # by hand: without the strategy
             wait_until(lambda: host.at("r2") and other.at("r2"), "r2", timeout=60)
@@ -167,7 +167,7 @@ def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_goes_on(
     assert fleet.calls()[:2] == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 
 
-def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, host, rollout):
+def test_a_host_whose_grant_is_withdrawn_stops_before_its_next_step(fleet, host, rollout):
     block = host.block()
     with host.agent():
         rollout.grant("prepare")
@@ -181,11 +181,11 @@ def test_a_host_from_which_its_turn_is_taken_stops_before_its_next_step(fleet, h
         assert rollout.reports() == {"prepare:h1": None}
         assert fleet.version == "r1"
         rollout.begin(attempt=2)
-        let_through(rollout, host)
+        grant_both_phases(rollout, host)
     assert fleet.calls() == FOO_0 + FOO_0 + FOO_1
 
 
-def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_at_once(fleet, host, monkeypatch):
+def test_hosts_of_a_large_fleet_spread_their_reads_at_the_start_of_a_rollout(fleet, host, monkeypatch):
     asked = []
 
     def uniform(low, high):
@@ -211,7 +211,7 @@ def test_hosts_of_a_large_fleet_that_a_beginning_rollout_wakes_do_not_all_read_a
 
 
 @pytest.mark.parametrize("phase", ["prepare", "deploy"])
-def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
+def test_a_waiting_host_follows_the_cluster_version(fleet, rollout, phase):
     host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
     with host.agent():
         if phase == "deploy":
@@ -226,11 +226,11 @@ def test_a_host_that_waits_follows_the_cluster_version(fleet, rollout, phase):
         later = ScriptedRollout(fleet, "r1", sequence=2)  # the same revision is published again
         later.begin()
         wait_for(host, "waits to prepare: rollout 2-1 has not reached this host yet")
-        let_through(later, host)
+        grant_both_phases(later, host)
     assert fleet.calls() == ["hook"]
 
 
-def test_an_agent_that_is_restarted_between_the_phases_goes_on_and_reports_none_twice(fleet, host, rollout):
+def test_an_agent_that_restarts_between_the_phases_continues_and_reports_no_phase_twice(fleet, host, rollout):
     with host.agent():
         rollout.grant("prepare")
         wait_for(host, "waits to deploy")
@@ -244,7 +244,7 @@ def test_an_agent_that_is_restarted_between_the_phases_goes_on_and_reports_none_
     assert len(host.packages.commits) == 1
 
 
-def test_a_host_prepares_anew_in_an_attempt_that_begins_when_it_has_just_reported(host, rollout, monkeypatch):
+def test_a_host_prepares_again_in_an_attempt_that_begins_right_after_its_report(host, rollout, monkeypatch):
     def reach(place: str) -> None:
         if place == "after:report-prepare" and rollout.id == "1-1":
             rollout.begin(attempt=2)
@@ -253,7 +253,7 @@ def test_a_host_prepares_anew_in_an_attempt_that_begins_when_it_has_just_reporte
     rollout.grant("prepare")
     with host.agent():
         wait_for(host, "waits to prepare: rollout 1-2 has not reached this host yet")
-        let_through(rollout, host)
+        grant_both_phases(rollout, host)
     assert rollout.reports() == GOOD
 
 
@@ -261,7 +261,9 @@ def test_packages_that_changed_between_the_phases_are_prepared_again(host, rollo
     with host.agent():
         rollout.grant("prepare")
         wait_for(host, "waits to deploy")
-        (other,) = [one for one in host.packages.available if (one.name, one.version) == ("bar", "1.0")]
+        (other,) = [
+            package for package in host.packages.available if (package.name, package.version) == ("bar", "1.0")
+        ]
         host.packages.put(other)
         rollout.grant("deploy")
         wait_for_report(rollout, "deploy:h1")
@@ -269,7 +271,7 @@ def test_packages_that_changed_between_the_phases_are_prepared_again(host, rollo
     assert sorted(host.packages.installed()) == ["bar", "foo"]
 
 
-def test_a_changed_role_controller_comes_in_the_second_phase_and_what_does_not_fit_is_known_in_the_first(fleet):
+def test_a_role_controller_changes_in_the_second_phase_and_missing_packages_fail_the_first(fleet):
     host = fleet.host("h1", role="web")
     fleet.controller("web", "ctl", "1.0")
     fleet.service("/who/myfoo", "foo", "9.9", web=1)
@@ -295,7 +297,7 @@ def test_a_changed_role_controller_comes_in_the_second_phase_and_what_does_not_f
     ]
 
 
-def test_hosts_of_a_group_still_take_turns_at_the_lock_of_their_service(fleet, rollout):
+def test_hosts_of_a_group_still_share_the_lock_of_their_service(fleet, rollout):
     hosts = [fleet.host(name) for name in ("h1", "h2")]
     fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
     with hosts[0].agent(), hosts[1].agent():
@@ -310,7 +312,7 @@ def test_hosts_of_a_group_still_take_turns_at_the_lock_of_their_service(fleet, r
     ]
 
 
-def test_a_host_that_waits_registers_again_after_zookeeper_was_gone_and_goes_on(fleet, rollout, proxy):
+def test_a_waiting_host_registers_again_after_an_outage_of_zookeeper_and_continues(fleet, rollout, proxy):
     host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     with host.agent(session_timeout=4):
@@ -326,15 +328,15 @@ def test_a_host_that_waits_registers_again_after_zookeeper_was_gone_and_goes_on(
     assert fleet.calls() == FOO_0
 
 
-def test_a_publication_between_two_reads_is_never_taken_for_one_without_its_strategy(fleet, host):
+def test_a_publication_between_two_reads_is_never_deployed_without_its_strategy(fleet, host):
     rollouts = []
 
     def followed(read):
         def read_and_publish():
-            found = read()
+            state = read()
             if not rollouts:
                 rollouts.append(ScriptedRollout(fleet, "r1"))
-            return found
+            return state
 
         return read_and_publish
 
@@ -348,10 +350,10 @@ def test_a_publication_between_two_reads_is_never_taken_for_one_without_its_stra
     assert fleet.calls() == []
 
 
-def test_a_version_without_a_strategy_asks_no_rollout_for_anything(fleet, host, rollout, monkeypatch):
+def test_a_version_without_a_strategy_is_deployed_without_reading_a_rollout(fleet, host, rollout, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "zkdeployment.adapters.zookeeper.fleet.read_permission", lambda *words: asked.append(words)
+        "zkdeployment.adapters.zookeeper.fleet.read_permission", lambda *arguments: asked.append(arguments)
     )
     fleet.set_version("r9")  # by hand
     with host.agent():
@@ -365,7 +367,7 @@ def test_a_version_without_a_strategy_asks_no_rollout_for_anything(fleet, host, 
 
 @contextmanager
 def running(host: AgentHost, *options: str, failpoints: str = "") -> Iterator[Popen[bytes]]:
-    """Run a host's agent as a process; its software is there."""
+    """Run a host's agent as a process; its software is installed."""
     put_script(host.root, "foo")
     with host.process(*options, failpoints=failpoints) as agent:
         yield agent
@@ -384,7 +386,7 @@ def running(host: AgentHost, *options: str, failpoints: str = "") -> Iterator[Po
         "after:record",
     ],
 )
-def test_an_agent_killed_anywhere_in_a_rollout_leaves_what_its_successor_finishes(fleet, host, rollout, point):
+def test_an_agent_completes_the_rollout_phases_of_a_killed_agent(fleet, host, rollout, point):
     with running(host, failpoints=f"{point}=kill") as agent:
 
         def came_to(moment) -> bool:
@@ -409,7 +411,7 @@ def test_an_agent_killed_anywhere_in_a_rollout_leaves_what_its_successor_finishe
 
 
 @pytest.mark.usefixtures("rollout")
-def test_an_agent_that_waits_takes_a_new_configuration_and_ends_when_asked_to(fleet, host):
+def test_a_waiting_agent_reloads_its_configuration_and_can_be_stopped(fleet, host):
     with running(host) as agent:
         wait_for(host, "waits to prepare")
         with host.config.open("a") as config:
@@ -422,17 +424,17 @@ def test_an_agent_that_waits_takes_a_new_configuration_and_ends_when_asked_to(fl
     assert fleet.calls() == []
 
 
-def test_an_agent_that_runs_once_waits_for_its_turn_and_then_is_done(host, rollout):
+def test_an_agent_that_runs_once_waits_for_its_grants_and_then_ends(host, rollout):
     with running(host, "-1") as agent:
         wait_for(host, "waits to prepare")
-        agent.send_signal(signal.SIGHUP)  # means nothing here
+        agent.send_signal(signal.SIGHUP)  # has no effect in a single run
         rollout.grant("deploy")
         assert agent.wait(60) == 0
     assert rollout.reports() == GOOD
     assert json.loads((host.run / "host_version").read_text()) == "r1"
 
 
-def test_an_agent_that_runs_once_where_its_host_has_failed_fails_at_once(fleet, host, rollout):
+def test_an_agent_that_runs_once_on_a_failed_host_fails_immediately(fleet, host, rollout):
     host.fail("/who/myfoo 0")
     rollout.grant("deploy")
     for _ in range(2):
@@ -460,13 +462,13 @@ def marks(fleet: Fleet) -> list[str]:
 
 
 def fail_with_the_roles_lock(fleet: Fleet, rollout: ScriptedRollout, host: AgentHost) -> None:
-    """Let a host into both phases, and fail there."""
+    """Grant both phases to a host that fails, and wait until it holds the role lock after its failure."""
     rollout.grant("deploy", host.id)
     wait_for_report(rollout, f"deploy:{host.id}")
     assert fleet.requests("web")[0]["requestor"] == host.id
 
 
-def test_a_failed_host_keeps_the_lock_of_its_role_until_the_rollout_goes_on_without_it(fleet, role):
+def test_a_failed_host_keeps_its_role_lock_until_the_rollout_continues_without_it(fleet, role):
     rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, second = role
@@ -487,12 +489,12 @@ def test_a_failed_host_keeps_the_lock_of_its_role_until_the_rollout_goes_on_with
         assert f"h1 start {END}" not in fleet.calls(), "what failed does not go back into service"
         failing.unlink()
         rollout.begin(attempt=2)
-        let_through(rollout, first)
+        grant_both_phases(rollout, first)
     assert fleet.calls()[-2:] == [f"h1 start {END}", f"h1 end {END}"]
     assert marks(fleet) == []
 
 
-def test_a_failed_host_hands_the_lock_of_its_role_on_also_after_a_restart(fleet, role):
+def test_a_failed_host_hands_its_role_lock_on_after_a_restart(fleet, role):
     rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, _ = role
@@ -505,7 +507,7 @@ def test_a_failed_host_hands_the_lock_of_its_role_on_also_after_a_restart(fleet,
     assert marks(fleet) == ["h1"]
 
 
-def test_a_host_that_waits_for_its_turn_keeps_no_lock_of_a_former_revision_from_others(fleet, role):
+def test_a_waiting_host_hands_on_the_role_lock_of_a_former_revision(fleet, role):
     rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, second = role
@@ -515,5 +517,5 @@ def test_a_host_that_waits_for_its_turn_keeps_no_lock_of_a_former_revision_from_
         newer = ScriptedRollout(fleet, "r2", sequence=2)
         newer.begin()
         with second.agent():
-            let_through(newer, second, "r2")
+            grant_both_phases(newer, second, "r2")
     assert marks(fleet) == ["h1"]

@@ -91,7 +91,7 @@ def test_a_service_is_checked_out_built_deployed_updated_and_removed(fleet, host
     assert host.packages.commits == []
 
 
-def test_another_system_takes_the_place_of_a_checkout(fleet, host, repository, tmp_path):
+def test_a_checkout_of_another_version_control_system_replaces_a_checkout(fleet, host, repository, tmp_path):
     subversion = Subversion(tmp_path / "subversion")
     subversion.commit({"trunk/zookeeper-deploy": SCRIPT}, executable=("trunk/zookeeper-deploy",))
     with host.agent():
@@ -106,7 +106,7 @@ def test_another_system_takes_the_place_of_a_checkout(fleet, host, repository, t
     assert fleet.calls() == DEPLOYED * 3
 
 
-def test_a_package_gives_way_to_a_checkout_and_comes_back(fleet, host, repository):
+def test_a_package_is_replaced_by_a_checkout_and_restored(fleet, host, repository):
     managed = host.root / "var/lib/zkdeployment/managed.json"
     with host.agent():
         reach(fleet, host, "1.0", "r1")
@@ -117,18 +117,18 @@ def test_a_package_gives_way_to_a_checkout_and_comes_back(fleet, host, repositor
         assert not (host.root / "opt/foo/left-over").exists()
         assert (host.root / "opt/foo/release").read_text() == "1"
         reach(fleet, host, "2.0", "r3")
-    assert [one.version for one in host.packages.installed()["foo"]] == ["2.0"]
+    assert [package.version for package in host.packages.installed()["foo"]] == ["2.0"]
     assert json.loads(managed.read_text()) == {"foo": "foo"}
     assert sorted(path.name for path in (host.root / "opt/foo").iterdir()) == ["bin"]
     assert fleet.calls() == DEPLOYED * 3
 
 
-def test_real_packages_give_way_to_a_checkout_and_come_back(fleet, host, repository, rpm_repository):
+def test_real_packages_are_replaced_by_a_checkout_and_restored(fleet, host, repository, rpm_repository):
     host.packages = Dnf(host.root, (str(rpm_repository.definitions),))
 
     def installed() -> str:
-        words = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
-        return process.run(words, timeout=60).check().stdout
+        command = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
+        return process.run(command, timeout=60).check().stdout
 
     with host.agent():
         want(fleet, "1.0", "r1")
@@ -145,7 +145,7 @@ def test_real_packages_give_way_to_a_checkout_and_come_back(fleet, host, reposit
 
 
 @pytest.mark.parametrize(
-    ("version", "words"),
+    ("version", "message"),
     [
         ("git:{url}#9", "has no tag, branch or commit 9"),
         ("git:{url}-missing#1", "does not exist"),
@@ -154,20 +154,18 @@ def test_real_packages_give_way_to_a_checkout_and_come_back(fleet, host, reposit
         ("hg:{url}#1", "unknown scheme 'hg'"),
     ],
 )
-def test_what_cannot_be_checked_out_stops_the_fleet_before_anything_is_changed(
-    fleet, host, repository, version, words
-):
+def test_a_failed_checkout_stops_the_fleet_before_any_change(fleet, host, repository, version, message):
     with host.agent():
         reach(fleet, host, "1.0", "r1")
         want(fleet, version.format(url=repository.url), "r2")
-        assert words in failed(host)
+        assert message in failed(host)
     assert fleet.version is None
     assert "foo" in host.packages.installed()
     assert opt(host) in (["foo"], [".zkdeployment", "foo"])
     assert fleet.calls() == DEPLOYED
 
 
-def test_a_failed_build_stops_the_fleet_and_leaves_what_was_there(fleet, host, repository):
+def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, host, repository):
     with host.agent():
         reach(fleet, host, f"git:{repository.url}#1", "r1")
         repository.commit({"fail-build": ""})
@@ -186,7 +184,7 @@ def test_a_failed_build_stops_the_fleet_and_leaves_what_was_there(fleet, host, r
     assert log.name.endswith("-build-foo.log")
 
 
-def test_a_directory_that_is_not_ours_is_not_replaced(fleet, host, repository):
+def test_an_unmanaged_directory_is_not_replaced(fleet, host, repository):
     (host.root / "opt/foo").mkdir(parents=True)
     (host.root / "opt/foo/precious").touch()
     with host.agent():
@@ -197,8 +195,8 @@ def test_a_directory_that_is_not_ours_is_not_replaced(fleet, host, repository):
     assert (host.root / "opt/foo/precious").exists()
 
 
-def test_checkouts_can_be_restricted_and_turned_off(fleet, repository):
-    for host_id, sources, words in (
+def test_checkouts_can_be_restricted_and_disabled(fleet, repository):
+    for host_id, sources, message in (
         ("h1", "none", "is not allowed on this host: expected one of checkout-sources (none)"),
         ("h2", "https://git.example.com/", "expected one of checkout-sources (https://git.example.com/)"),
     ):
@@ -206,7 +204,7 @@ def test_checkouts_can_be_restricted_and_turned_off(fleet, repository):
         fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", **{host_id: 1})
         fleet.set_version(f"r-{host_id}")
         with host.agent():
-            assert words in failed(host)
+            assert message in failed(host)
     host = fleet.host("h3", checkout_sources=f"https://git.example.com/ {repository.directory.parent}/")
     fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", h3=1)
     fleet.set_version("r-h3")
@@ -214,7 +212,7 @@ def test_checkouts_can_be_restricted_and_turned_off(fleet, repository):
         wait_until(lambda: host.at("r-h3"), "r-h3")
 
 
-def test_a_dry_run_says_what_would_be_checked_out_and_touches_nothing(fleet, host, repository):
+def test_a_dry_run_lists_the_checkouts_and_changes_nothing(fleet, host, repository):
     version = f"git:{repository.url}#1"
     want(fleet, version, "r1")
     done = host.command("--dry-run")
@@ -237,9 +235,7 @@ def test_a_dry_run_says_what_would_be_checked_out_and_touches_nothing(fleet, hos
         "after:record",
     ],
 )
-def test_an_agent_killed_while_it_changes_a_checkout_leaves_what_its_successor_finishes(
-    fleet, host, repository, point
-):
+def test_an_agent_completes_the_checkout_change_of_a_killed_agent(fleet, host, repository, point):
     want(fleet, f"git:{repository.url}#1", "r1")
     assert host.command("--run-once").returncode == 0
     want(fleet, f"git:{repository.url}#2", "r2")
@@ -255,9 +251,7 @@ def test_an_agent_killed_while_it_changes_a_checkout_leaves_what_its_successor_f
 
 
 @pytest.mark.parametrize("point", ["before:remove-checkout", "after:remove-checkout"])
-def test_an_agent_killed_while_it_removes_a_checkout_leaves_what_its_successor_finishes(
-    fleet, host, repository, point
-):
+def test_an_agent_completes_the_checkout_removal_of_a_killed_agent(fleet, host, repository, point):
     want(fleet, f"git:{repository.url}#1", "r1")
     assert host.command("--run-once").returncode == 0
     fleet.remove("/who")
@@ -270,7 +264,7 @@ def test_an_agent_killed_while_it_removes_a_checkout_leaves_what_its_successor_f
     assert not (host.root / "etc/foo").exists()
 
 
-def test_a_killed_agents_build_is_waited_for_and_what_was_there_is_put_back(fleet, host, repository):
+def test_an_agent_waits_for_a_killed_agents_build_and_restores_the_previous_checkout(fleet, host, repository):
     want(fleet, f"git:{repository.url}#1", "r1")
     assert host.command("--run-once").returncode == 0
     script = '#!/bin/sh\ntouch "$ZKDEPLOYMENT_ROOT/building"\n'

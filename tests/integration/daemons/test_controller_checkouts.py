@@ -33,15 +33,15 @@ def host(fleet: Fleet) -> AgentHost:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    found = Repository(tmp_path / "controllers")
+    repository = Repository(tmp_path / "controllers")
     scripts = [f"bin/{name}" for name in ("starting-deployments", "ending-deployments")]
-    found.write({"stage-build": BUILD, "release": "1"} | dict.fromkeys(scripts, CONTROLLER_SCRIPT))
+    repository.write({"stage-build": BUILD, "release": "1"} | dict.fromkeys(scripts, CONTROLLER_SCRIPT))
     for name in ("stage-build", *scripts):
-        (found.directory / name).chmod(0o755)
-    found.commit({})
-    found.git("tag", "1")
-    found.commit({"release": "2"})
-    return found
+        (repository.directory / name).chmod(0o755)
+    repository.commit({})
+    repository.git("tag", "1")
+    repository.commit({"release": "2"})
+    return repository
 
 
 def want(fleet: Fleet, package: str, version: str, revision: str) -> None:
@@ -67,7 +67,7 @@ def managed(host: AgentHost) -> list[str]:
     return sorted(json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()))
 
 
-def test_it_is_checked_out_built_for_every_revision_changed_and_removed(fleet, host, repository):
+def test_a_controller_is_checked_out_built_for_every_revision_changed_and_removed(fleet, host, repository):
     ctl = host.root / "opt/ctl"
     branch = f"git:{repository.url}#main"
     with host.agent():
@@ -92,7 +92,7 @@ def test_it_is_checked_out_built_for_every_revision_changed_and_removed(fleet, h
     assert fleet.requests("web") == []
 
 
-def test_it_is_there_before_old_deployments_go_and_before_the_roles_lock_is_asked_for(fleet, host, repository):
+def test_a_controller_is_checked_out_before_undeployments_and_before_the_lock_request(fleet, host, repository):
     fleet.service("/who/old", "bar", "1.0", web=1)
     fleet.set_version("r1")
     with host.agent():
@@ -108,7 +108,7 @@ def test_it_is_there_before_old_deployments_go_and_before_the_roles_lock_is_aske
     assert fleet.calls()[-8:] == [*called("-u /who/old 0"), *ROUND]
 
 
-def test_it_takes_turns_with_packages_of_the_same_and_of_other_names(fleet, host, repository):
+def test_a_controller_checkout_and_packages_replace_each_other(fleet, host, repository):
     checkout = f"git:{repository.url}#1"
     turns = [("ctl", "1.0"), ("ctl", checkout), ("ctl", "2.0"), ("ctl2", checkout), ("ctl", "1.0")]
     with host.agent():
@@ -121,15 +121,15 @@ def test_it_takes_turns_with_packages_of_the_same_and_of_other_names(fleet, host
     assert fleet.calls() == ROUND * 5
 
 
-def test_real_packages_of_a_controller_give_way_to_a_checkout_and_come_back(
+def test_real_packages_of_a_controller_are_replaced_by_a_checkout_and_restored(
     fleet, host, repository, rpm_repository
 ):
     host.packages = Dnf(host.root, (str(rpm_repository.definitions),))
     fleet.remove("/who")
 
     def installed() -> str:
-        words = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
-        return process.run(words, timeout=60).check().stdout
+        command = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
+        return process.run(command, timeout=60).check().stdout
 
     with host.agent():
         want(fleet, "foo", "1.0", "r1")
@@ -146,7 +146,7 @@ def test_real_packages_of_a_controller_give_way_to_a_checkout_and_come_back(
     assert managed(host) == ["foo"]
 
 
-def test_what_cannot_be_checked_out_stops_the_fleet_before_anything_is_changed(fleet, host, repository):
+def test_a_failed_checkout_stops_the_fleet_before_any_change(fleet, host, repository):
     with host.agent():
         reach(fleet, host, "ctl", "1.0", "r1")
         fleet.service("/who/old", "bar", "1.0")
@@ -157,7 +157,7 @@ def test_what_cannot_be_checked_out_stops_the_fleet_before_anything_is_changed(f
     assert fleet.calls() == ROUND
 
 
-def test_a_failed_build_stops_the_fleet_and_leaves_the_checkout_that_was_there(fleet, host, repository):
+def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, host, repository):
     branch = f"git:{repository.url}#main"
     with host.agent():
         reach(fleet, host, "ctl", branch, "r1")
@@ -173,7 +173,7 @@ def test_a_failed_build_stops_the_fleet_and_leaves_the_checkout_that_was_there(f
     assert fleet.calls() == ROUND * 2
 
 
-def test_deployments_in_its_place_stop_the_fleet_before_they_lose_their_script(fleet, host, repository):
+def test_deployments_of_the_same_software_stop_the_fleet_before_they_lose_their_script(fleet, host, repository):
     fleet.set_version("r1")
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
@@ -188,7 +188,7 @@ def test_deployments_in_its_place_stop_the_fleet_before_they_lose_their_script(f
     assert fleet.calls()[2:] == called("-u /who/myfoo 0", START, END)
 
 
-def test_a_dry_run_says_what_would_be_checked_out(fleet, host, repository):
+def test_a_dry_run_lists_the_checkouts(fleet, host, repository):
     version = f"git:{repository.url}#1"
     want(fleet, "ctl", version, "r1")
     done = host.command("--dry-run")
@@ -199,9 +199,7 @@ def test_a_dry_run_says_what_would_be_checked_out(fleet, host, repository):
 
 
 @pytest.mark.parametrize("point", ["after:fetch", "before:build", "after:check-out", "after:role-lock"])
-def test_an_agent_killed_while_it_changes_the_controller_leaves_what_its_successor_finishes(
-    fleet, host, repository, point
-):
+def test_an_agent_completes_the_controller_change_of_a_killed_agent(fleet, host, repository, point):
     fleet.remove("/who")
     want(fleet, "ctl", f"git:{repository.url}#1", "r1")
     assert host.command("--run-once").returncode == 0

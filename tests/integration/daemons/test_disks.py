@@ -1,4 +1,4 @@
-"""Disks that are full or read-only: the agent says so in ZooKeeper, starts nothing, goes on once it is mended."""
+"""Full and read-only disks: the agent reports the error in ZooKeeper and continues after the repair."""
 
 import json
 import os
@@ -16,7 +16,7 @@ CALLS = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
 class Disk:
-    """A disk of a few kilobytes, mounted at ``place``."""
+    """A file system of a few kilobytes, mounted at ``place``."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -24,27 +24,27 @@ class Disk:
         self._call("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place))
 
     def fill(self) -> None:
-        """Leave no room for a single byte."""
+        """Fill the disk completely."""
         with suppress(OSError), (self.place / "filler").open("wb", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 4096)
         assert os.statvfs(self.place).f_bavail == 0
 
     def lock(self) -> None:
-        """Allow no writing."""
+        """Make the disk read-only."""
         self._call("mount", "-o", "remount,ro", str(self.place))
 
     def mend(self) -> None:
-        """Make it writable and roomy again."""
+        """Make the disk writable and delete the data that filled it."""
         self._call("mount", "-o", "remount,rw", str(self.place))
         (self.place / "filler").unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Take it away, also from under a process that uses it."""
+        """Unmount the disk, even while a process uses it."""
         self._call("umount", "--lazy", str(self.place))
 
-    def _call(self, *words: str) -> None:
-        subprocess.run(words, check=True)
+    def _call(self, *argv: str) -> None:
+        subprocess.run(argv, check=True)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def host(fleet: Fleet) -> AgentHost:
         ("root/var/log/zkdeployment", Disk.lock, "/var/log/zkdeployment: Read-only file system", 0),
     ],
 )
-def test_a_disk_that_cannot_be_written_stops_the_fleet_and_leaves_files_whole(
+def test_an_unwritable_disk_stops_the_fleet_and_leaves_no_partial_files(
     fleet, host, place, break_disk, error, runs
 ):
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def test_a_disk_that_cannot_be_written_stops_the_fleet_and_leaves_files_whole(
         assert host.markers == ["who:myfoo.0.deployed"]
 
 
-def test_output_for_which_there_is_no_room_is_lost_and_nothing_else(fleet, host):
+def test_a_full_disk_loses_only_the_output_of_scripts(fleet, host):
     with ExitStack() as stack:
         disk = stack.enter_context(disk_at(host.root / "var/log/zkdeployment"))
         disk.fill()
@@ -105,7 +105,7 @@ def test_output_for_which_there_is_no_room_is_lost_and_nothing_else(fleet, host)
     assert fleet.calls() == CALLS
 
 
-def test_a_version_that_cannot_be_recorded_is_not_reached(fleet, host):
+def test_a_version_that_cannot_be_recorded_is_not_reported_as_reached(fleet, host):
     (host.run / "host_version").mkdir(parents=True)
     (host.run / "host_version" / "in-the-way").touch()
     with host.agent():

@@ -1,4 +1,4 @@
-"""Scripts that do not behave: the fleet stops for them, the agent is none the worse."""
+"""Misbehaving scripts: they stop the fleet and do not impair the agent."""
 
 import psutil
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from support.agents import AgentHost, Fleet, put_script
 from support.waiting import wait_until
 
-#: Ignores SIGTERM, limits itself, changes where it is, signals its whole group, and never ends.
+#: Ignores SIGTERM, sets resource limits, changes its directory, signals its process group, and never ends.
 STUBBORN = """\
 #!/bin/sh
 trap '' TERM
@@ -28,7 +28,7 @@ def host(fleet: Fleet) -> AgentHost:
     return host
 
 
-def test_a_script_that_hangs_and_will_not_go_is_killed_and_stops_the_fleet(fleet, host):
+def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fleet, host):
     put_script(host.root, "foo", STUBBORN)
     with host.process() as agent:
         wait_until(lambda: "error" in host.node, "the failure", timeout=60)
@@ -48,7 +48,7 @@ def test_a_script_that_hangs_and_will_not_go_is_killed_and_stops_the_fleet(fleet
             left.kill()
 
 
-def test_an_agent_at_work_on_an_endless_line_does_not_grow(fleet, host):
+def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\nexec head -c 60000000 /dev/zero\n")
     host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
     fleet.set_version(False)

@@ -1,4 +1,4 @@
-"""What a hostile tree says never becomes an argument of the programs that change packages."""
+"""Values of a hostile tree never become arguments of the programs that change packages."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import pytest
 
 from support.waiting import wait_until
 
-#: Notes its arguments, each ended by a NUL, and does its work.
+#: Records its arguments, each terminated by a NUL, and then runs the real program.
 SPY = """\
 #!/bin/sh
 for word in "$@"; do printf '%s\\0' "$word"; done >> {log}
@@ -23,7 +23,7 @@ exec {program} "$@"
         ("foo", "http://127.0.0.1:1/x.rpm", "http://"),
     ],
 )
-def test_a_hostile_value_stops_the_fleet_before_a_program_sees_it(fleet, tmp_path, kind, version, hostile):
+def test_a_hostile_value_stops_the_fleet_before_it_is_passed_to_a_program(fleet, tmp_path, kind, version, hostile):
     log, programs = tmp_path / "argv", tmp_path / "programs"
     programs.mkdir()
     for name in ("dnf", "rpm"):

@@ -1,4 +1,4 @@
-"""The metrics of agents, syncers and coordinators, read where a node exporter reads them."""
+"""The metrics of agents, syncers and coordinators, read from the files for a node exporter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def host(fleet: Fleet, file: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHost:
-    """A host that tells everything at once, and is to run foo."""
+    """A host that writes its metrics without a pause, and to which foo is deployed."""
     monkeypatch.setattr(agent, "PACE", 0.0)
     file.parent.mkdir()
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
@@ -49,54 +49,54 @@ def host(fleet: Fleet, file: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHost
     return fleet.host("h1", metrics=str(file))
 
 
-def told(file: Path, **expected: float) -> Callable[[], bool]:
-    """Return whether these metrics, without labels, have these values."""
+def shows(file: Path, **expected: float) -> Callable[[], bool]:
+    """Return a function that compares metrics without labels with their expected values."""
 
     def compare() -> bool:
-        found = read_metrics(file.read_text()) if file.exists() else {}
-        return all(found.get(name) == {(): value} for name, value in expected.items())
+        metrics = read_metrics(file.read_text()) if file.exists() else {}
+        return all(metrics.get(name) == {(): value} for name, value in expected.items())
 
     return compare
 
 
-def test_a_deployment_is_told_while_it_goes_on_and_after_it(host: AgentHost, file: Path):
+def test_the_metrics_show_a_deployment_during_and_after_it(host: AgentHost, file: Path):
     block = host.block()
     with host.agent():
         wait_until(
-            told(file, agent_deploying=1, agent_steps_done=1, agent_steps=2, agent_converged=0),
+            shows(file, agent_deploying=1, agent_steps_done=1, agent_steps=2, agent_converged=0),
             "the metrics tell the step under way",
         )
         block.unlink()
-        wait_until(told(file, agent_deploying=0, agent_converged=1), "the metrics tell that it is done")
-        found = read_metrics(file.read_text())
-        assert found["agent_up"] == found["agent_last_deployment_success"] == {(): 1}
-        assert found["agent_host_info"] == {("h1", "h1.example.com", ""): 1}
-        assert found["agent_revision_info"] == found["agent_cluster_revision_info"] == {("r1",): 1}
-        assert found["agent_deployments_total"] == {("done",): 1, ("failed",): 0, ("abandoned",): 0}
-        assert 0 < found["agent_last_deployment_duration_seconds"][()] < 60
-        assert "agent_steps" not in found
-    found = read_metrics(file.read_text())
-    assert found["agent_up"] == {(): 0}
-    assert found["agent_converged"] == {(): 1}
+        wait_until(shows(file, agent_deploying=0, agent_converged=1), "the metrics tell that it is done")
+        metrics = read_metrics(file.read_text())
+        assert metrics["agent_up"] == metrics["agent_last_deployment_success"] == {(): 1}
+        assert metrics["agent_host_info"] == {("h1", "h1.example.com", ""): 1}
+        assert metrics["agent_revision_info"] == metrics["agent_cluster_revision_info"] == {("r1",): 1}
+        assert metrics["agent_deployments_total"] == {("done",): 1, ("failed",): 0, ("abandoned",): 0}
+        assert 0 < metrics["agent_last_deployment_duration_seconds"][()] < 60
+        assert "agent_steps" not in metrics
+    metrics = read_metrics(file.read_text())
+    assert metrics["agent_up"] == {(): 0}
+    assert metrics["agent_converged"] == {(): 1}
 
 
-def test_a_failure_is_told_and_that_the_fleet_is_stopped(host: AgentHost, file: Path, fleet: Fleet):
+def test_the_metrics_show_a_failure_and_the_stop_of_the_fleet(host: AgentHost, file: Path, fleet: Fleet):
     host.fail("/who/myfoo 0")
     with host.agent():
         wait_until(lambda: fleet.version is None, "the fleet is stopped")
         wait_until(
             lambda: (
-                told(file, agent_error=1, agent_last_deployment_success=0)()
+                shows(file, agent_error=1, agent_last_deployment_success=0)()
                 and read_metrics(file.read_text())["agent_cluster_state"][("stopped",)] == 1
             ),
             "the metrics tell that",
         )
-    found = read_metrics(file.read_text())
-    assert found["agent_deployments_total"][("failed",)] == 1
-    assert "agent_converged" not in found
+    metrics = read_metrics(file.read_text())
+    assert metrics["agent_deployments_total"][("failed",)] == 1
+    assert "agent_converged" not in metrics
 
 
-def test_what_is_not_wanted_any_more_is_told_as_abandoned(host: AgentHost, file: Path, fleet: Fleet):
+def test_the_metrics_count_an_abandoned_deployment(host: AgentHost, file: Path, fleet: Fleet):
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     block = host.block()
     with host.agent():
@@ -107,27 +107,27 @@ def test_what_is_not_wanted_any_more_is_told_as_abandoned(host: AgentHost, file:
             lambda: read_metrics(file.read_text())["agent_deployments_total"].get(("abandoned",)) == 1,
             "the metrics tell that",
         )
-        found = read_metrics(file.read_text())
-    assert found["agent_deployments_total"].get(("failed",), 0) == 0
-    assert "agent_converged" not in found
+        metrics = read_metrics(file.read_text())
+    assert metrics["agent_deployments_total"].get(("failed",), 0) == 0
+    assert "agent_converged" not in metrics
 
 
-def test_a_connection_that_was_made_anew_is_told(fleet: Fleet, file: Path, proxy: Proxy):
+def test_the_metrics_count_a_new_connection(fleet: Fleet, file: Path, proxy: Proxy):
     file.parent.mkdir()
     fleet.set_version("r1")
     host = fleet.host("h1", metrics=str(file), zookeeper=through(proxy, fleet.connection))
     with host.agent():
-        wait_until(told(file, agent_converged=1, agent_zookeeper_connections_total=1), "the host has converged")
+        wait_until(shows(file, agent_converged=1, agent_zookeeper_connections_total=1), "the host has converged")
         proxy.drop()
         wait_until(
             lambda: read_metrics(file.read_text())["agent_zookeeper_connections_total"][()] >= 2,
             "the metrics tell that",
             timeout=60,
         )
-        assert told(file, agent_zookeeper_connected=1, agent_zookeeper_sessions_total=1)()
+        assert shows(file, agent_zookeeper_connected=1, agent_zookeeper_sessions_total=1)()
 
 
-def test_metrics_that_cannot_be_written_are_in_nobody_s_way(fleet: Fleet, file: Path):
+def test_an_agent_deploys_although_metrics_cannot_be_written(fleet: Fleet, file: Path):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     host = fleet.host("h1", metrics=str(file))
@@ -137,8 +137,8 @@ def test_metrics_that_cannot_be_written_are_in_nobody_s_way(fleet: Fleet, file: 
 
 
 @contextmanager
-def at_work(work: Callable[[], None], control: Control) -> Iterator[None]:
-    """Have a daemon work in a thread."""
+def running(work: Callable[[], None], control: Control) -> Iterator[None]:
+    """Run a daemon in a thread inside the block."""
     thread = threading.Thread(target=work)
     thread.start()
     try:
@@ -157,28 +157,28 @@ def following(publishing: Publishing, file: Path) -> Iterator[None]:
     )
     with (
         build_follower(load(config, host=False)) as (follower, control),
-        at_work(lambda: follower.run(0.05), control),
+        running(lambda: follower.run(0.05), control),
     ):
         yield
 
 
-def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publishing, tmp_path: Path):
+def test_the_metrics_of_a_syncer_show_publications_and_refusals(publishing: Publishing, tmp_path: Path):
     file = tmp_path / "syncer.prom"
     first = publishing.push(TREE)
     with following(publishing, file):
         wait_until(
             lambda: (
-                told(file, syncer_zookeeper_connected=1)()
+                shows(file, syncer_zookeeper_connected=1)()
                 and read_metrics(file.read_text()).get("syncer_revision_info") == {(first,): 1}
             ),
             "the metrics tell the publication",
         )
-        found = read_metrics(file.read_text())
-        assert found["syncer_last_publication_nodes"][()] >= 4
-        assert 0 < found["syncer_last_publication_duration_seconds"][()] < 60
-        assert found["syncer_looks_total"][("published",)] == 1
-        assert "syncer_unpublished_since_timestamp_seconds" not in found
-        published = found["syncer_last_publication_timestamp_seconds"][()]
+        metrics = read_metrics(file.read_text())
+        assert metrics["syncer_last_publication_nodes"][()] >= 4
+        assert 0 < metrics["syncer_last_publication_duration_seconds"][()] < 60
+        assert metrics["syncer_looks_total"][("published",)] == 1
+        assert "syncer_unpublished_since_timestamp_seconds" not in metrics
+        published = metrics["syncer_last_publication_timestamp_seconds"][()]
 
         publishing.push(TREE + "  x = open('f')\n")
         wait_until(
@@ -192,10 +192,10 @@ def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publis
             lambda: read_metrics(file.read_text())["syncer_looks_total"][("tree-refused",)] > refusals + 2,
             "the metrics tell more refusals",
         )
-        found = read_metrics(file.read_text())
-        assert published < waiting < found["syncer_fetched_timestamp_seconds"][()]
-        assert found["syncer_unpublished_since_timestamp_seconds"] == {(): waiting}
-        assert found["syncer_revision_info"] == {(first,): 1}
+        metrics = read_metrics(file.read_text())
+        assert published < waiting < metrics["syncer_fetched_timestamp_seconds"][()]
+        assert metrics["syncer_unpublished_since_timestamp_seconds"] == {(): waiting}
+        assert metrics["syncer_revision_info"] == {(first,): 1}
 
         second = publishing.push(TREE.replace("1.0", "1.1"))
         wait_until(
@@ -203,54 +203,56 @@ def test_a_syncer_tells_what_it_publishes_and_what_it_may_not(publishing: Publis
             "the metrics tell the other publication",
         )
         assert "syncer_unpublished_since_timestamp_seconds" not in read_metrics(file.read_text())
-    assert told(file, syncer_up=0)()
+    assert shows(file, syncer_up=0)()
 
 
 @contextmanager
 def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
     config = file.with_suffix(".cfg")
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[coordinate]\nmetrics = {file}\n")
-    with build_coordinator(load(config, host=False)) as (coordinator, control), at_work(coordinator.run, control):
+    with build_coordinator(load(config, host=False)) as (coordinator, control), running(coordinator.run, control):
         yield
 
 
-def test_a_coordinator_tells_of_the_rollout_that_it_leads(
+def test_the_metrics_of_a_coordinator_show_its_rollout(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(coordinator, "PACE", 0.0)
-    one, two = tmp_path / "one.prom", tmp_path / "two.prom"
-    with Session(zookeeper) as session, coordinating(zookeeper, one):
+    first_file, second_file = tmp_path / "one.prom", tmp_path / "two.prom"
+    with Session(zookeeper) as session, coordinating(zookeeper, first_file):
         fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
-        wait_until(told(one, coordinator_up=1, coordinator_leads=1), "the first one leads", timeout=60)
-        assert "coordinator_rollout_info" not in read_metrics(one.read_text())
-        with coordinating(zookeeper, two):
-            wait_until(told(two, coordinator_up=1, coordinator_leads=0), "the second one waits", timeout=60)
+        wait_until(shows(first_file, coordinator_up=1, coordinator_leads=1), "the first one leads", timeout=60)
+        assert "coordinator_rollout_info" not in read_metrics(first_file.read_text())
+        with coordinating(zookeeper, second_file):
+            wait_until(
+                shows(second_file, coordinator_up=1, coordinator_leads=0), "the second one waits", timeout=60
+            )
             fleet.register(plain_hosts("ab"))
             fleet.publish("r1", ALL_HOSTS)
             wait_until(
-                lambda: "coordinator_rollout_info" in read_metrics(one.read_text()),
+                lambda: "coordinator_rollout_info" in read_metrics(first_file.read_text()),
                 "it leads a rollout",
                 timeout=60,
             )
             wait_until(lambda: len(fleet.grants()) == 2, "both hosts are let in", timeout=60)
             fleet.work()
-            found = read_metrics(one.read_text())
-            assert found["coordinator_rollout_info"] == {("r1", "1-1", "all-hosts"): 1}
-            assert found["coordinator_rollout_state"][("under way",)] == 1
-            assert "coordinator_rollout_info" not in read_metrics(two.read_text())
+            metrics = read_metrics(first_file.read_text())
+            assert metrics["coordinator_rollout_info"] == {("r1", "1-1", "all-hosts"): 1}
+            assert metrics["coordinator_rollout_state"][("under way",)] == 1
+            assert "coordinator_rollout_info" not in read_metrics(second_file.read_text())
 
             def is_over() -> bool:
                 fleet.silent.clear()
                 fleet.work()
-                states = read_metrics(one.read_text()).get("coordinator_rollout_state", {})
+                states = read_metrics(first_file.read_text()).get("coordinator_rollout_state", {})
                 return states.get(("success",)) == 1
 
             wait_until(is_over, "the metrics tell the end", timeout=60)
-            assert read_metrics(one.read_text())["coordinator_rollout_hosts"][("success",)] == 2
-    assert told(one, coordinator_up=0, coordinator_leads=0)()
+            assert read_metrics(first_file.read_text())["coordinator_rollout_hosts"][("success",)] == 2
+    assert shows(first_file, coordinator_up=0, coordinator_leads=0)()
 
 
-def test_a_coordinator_that_does_not_reach_zookeeper_does_not_say_that_it_leads(
+def test_a_coordinator_without_zookeeper_does_not_report_the_lead(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(coordinator, "PACE", 0.0)
@@ -262,14 +264,14 @@ def test_a_coordinator_that_does_not_reach_zookeeper_does_not_say_that_it_leads(
 
     with Session(zookeeper) as session:
         fleet = CoordinatedFleet(zookeeper, session)
-        with fleet.coordinator(live=True, connect=connect, metrics=file) as one:
-            thread = threading.Thread(target=one.coordinator.run)
+        with fleet.coordinator(live=True, connect=connect, metrics=file) as daemon:
+            thread = threading.Thread(target=daemon.coordinator.run)
             thread.start()
             try:
-                wait_until(told(file, coordinator_leads=1), "it leads", timeout=60)
+                wait_until(shows(file, coordinator_leads=1), "it leads", timeout=60)
                 cut.set()
-                wait_until(told(file, coordinator_leads=0), "it does not know any more", timeout=60)
+                wait_until(shows(file, coordinator_leads=0), "it does not know any more", timeout=60)
                 assert read_metrics(file.read_text())["coordinator_looks_total"][("zookeeper-unreachable",)] > 0
             finally:
-                one.control.stop()
+                daemon.control.stop()
                 thread.join()

@@ -1,4 +1,4 @@
-"""Agents whose packages are changed by others meanwhile."""
+"""Agents on hosts where other programs change packages concurrently."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -38,7 +38,7 @@ def host(fleet: Fleet) -> AgentHost:
     return host
 
 
-def test_a_change_of_packages_that_came_too_late_is_prepared_anew(fleet, host, tmp_path, rpm_repository):
+def test_an_outdated_package_change_is_prepared_again(fleet, host, tmp_path, rpm_repository):
     (tmp_path / "rpm").mkdir()
     rpm = RpmHost(tmp_path / "rpm", rpm_repository)
     rpm.put("foo", "1.0")
@@ -52,7 +52,7 @@ def test_a_change_of_packages_that_came_too_late_is_prepared_anew(fleet, host, t
     assert fleet.version == "r1"
 
 
-def test_a_program_that_keeps_changing_packages_stops_the_fleet_in_the_end(fleet, host):
+def test_a_program_that_keeps_changing_packages_stops_the_fleet_eventually(fleet, host):
     fake = FakePackageManager(CATALOGUE)
     others = [offer.package for offer in CATALOGUE if offer.name != "foo"]
     host.packages = Disturbed(fake, lambda number: fake.put(others[number]), times=len(others))
@@ -63,7 +63,7 @@ def test_a_program_that_keeps_changing_packages_stops_the_fleet_in_the_end(fleet
     assert host.packages.commits == 4
 
 
-def test_a_change_that_failed_for_good_is_not_tried_again(fleet, host):
+def test_a_permanently_failed_package_change_is_not_tried_again(fleet, host):
     fake = FakePackageManager(CATALOGUE)
     fleet.service("/who/myfoo", "last-aid", "2.0", h1=1)
     host.packages = Disturbed(fake, lambda _: None, times=0)

@@ -37,7 +37,7 @@ def test_the_controllers_scripts_bracket_the_deployments_under_the_roles_lock_al
     assert managed == {"ctl": "ctl", "foo": "foo"}
 
 
-def test_old_deployments_go_before_the_start_script(fleet, host):
+def test_old_deployments_are_undeployed_before_the_start_script(fleet, host):
     fleet.service("/who/old", "bar", "1.0", web=1)
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
@@ -49,9 +49,9 @@ def test_old_deployments_go_before_the_start_script(fleet, host):
     assert host.packages.installed().keys() == {"ctl", "foo"}
 
 
-def test_a_controller_is_upgraded_switched_and_removed(fleet, host):
+def test_a_controller_is_upgraded_replaced_and_removed(fleet, host):
     def installed() -> dict[str, str]:
-        return {name: one.version for name, (one,) in host.packages.installed().items() if name != "foo"}
+        return {name: package.version for name, (package,) in host.packages.installed().items() if name != "foo"}
 
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
@@ -72,7 +72,7 @@ def test_a_controller_is_upgraded_switched_and_removed(fleet, host):
     assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
 
 
-def test_a_failing_start_script_leaves_software_alone_and_the_role_closed(fleet, host):
+def test_a_failing_start_script_leaves_the_software_unchanged_and_the_role_lock_held(fleet, host):
     failing = host.fail(START)
     with host.agent():
         wait_until(lambda: host.node.get("error"), "the error")
@@ -85,7 +85,7 @@ def test_a_failing_start_script_leaves_software_alone_and_the_role_closed(fleet,
     assert fleet.requests("web") == []
 
 
-def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_stays_closed(fleet, host):
+def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_lock_stays_held(fleet, host):
     failing = host.fail("/who/myfoo 1")
     other = fleet.host("h2", role="web")
     with host.agent():
@@ -112,7 +112,7 @@ def test_after_a_failed_end_script_the_version_is_not_recorded(fleet, host):
     assert fleet.requests("web") == [REQUEST]
 
 
-def test_two_hosts_of_a_role_never_work_at_the_same_time(fleet, host):
+def test_two_hosts_of_a_role_never_deploy_at_the_same_time(fleet, host):
     other = fleet.host("h2", role="web")
     with host.agent(), other.agent():
         for revision in ("r2", "r3", "r4"):
@@ -131,7 +131,7 @@ def test_two_hosts_of_a_role_never_work_at_the_same_time(fleet, host):
 
 
 @pytest.mark.parametrize("halt", [None, False])
-def test_a_stop_or_a_hold_does_not_cut_a_role_bracket_open(fleet, host, halt):
+def test_a_stop_or_a_hold_does_not_skip_the_end_script(fleet, host, halt):
     block = host.block()
     with host.agent():
         wait_until(fleet.calls, "the start script")
@@ -142,7 +142,7 @@ def test_a_stop_or_a_hold_does_not_cut_a_role_bracket_open(fleet, host, halt):
     assert fleet.requests("web") == []
 
 
-def test_a_new_version_midway_keeps_the_role_for_the_same_host(fleet, host):
+def test_a_host_keeps_the_role_lock_if_a_new_version_appears_during_its_deployment(fleet, host):
     block = host.block()
     with host.agent():
         wait_until(fleet.calls, "the start script")
@@ -153,7 +153,7 @@ def test_a_new_version_midway_keeps_the_role_for_the_same_host(fleet, host):
     assert fleet.requests("web") == []
 
 
-def test_a_host_whose_request_was_removed_midway_queues_again(fleet, host):
+def test_a_host_whose_request_was_removed_during_its_deployment_queues_again(fleet, host):
     block = host.block()
     with host.agent():
         wait_until(fleet.calls, "the start script")
@@ -173,7 +173,7 @@ def test_a_waiting_host_leaves_the_queue_when_the_fleet_stops(fleet, host):
     assert fleet.calls() == []
 
 
-def test_a_role_without_a_place_for_its_lock_stops_the_fleet_before_anything_is_changed(fleet, host):
+def test_a_missing_lock_node_of_a_role_stops_the_fleet_before_any_change(fleet, host):
     fleet.remove("/role-locks/web")
     with host.agent():
         wait_until(lambda: host.node.get("error"), "the error")
@@ -205,7 +205,7 @@ def test_two_controllers_on_a_host_stop_the_fleet(host):
         "before:record",
     ],
 )
-def test_an_agent_killed_anywhere_is_followed_by_one_that_adopts_its_request(fleet, host, point):
+def test_the_successor_of_a_killed_agent_adopts_its_request(fleet, host, point):
     put_script(host.root, "foo")
     put_controller(host.root, "ctl")
     with host.process(failpoints=f"{point}=kill") as agent:
@@ -218,12 +218,12 @@ def test_an_agent_killed_anywhere_is_followed_by_one_that_adopts_its_request(fle
     assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
 
 
-def test_a_dry_run_shows_the_bracket(fleet, host):
+def test_a_dry_run_shows_the_start_and_the_end_script(fleet, host):
     put_script(host.root, "foo")
     put_controller(host.root, "ctl")
     shown = host.command("--dry-run")
     assert shown.returncode == 0, shown.stderr
-    words = [line.split(" (")[0].split("  ")[-1] for line in shown.stdout.splitlines()]
-    text = " ".join(words)
+    titles = [line.split(" (")[0].split("  ")[-1] for line in shown.stdout.splitlines()]
+    text = " ".join(titles)
     assert text.index("change role controller") < text.index(START) < text.index("deploy /who") < text.index(END)
     assert fleet.requests("web") == []

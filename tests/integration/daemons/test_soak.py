@@ -1,4 +1,4 @@
-"""A thousand deployments by one agent leave it as it was: its threads, its open files, its memory."""
+"""A thousand deployments by one agent do not increase its threads, open files or memory."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from support.waiting import wait_until
 
 VERSIONS = 25
 INSTANCES = 40
-WARM = 8  # versions after which caches and pools have their size
+WARM = 8  # versions until caches and pools have reached their size
 SCRIPT = "#!/bin/true\n"
 
 
 @pytest.fixture
 def fleet(zookeeper: str, client: KazooClient) -> Iterator[Fleet]:
-    """A fleet in memory: on a disk most of the time would go into waiting for that."""
+    """A fleet in memory, because writes to a disk would take most of the time."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         yield Fleet(Path(directory), zookeeper, client)
 
@@ -38,7 +38,7 @@ def weigh(agent: psutil.Process) -> tuple[int, int, int]:
 
 
 @pytest.mark.timeout(600)
-def test_a_thousand_deployments_cost_no_threads_no_open_files_and_no_memory(fleet, host):
+def test_a_thousand_deployments_leak_no_threads_open_files_or_memory(fleet, host):
     with host.process() as child:
         agent = psutil.Process(child.pid)
         for number in range(VERSIONS):
@@ -49,5 +49,5 @@ def test_a_thousand_deployments_cost_no_threads_no_open_files_and_no_memory(flee
         now = weigh(agent)
     assert len(host.markers) == INSTANCES
     assert now[0] <= threads + 1
-    assert now[1] <= files + 2  # one look may meet a file that is being read
+    assert now[1] <= files + 2  # the measurement may include files that are being read
     assert now[2] <= memory * 1.1

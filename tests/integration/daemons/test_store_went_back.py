@@ -1,4 +1,4 @@
-"""ZooKeeper is wiped, or restored from an old backup: nothing happens until somebody publishes again."""
+"""ZooKeeper was wiped or restored from an old backup: no deployment starts until the next publication."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ TREE = """\
 
 def backup(client: KazooClient, path: str = "") -> dict[str, bytes]:
     """Return all nodes that are not ephemeral, parents first."""
-    found = {}
+    nodes = {}
     for name in client.get_children(path or "/"):
         child = f"{path}/{name}"
         data, stat = client.get(child)
         if name != "zookeeper" and not stat.ephemeralOwner:
-            found |= {child: data, **backup(client, child)}
-    return found
+            nodes |= {child: data, **backup(client, child)}
+    return nodes
 
 
 def wipe(client: KazooClient) -> None:
-    """Delete everything."""
+    """Delete all nodes."""
     for name in client.get_children("/"):
         if name != "zookeeper":
             client.delete(f"/{name}", recursive=True)
 
 
 def restore(client: KazooClient, nodes: dict[str, bytes]) -> None:
-    """Bring all nodes back as they were."""
+    """Restore all nodes of a backup."""
     for path in backup(client).keys() - nodes.keys():
         client.delete(path, recursive=True)
-    for path, data in reversed(nodes.items()):  # so /hosts, which agents watch, is not the last
+    for path, data in reversed(nodes.items()):  # so that /hosts, which agents watch, is not restored last
         client.ensure_path(path)
         client.set(path, data)
 
@@ -136,7 +136,7 @@ def test_a_version_set_by_hand_is_refused_too_on_a_store_that_went_back(fleet, h
 
 
 @pytest.mark.usefixtures("saved")
-def test_a_version_set_by_hand_is_deployed_while_the_store_remembers(fleet, host):
+def test_a_version_set_by_hand_is_deployed_while_the_store_has_the_known_publication(fleet, host):
     with host.agent():
         fleet.set_version("by hand")
         wait_until(lambda: host.at("by hand"), "the version set by hand")
@@ -144,7 +144,7 @@ def test_a_version_set_by_hand_is_deployed_while_the_store_remembers(fleet, host
         assert fleet.version == "by hand"
 
 
-def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, saved, client):
+def test_a_syncer_detects_an_older_store_by_publications_of_other_syncers(publishing, saved, client):
     with publishing.syncer("other") as other:
         other.sync()
     restore(client, saved)
@@ -157,7 +157,7 @@ def test_a_syncer_finds_out_by_the_memory_of_what_others_published(publishing, s
         other.sync()
 
 
-def test_a_store_that_went_back_to_a_stop_is_said_to_have_gone_back(publishing, saved, client):
+def test_a_store_that_went_back_to_a_stop_is_reported_as_a_store_that_went_back(publishing, saved, client):
     restore(client, {**saved, "/hosts": b'{"version": null}'})
     with pytest.raises(StalePublicationError):
         publishing.sync()
@@ -167,7 +167,7 @@ def test_a_store_that_went_back_to_a_stop_is_said_to_have_gone_back(publishing, 
         publishing.sync()
 
 
-def test_a_refusal_is_said_once(host, publishing, saved, client):
+def test_a_refusal_is_logged_once(host, publishing, saved, client):
     restore(client, saved)
     with capture_logs() as logs, host.agent():
         wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")

@@ -1,4 +1,4 @@
-"""What the syncer refuses although the fleet would take it, and what an operator may allow."""
+"""Publications that the syncer refuses as dangerous, and the overrides of operators."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def refused(publishing: Publishing, *, force: bool = False, overrides: GuardOver
 
 class TestHistory:
     @pytest.mark.parametrize("force", [False, True])
-    def test_a_rewritten_branch_is_refused_until_that_is_allowed(self, publishing: Publishing, force: bool):
+    def test_a_rewritten_branch_is_refused_unless_a_rewind_is_allowed(self, publishing: Publishing, force: bool):
         published = publishing.push(tree(1))
         publishing.sync()
         tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
-        words = refused(publishing, force=force)
-        assert words.startswith(
+        message = refused(publishing, force=force)
+        assert message.startswith(
             f"{tip} is not published: it does not descend from {published}, which is published"
         )
-        assert "--allow-rewind" in words
+        assert "--allow-rewind" in message
         publishing.sync(force=force, overrides=GuardOverrides(rewind=True))
         assert publishing.version == tip
 
-    def test_a_branch_set_back_to_an_older_commit_is_refused(self, publishing: Publishing):
+    def test_a_branch_that_was_reset_to_an_older_commit_is_refused(self, publishing: Publishing):
         first = publishing.push(tree(1))
         publishing.push(tree(1, "1.1"))
         publishing.sync()
         publishing.repository.git("reset", "-q", "--hard", first)
         assert "does not descend" in refused(publishing)
 
-    def test_an_unknown_published_commit_is_no_ancestor(self, publishing: Publishing):
+    def test_an_unknown_published_commit_does_not_count_as_an_ancestor(self, publishing: Publishing):
         publishing.push(tree(1))
         publishing.sync()
         tip = publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
@@ -85,7 +85,7 @@ class TestHistory:
             fresh.sync(SyncOptions(overrides=GuardOverrides(rewind=True)))
         assert publishing.version == tip
 
-    def test_a_merge_and_a_renamed_branch_go_on(self, publishing: Publishing):
+    def test_a_merge_and_a_renamed_branch_are_published(self, publishing: Publishing):
         publishing.push(tree(1))
         publishing.sync()
         publishing.repository.git("checkout", "-q", "-b", "side")
@@ -97,14 +97,14 @@ class TestHistory:
         publishing.sync()
         assert publishing.version == publishing.repository.git("rev-parse", "HEAD")
 
-    def test_a_stopped_fleet_does_not_forget_what_was_published(self, publishing: Publishing):
+    def test_the_published_revision_is_known_while_the_fleet_is_stopped(self, publishing: Publishing):
         published = publishing.push(tree(1))
         publishing.sync()
         publishing.put("/hosts", {"version": None})
         publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
         assert published in refused(publishing, force=True)
 
-    def test_nor_does_one_whose_tree_was_then_changed_by_hand(self, publishing: Publishing):
+    def test_the_published_revision_is_known_after_a_stop_and_a_manual_import(self, publishing: Publishing):
         published = publishing.push(tree(1))
         publishing.sync()
         publishing.put("/hosts", {"version": None})
@@ -114,7 +114,7 @@ class TestHistory:
         publishing.repository.commit({"a.zk": tree(1, "1.1")}, "--amend")
         assert published in refused(publishing, force=True)
 
-    def test_an_interrupted_publication_is_not_left_for_another_history(self, publishing: Publishing):
+    def test_an_interrupted_publication_is_not_replaced_by_another_history(self, publishing: Publishing):
         publishing.push(tree(1))
         publishing.sync()
         begun = publishing.push(tree(1, "1.1"))
@@ -126,7 +126,9 @@ class TestHistory:
         publishing.sync()
         assert publishing.get("/hosts") == {"version": begun}
 
-    def test_a_subversion_tree_goes_forward_only(self, publishing: Publishing, tmp_path: Path):
+    def test_an_older_subversion_revision_is_refused_unless_a_rewind_is_allowed(
+        self, publishing: Publishing, tmp_path: Path
+    ):
         subversion = Subversion(tmp_path / "svn")
         subversion.commit({"old/a.zk": tree(1)})
         subversion.commit({"new/a.zk": tree(1, "1.1")})
@@ -146,7 +148,9 @@ class TestHistory:
         assert publishing.version == 1
         assert publishing.get("/zkdeployment/targets")["version"] == 1  # type: ignore[index]
 
-    def test_a_tree_that_moves_from_git_to_subversion_needs_a_word(self, publishing: Publishing, tmp_path: Path):
+    def test_a_move_from_git_to_subversion_is_refused_unless_a_rewind_is_allowed(
+        self, publishing: Publishing, tmp_path: Path
+    ):
         publishing.push(tree(1))
         publishing.sync()
         subversion = Subversion(tmp_path / "svn")
@@ -161,7 +165,7 @@ class TestHistory:
 
 class TestRemoval:
     @pytest.mark.parametrize("force", [False, True])
-    def test_much_at_once_is_refused_until_that_is_allowed(self, publishing: Publishing, force: bool):
+    def test_a_mass_removal_is_refused_unless_it_is_allowed(self, publishing: Publishing, force: bool):
         publishing.push(tree(10))
         publishing.sync()
         tip = publishing.push(tree(6))
@@ -182,14 +186,14 @@ class TestRemoval:
         )
         assert "3 of 3 deployments" in refused(publishing)
 
-    def test_a_part_may_go(self, publishing: Publishing):
+    def test_a_small_removal_is_published(self, publishing: Publishing):
         publishing.push(tree(10))
         publishing.sync()
         tip = publishing.push(tree(7))
         publishing.sync()
         assert publishing.version == tip
 
-    def test_an_empty_tree_never_takes_everything_away(self, publishing: Publishing):
+    def test_an_empty_tree_never_removes_all_deployments(self, publishing: Publishing):
         publishing.push(tree(2))
         publishing.sync()
         publishing.push("/who\n")
@@ -201,7 +205,7 @@ class TestRemoval:
         with pytest.raises(SourceError, match="has no tree files"):
             publishing.sync()
 
-    def test_an_interrupted_removal_that_was_allowed_is_finished(self, publishing: Publishing):
+    def test_an_interrupted_allowed_removal_is_completed(self, publishing: Publishing):
         publishing.push(tree(4))
         publishing.sync()
         tip = publishing.push(tree(1))
@@ -212,7 +216,7 @@ class TestRemoval:
 
 
 class TestAbsentHosts:
-    def test_what_the_agent_of_an_absent_host_would_refuse_is_not_published_until_the_host_is_forgotten(
+    def test_a_tree_that_conflicts_with_an_absent_host_is_refused_until_the_host_is_forgotten(
         self, publishing: Publishing
     ):
         publishing.push(tree(1))
@@ -248,7 +252,7 @@ class TestSignedHistory:
             with pytest.raises(SourceError, match="not allowed"):
                 syncer.sync(SyncOptions(force=True))
 
-    def test_a_key_that_was_taken_out_since_the_commit_was_refused_publishes_nothing(
+    def test_a_removed_key_is_refused_although_the_commit_was_verified_before(
         self, publishing: Publishing, tmp_path: Path
     ):
         key = make_key(tmp_path, "key")
@@ -275,7 +279,7 @@ class TestRequests:
             act = Act("me", "resume --latest", "a fix", 0.0)
             return ZooKeeperClusterControl(session).resume_latest(act, timeout=60, overrides=overrides)
 
-    def test_a_daemon_goes_back_only_for_an_operator_who_says_so(self, publishing: Publishing):
+    def test_a_daemon_publishes_a_rewind_only_with_the_overrides_of_an_operator(self, publishing: Publishing):
         publishing.push(tree(4))
         publishing.sync()
         tip = publishing.repository.commit({"a.zk": tree(1)}, "--amend")

@@ -1,4 +1,4 @@
-"""A large publication, killed at each of its writes while agents start again: no host ever gets half a tree."""
+"""A large publication, killed at each write while agents restart: no host ever gets a partial tree."""
 
 from __future__ import annotations
 
@@ -97,29 +97,29 @@ class Case:
         return outcome, [call for call in self.fleet.calls()[before:] if " start " in call]
 
     def check_killed(self, old: str, new: str, pid: int) -> None:
-        """Look at what the dead syncer left, and restart the agent on it."""
-        found = self.publishing.get("/hosts"), self.publishing.published
+        """Check the state that the dead syncer left, and restart the agent on it."""
+        state = self.publishing.get("/hosts"), self.publishing.published
         if self.place == PLACES[0]:
-            assert found == ({"version": old}, old)
+            assert state == ({"version": old}, old)
             assert self.restart_agent() == (Outcome.DONE, [])
         elif self.place == PLACES[-1]:
-            assert found == ({"version": new}, new)
+            assert state == ({"version": new}, new)
             assert self.restart_agent() == (Outcome.DONE, SERVICES)
         else:
-            assert found == ({"version": old, "importing": new}, None)
+            assert state == ({"version": old, "importing": new}, None)
             assert self.restart_agent() == (Outcome.HELD, [])
             with pytest.raises(RefusedError, match=rf"/hosts-lock is held by .*process {pid}"):
                 self.publishing.sync()
 
     def finish(self, new: str) -> None:
-        """Sync once more, as soon as the dead syncer's session has ended and its lock with it."""
+        """Sync again as soon as the dead syncer's session and lock have expired."""
         client = self.publishing.client
         wait_until(lambda: not client.get_children("/hosts-lock"), "the dead syncer's lock is gone")
         self.publishing.sync()
         assert (self.publishing.get("/hosts"), self.publishing.published) == ({"version": new}, new)
 
 
-def test_killed_at_any_write_no_host_gets_half_a_tree_and_the_next_syncer_finishes(
+def test_no_host_gets_a_partial_tree_after_a_kill_at_any_write_and_the_next_syncer_completes_it(
     publishing: Publishing, monkeypatch: pytest.MonkeyPatch, zookeeper: str, tmp_path: Path
 ):
     old = publishing.push(OLD)
@@ -150,11 +150,11 @@ def test_killed_at_any_write_no_host_gets_half_a_tree_and_the_next_syncer_finish
 
 
 class Killed(BaseException):
-    """The syncer's end, in the middle of things."""
+    """The syncer was killed at a write."""
 
 
 @pytest.mark.parametrize("other", ["c_zk", "c_zkx"])
-def test_services_of_a_publication_that_was_given_up_are_never_deployed(
+def test_services_of_an_abandoned_publication_are_never_deployed(
     publishing: Publishing, monkeypatch: pytest.MonkeyPatch, other: str
 ):
     publishing.push(OLD)

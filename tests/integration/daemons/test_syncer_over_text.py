@@ -1,4 +1,4 @@
-"""Publications that are worked out from two texts: when that is enough, and what happens when it is not."""
+"""Publications that are computed from two texts, and the cases in which the live tree is read as a whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WEB = {"type": "shop", "version": "1.1"}
 
 
 class Noting(ZooKeeperPublications):
-    """Notes which nodes are looked at: a set of paths each time, or ``"all"``."""
+    """Records which nodes are read: a set of paths for each read, or ``"all"``."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -50,7 +50,7 @@ class Noting(ZooKeeperPublications):
 
 
 class Follower:
-    """A syncer in one process for the whole test; ``sync`` returns what of the live tree it looked at."""
+    """A syncer in one process for the whole test; ``sync`` returns the parts of the live tree that were read."""
 
     def __init__(self, publishing: Publishing, session: Session) -> None:
         self.store = Noting(session)
@@ -98,14 +98,14 @@ def test_a_fresh_process_knows_the_published_text_from_the_repository(publishing
     assert publishing.get("/who/web") == WEB
 
 
-def test_a_commit_without_a_change_looks_at_no_node(publishing: Publishing, follower: Follower):
+def test_a_commit_without_a_change_reads_no_node(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.push(TREE, README_md="hello")
     assert follower.sync() == [set()]
 
 
-def test_force_looks_at_everything(publishing: Publishing, follower: Follower):
+def test_a_forced_sync_reads_the_whole_tree(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.put("/who/web/deploy", {"by": "hand"})
@@ -116,7 +116,7 @@ def test_force_looks_at_everything(publishing: Publishing, follower: Follower):
     assert publishing.targets == {"h1": ["/who/web"], "h2": ["/who/web"]}
 
 
-def test_a_preview_looks_at_no_more(publishing: Publishing, follower: Follower):
+def test_a_preview_reads_only_changed_nodes(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.push(NEWER)
@@ -178,7 +178,7 @@ def test_a_new_node_that_exists_already_is_logged_as_drift(publishing: Publishin
     assert publishing.get("/new/below") is None
 
 
-def test_instances_below_removed_nodes_survive_until_they_end(publishing: Publishing, follower: Follower):
+def test_instances_below_removed_nodes_are_kept_until_they_end(publishing: Publishing, follower: Follower):
     publishing.push(TREE)
     follower.sync()
     publishing.put("/who/web/providers/a:1", {"pid": 1}, ephemeral=True)
@@ -196,7 +196,7 @@ def test_instances_below_removed_nodes_survive_until_they_end(publishing: Publis
     assert follower.sync() == [{"/who/y"}]
 
 
-def test_what_others_deploy_is_looked_at_each_time(publishing: Publishing, follower: Follower):
+def test_deployments_of_others_are_read_in_each_sync(publishing: Publishing, follower: Follower):
     publishing.put("/foreign", {"type": "tool-2"})
     publishing.put("/foreign/deploy/h9", {})
     publishing.push(TREE)
@@ -207,7 +207,7 @@ def test_what_others_deploy_is_looked_at_each_time(publishing: Publishing, follo
     assert list(publishing.targets) == ["h1", "h2", "h8", "h9"]
 
 
-def test_a_link_to_what_others_have_is_followed_in_the_live_tree(publishing: Publishing, follower: Follower):
+def test_a_link_to_a_foreign_node_is_followed_in_the_live_tree(publishing: Publishing, follower: Follower):
     publishing.put("/versions", {"shop": "7"})
     publishing.push(TREE)
     follower.sync()
@@ -250,7 +250,7 @@ def test_after_a_manual_import_the_whole_tree_is_read(publishing: Publishing, fo
     ],
     ids=["touched node", "touched target", "import by hand", "deleted"],
 )
-def test_a_change_between_looking_and_writing_is_noticed_and_put_right(
+def test_a_change_between_the_read_and_the_write_is_noticed_and_reverted(
     publishing: Publishing, follower: Follower, meddle, looks: list[object]
 ):
     publishing.push(TREE)
@@ -271,7 +271,9 @@ def test_a_change_between_looking_and_writing_is_noticed_and_put_right(
 
 
 class TestPruning:
-    def test_what_lost_its_file_goes_and_what_others_made_stays(self, publishing: Publishing, follower: Follower):
+    def test_pruning_removes_nodes_without_a_file_and_keeps_foreign_nodes(
+        self, publishing: Publishing, follower: Follower
+    ):
         publishing.push(TREE, b_zk="/x\n  /y\n", c_zkx="/layer\n")
         publishing.put("/foreign", {"deploy": 1})
         follower.sync()
@@ -291,7 +293,7 @@ class TestPruning:
         follower.sync(prune=True)
         assert publishing.client.get("/zkdeployment/targets")[1] == before
 
-    def test_what_somebody_removed_by_hand_is_not_spoken_of(self, publishing: Publishing, follower: Follower):
+    def test_a_node_that_was_removed_by_hand_causes_no_warning(self, publishing: Publishing, follower: Follower):
         publishing.push(TREE, b_zk="/x\n")
         follower.sync()
         publishing.client.delete("/x")

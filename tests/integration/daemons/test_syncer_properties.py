@@ -1,4 +1,4 @@
-"""Publishing any tree over any other: just the new tree, and what is not ours, whichever way it is published."""
+"""Any tree published over any other tree: afterwards only the new tree and foreign nodes exist."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ PROPERTIES = st.sampled_from(
 @st.composite
 def nodes(draw: st.DrawFn, tops: Sequence[str] = TOPS) -> Nodes:
     """Some top-level nodes with some of the nodes below; services have a type of their own."""
-    found: Nodes = {}
+    nodes_drawn: Nodes = {}
     for top in draw(st.sets(st.sampled_from(tops), max_size=2)):
         for path in ("", *draw(st.sets(st.sampled_from(BELOW), max_size=5))):
             names = [top, *filter(None, path.split("/"))]
             for count in range(1, len(names) + 1):
-                found.setdefault("/" + "/".join(names[:count]), {})
+                nodes_drawn.setdefault("/" + "/".join(names[:count]), {})
             properties = dict(draw(PROPERTIES))
             if path in {"web", "db"}:
                 properties |= {"type": f"{top}-{path}", "version": draw(st.sampled_from(["1", "2"]))}
-            found["/" + "/".join(names)] = properties
+            nodes_drawn["/" + "/".join(names)] = properties
     for service in ("web", "db"):
         for top in TOPS:
-            if f"/{top}/{service}/deploy" in found:
-                found[f"/{top}/{service}"] |= {"type": f"{top}-{service}", "version": "1"}
-    return found
+            if f"/{top}/{service}/deploy" in nodes_drawn:
+                nodes_drawn[f"/{top}/{service}"] |= {"type": f"{top}-{service}", "version": "1"}
+    return nodes_drawn
 
 
 @dataclass(frozen=True)
 class Text:
-    """What is in git: a ``.zk`` file, and a ``.zkx`` file."""
+    """The content of the repository: a ``.zk`` file and a ``.zkx`` file."""
 
     base: Nodes
     layer: Nodes = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Standstill:
 
 
 def expected(live: Nodes, pinned: set[str], text: Text) -> Nodes:
-    """What the live tree is to become, in the plainest words."""
+    """Return the expected live tree, computed in the simplest way."""
     managed = {path.split("/")[1] for path in text.base}
     ensure_registered = pinned - text.layer.keys()
     kept = {
@@ -143,7 +143,7 @@ def put(client: KazooClient, nodes: Nodes, *, ephemeral: bool = False) -> None:
     texts=st.lists(texts, min_size=2, max_size=3),
     instances=st.sets(st.sampled_from(["/a/web/providers/i1", "/b/web/providers/i1", "/c/db/i2", "/f/i3"])),
 )
-def test_publishing_any_tree_over_any_other_leaves_the_new_tree_and_what_is_not_ours(
+def test_any_tree_published_over_any_other_leaves_the_new_tree_and_foreign_nodes(
     publishing: Publishing,
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
@@ -183,7 +183,7 @@ class Way:
         self.look = Publishing(publishing.directory / self.top[1:], "", self.client)
 
     def register(self, instances: set[str]) -> None:
-        """Let there be instances, where there is a place for them."""
+        """Register instances below existing parents."""
         for path in instances:
             if self.client.exists(f"{self.top}{path.rpartition('/')[0]}"):
                 self.client.create(f"{self.top}{path}", ephemeral=True)
@@ -196,7 +196,7 @@ class Way:
         }
 
     def publish(self, text: Text) -> object:
-        """Publish a text; return all that stands there then, or how it was refused."""
+        """Publish a text; return all nodes afterwards, or the error of the refusal."""
         before = self.live()
         pinned = {above for path in before for above in _above(path) if path.rpartition("/")[2].startswith("i")}
         ephemeral = {path for path in before if path.rpartition("/")[2].startswith("i")}

@@ -1,4 +1,4 @@
-"""Strategies that the syncer publishes with the tree, and what it refuses because of one."""
+"""Strategies that the syncer publishes with the tree, and its refusals because of a strategy or a rollout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def preview(publishing: Publishing, name: str = "another", **how: bool) -> list[
         return [draft.sentence, *draft.describe()]
 
 
-def test_a_strategy_is_published_with_the_tree_and_goes_when_its_file_goes(publishing: Publishing):
+def test_a_strategy_is_published_with_the_tree_and_removed_with_its_file(publishing: Publishing):
     publishing.push(TREE, strategy_yaml=STRATEGY)
     publishing.sync()
     assert strategy_of(publishing) == example()
@@ -66,7 +66,7 @@ def test_a_change_of_the_strategy_alone_is_previewed_and_published(publishing: P
     assert strategy_of(publishing) != example()
 
 
-def test_a_wrong_strategy_is_refused_with_its_place_and_nothing_is_published(publishing: Publishing):
+def test_an_invalid_strategy_is_refused_with_its_position(publishing: Publishing):
     revision = publishing.push(TREE)
     publishing.sync()
     publishing.push(TREE, strategy_yaml=STRATEGY.replace("- ntp-node", "- ntp-nude", 1))
@@ -76,7 +76,7 @@ def test_a_wrong_strategy_is_refused_with_its_place_and_nothing_is_published(pub
     assert strategy_of(publishing) is None
 
 
-def test_a_strategy_that_would_not_be_in_force_is_not_published_as_none(publishing: Publishing):
+def test_a_strategy_file_without_the_configured_strategy_is_refused(publishing: Publishing):
     revision = publishing.push(TREE)
     publishing.sync()
     publishing.push(TREE, strategy_yaml=STRATEGY.replace("name: deployment-strategy", "name: careful", 1))
@@ -85,7 +85,7 @@ def test_a_strategy_that_would_not_be_in_force_is_not_published_as_none(publishi
     assert publishing.version == revision
 
 
-def test_a_strategy_beside_the_one_in_force_is_warned_of(publishing: Publishing):
+def test_a_strategy_that_is_not_in_force_causes_a_warning(publishing: Publishing):
     spare = STRATEGY.replace("name: deployment-strategy", "name: careful", 1)
     publishing.push(TREE, strategy_yaml=STRATEGY, spare_yaml=spare)
     with publishing.syncer() as syncer:
@@ -103,7 +103,7 @@ def test_a_damaged_strategy_is_replaced(publishing: Publishing):
     assert strategy_of(publishing) == example()
 
 
-def test_the_next_revision_waits_for_the_end_of_the_rollout_and_for_no_host_that_failed(publishing: Publishing):
+def test_the_next_revision_waits_for_the_end_of_the_rollout_but_not_for_failed_hosts(publishing: Publishing):
     published = publishing.push(TREE, strategy_yaml=STRATEGY)
     publishing.sync()
     publishing.register("good", published)
@@ -126,7 +126,7 @@ def test_the_next_revision_waits_for_the_end_of_the_rollout_and_for_no_host_that
     assert publishing.version == tip
 
 
-def test_a_rollout_of_another_publication_and_one_that_makes_no_sense_are_none(publishing: Publishing):
+def test_a_rollout_that_is_unreadable_or_of_another_publication_is_ignored(publishing: Publishing):
     publishing.push(TREE, strategy_yaml=STRATEGY)
     publishing.sync()
     publishing.register("bad", "older")
@@ -140,7 +140,7 @@ def test_a_rollout_of_another_publication_and_one_that_makes_no_sense_are_none(p
             publishing.sync()
 
 
-def test_hosts_in_no_group_neither_hold_up_a_revision_nor_make_the_fleet_look_unfinished(publishing: Publishing):
+def test_hosts_in_no_group_neither_delay_a_revision_nor_count_as_unfinished(publishing: Publishing):
     published = publishing.push(TREE, strategy_yaml=STRATEGY.replace("- ntp01", "- good"))
     publishing.sync()
     publishing.register("good", published)

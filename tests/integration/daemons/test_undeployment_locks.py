@@ -10,7 +10,7 @@ UNDO = "-u /who/myfoo 0"
 
 @pytest.fixture
 def hosts(fleet: Fleet):
-    """Two hosts at r1, with an instance of one service each, whose scripts wait from now on."""
+    """Two hosts at r1 with a deployment of one service each; their scripts block from now on."""
     fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
     fleet.set_version("r1")
     first, second = fleet.host("h1"), fleet.host("h2")
@@ -28,7 +28,7 @@ def started(fleet: Fleet, call: str) -> list[str]:
 
 
 def order(fleet: Fleet, hosts, call: str):
-    """Wait until a host started a call, and return the hosts, that one first."""
+    """Wait until a host started a call, and return both hosts, the starting host first."""
     wait_until(lambda: started(fleet, call), "the first host is at it")
     (name,) = started(fleet, call)
     return sorted(hosts, key=lambda host: host.id != name)
@@ -42,7 +42,7 @@ def waits(host, lock="/who/myfoo") -> bool:
     return f"wait for the lock of {lock}" in host.node.get("step", "")
 
 
-def test_a_service_that_becomes_another_application_is_changed_on_one_host_after_the_other(fleet, hosts):
+def test_a_service_with_a_new_application_changes_on_one_host_at_a_time(fleet, hosts):
     fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
     fleet.set_version("r2")
     first, second = order(fleet, hosts, UNDO)
@@ -57,7 +57,7 @@ def test_a_service_that_becomes_another_application_is_changed_on_one_host_after
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
-def test_a_service_that_stays_for_other_hosts_only_is_undone_on_one_host_after_the_other(fleet, hosts):
+def test_a_service_that_stays_on_other_hosts_is_undeployed_on_one_host_at_a_time(fleet, hosts):
     fleet.service("/who/myfoo", "foo", "1.0", h3=1)
     fleet.set_version("r2")
     first, second = order(fleet, hosts, UNDO)
@@ -68,7 +68,7 @@ def test_a_service_that_stays_for_other_hosts_only_is_undone_on_one_host_after_t
     assert fleet.calls() == called(UNDO, host=first.id) + called(UNDO, host=second.id)
 
 
-def test_a_service_that_is_gone_from_the_tree_is_undone_on_all_hosts_at_once(fleet, hosts):
+def test_a_service_that_was_removed_from_the_tree_is_undeployed_on_all_hosts_in_parallel(fleet, hosts):
     fleet.remove("/who/myfoo")
     fleet.set_version("r2")
     wait_until(lambda: sorted(started(fleet, UNDO)) == ["h1", "h2"], "both undo it")
@@ -77,7 +77,7 @@ def test_a_service_that_is_gone_from_the_tree_is_undone_on_all_hosts_at_once(fle
     wait_until(lambda: all(host.at("r2") for host in hosts), "r2")
 
 
-def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_taken_again(fleet, hosts):
+def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_acquired_again(fleet, hosts):
     fleet.service("/who/myfoo", "bar", "1.0", h1=1)
     fleet.remove("/agent-locks/who,myfoo")
     fleet.set_version("r2")
@@ -106,7 +106,7 @@ def test_a_failing_undeployment_stops_the_fleet_before_its_lock_is_free(fleet, h
     assert started(fleet, UNDO) == [first.id]
 
 
-def test_hosts_of_a_role_with_a_controller_undo_a_service_that_stays_under_the_lock_of_the_role(fleet):
+def test_hosts_of_a_role_with_a_controller_undeploy_under_the_role_lock(fleet):
     fleet.controller("web", "ctl", "1.0")
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
     fleet.service("/who/old", "foo", "1.0", web=1)

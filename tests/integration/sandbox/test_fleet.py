@@ -13,7 +13,7 @@ from zkdeployment.sandbox.layout import Layout, SandboxDescription
 
 @pytest.fixture
 def taken():
-    """A port that somebody else listens on."""
+    """A port on which another socket listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 

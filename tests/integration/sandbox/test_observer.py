@@ -11,7 +11,7 @@ from zkdeployment.sandbox.observer import FleetObserver
 
 @pytest.fixture
 def fleet(client):
-    """Two hosts, one of them at work, one failed."""
+    """Two hosts: one is deploying, one failed."""
     client.create("/hosts", json.dumps({"version": "abc"}).encode())
     one = {"name": "one.sandbox", "version": "abc", "step": "deploy /s/web 0", "steps": [1, 3]}
     two = {"name": "two.sandbox", "version": "abc", "role": "web", "error": "no room left"}

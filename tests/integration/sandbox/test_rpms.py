@@ -21,7 +21,7 @@ def repository(tmp_path):
 
 
 def listed(repository):
-    """The packages that the metadata lists, as dnf reads it."""
+    """Return the packages that dnf lists for the repository."""
     argv = ["dnf", "-q", f"--installroot={repository.directory.parent}/root", "--noplugins", "--releasever=1"]
     argv += [f"--setopt=reposdir={repository.definitions}", "--refresh", "repoquery", "--qf", "%{name}-%{version}"]
     return process.run(argv, timeout=60).check().stdout.split()

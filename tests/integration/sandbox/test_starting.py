@@ -12,7 +12,7 @@ from zkdeployment.sandbox.members import SandboxDaemon
 
 @pytest.fixture
 def daemon(tmp_path):
-    """A daemon in whose place a program runs that says a word and sleeps."""
+    """A daemon whose process is replaced by a program that prints a message and sleeps."""
     made = SandboxDaemon(tmp_path, tmp_path, "agent", [])
     words = [sys.executable, "-c", "import time; print('still thinking', flush=True); time.sleep(600)"]
     BackgroundProcess(tmp_path / "agent.pid").start(words, log=made.log)

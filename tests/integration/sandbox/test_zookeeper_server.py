@@ -1,4 +1,4 @@
-"""A real ZooKeeper server: started, stopped, killed, found again."""
+"""A real ZooKeeper server is started, stopped, killed and rediscovered."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_without_java_the_error_explains_the_installation(tmp_path):
 def no_docker(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-docker.sock")
     yield
-    gc.collect()  # Docker's library leaves its sockets to the collector, which warns
+    gc.collect()  # Docker's library does not close its sockets; collect them here, where the warning is expected
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -5,7 +5,7 @@ from zkdeployment.daemons.control import Control
 from zkdeployment.errors import ShutdownError
 
 
-def test_several_wakes_count_as_one():
+def test_several_wakes_end_only_one_wait():
     control = Control(ManualClock(), grace=30)
     control.wake()
     control.wake()
@@ -14,7 +14,7 @@ def test_several_wakes_count_as_one():
     assert not control.stopping
 
 
-def test_a_reload_is_asked_for_once():
+def test_a_reload_is_taken_once():
     control = Control(ManualClock())
     assert not control.take_reload()
     control.reload()
@@ -24,7 +24,7 @@ def test_a_reload_is_asked_for_once():
     assert not control.stopping
 
 
-def test_what_is_under_way_when_asked_to_end_has_its_grace():
+def test_a_stop_gives_the_current_step_the_grace_period():
     clock = ManualClock()
     control = Control(clock, grace=30)
     control.check()

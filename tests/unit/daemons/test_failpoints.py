@@ -19,13 +19,13 @@ def killed(monkeypatch):
     failpoints.arm({})
 
 
-def test_nothing_happens_unless_armed(killed):
+def test_a_failpoint_has_no_effect_unless_it_is_armed(killed):
     failpoints.arm({})
     failpoints.reach("before:deploy")
     assert killed == []
 
 
-def test_an_armed_point_acts_when_it_is_reached_as_often_as_it_says(killed):
+def test_an_armed_failpoint_acts_when_it_is_reached_the_given_number_of_times(killed):
     failpoints.arm({failpoints.VARIABLE: "before:deploy@2=kill,after:x=freeze"})
     failpoints.reach("before:deploy")
     assert killed == []
@@ -36,7 +36,7 @@ def test_an_armed_point_acts_when_it_is_reached_as_often_as_it_says(killed):
 
 
 @pytest.mark.parametrize(("root", "armed"), [("/", False), ("/scratch", True)])
-def test_nothing_is_ever_armed_on_a_real_host(monkeypatch, root, armed):
+def test_no_failpoint_is_armed_on_a_real_host(monkeypatch, root, armed):
     monkeypatch.setenv(failpoints.VARIABLE, "nonsense")
     settings = Settings(source=Path("x.cfg"), root=Path(root))
     refusal = pytest.raises(ConfigurationError) if armed else contextlib.nullcontext()
@@ -45,12 +45,12 @@ def test_nothing_is_ever_armed_on_a_real_host(monkeypatch, root, armed):
 
 
 @pytest.mark.parametrize("text", ["x", "x=explode", "x@0=kill", "=kill"])
-def test_nonsense_is_refused(text):
+def test_an_invalid_failpoint_is_refused(text):
     with pytest.raises(ConfigurationError, match=r"expected NAME\[@COUNT\]=kill or =freeze"):
         failpoints.arm({failpoints.VARIABLE: text})
 
 
-def test_an_action_has_a_failpoint_before_it_and_one_after_it(killed):
+def test_an_action_has_a_failpoint_before_and_after_it(killed):
     failpoints.arm({failpoints.VARIABLE: "before:x=kill,after:x=freeze"})
     with failpoints.failpoints("x"):
         assert killed == [signal.SIGKILL]

@@ -32,6 +32,6 @@ def ask(git: Git, name: str) -> GitOutput:
 
 def read(answer: GitOutput) -> Commit:
     """Return the commit in the output of ``ask``; raises ``GitError`` if there is no such commit."""
-    told = answer.check().output.decode("utf-8", "replace")
-    commit, parents, time, author, subject = told.split("\0")
+    output = answer.check().output.decode("utf-8", "replace")
+    commit, parents, time, author, subject = output.split("\0")
     return Commit(commit, tuple(parents.split()), float(time), shorten(author), shorten(subject.strip()))

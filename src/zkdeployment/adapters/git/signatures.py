@@ -55,11 +55,11 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
     with _openpgp(git, allowed_signers) if openpgp else _ssh(git, allowed_signers) as verifying:
         form = "--format=%G?%n%ct%n%GF%n%GS"
         log = ("log", "-1", "--no-show-signature", form, "--end-of-options", revision)
-        told = verifying.run(*log)
+        log_output = verifying.run(*log)
         verified = verifying.run("verify-commit", "--end-of-options", revision)
     refusal = f"revision {revision} is not published"
     # With a signature of the other kind, the missing verifying program may end git by SIGPIPE.
-    verdict, date, fingerprint, name = ("N", "", "", "") if told.status else _fields(told.output)
+    verdict, date, fingerprint, name = ("N", "", "", "") if log_output.status else _fields(log_output.output)
     if verdict != "G" or verified.status:
         reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {last_words(verified.words)}")
         if verdict == "N":
@@ -70,8 +70,8 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
     return f"{shorten(name.strip())} {fingerprint}"
 
 
-def _fields(told: bytes) -> tuple[str, str, str, str]:
-    verdict, date, fingerprint, name = told.decode("utf-8", "replace").split("\n", 3)
+def _fields(output: bytes) -> tuple[str, str, str, str]:
+    verdict, date, fingerprint, name = output.decode("utf-8", "replace").split("\n", 3)
     return verdict, date, fingerprint, name
 
 

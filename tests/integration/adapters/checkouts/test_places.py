@@ -76,7 +76,7 @@ def test_the_build_script_is_run_in_place(repository, opt, places):
     assert calls == [(str(opt / "foo/stage-build"), str(opt / "foo"))]
 
 
-def test_another_version_is_checked_out_anew(repository, opt, places):
+def test_another_version_replaces_the_checkout(repository, opt, places):
     install(places, f"git:{repository.url}#1")
     (opt / "foo/built").touch()
     install(places, f"git:{repository.url}#2")
@@ -97,7 +97,7 @@ def test_the_same_version_is_updated_and_built_again(repository, opt, places):
     assert len(calls) == 1
 
 
-def test_a_damaged_checkout_is_checked_out_anew(repository, opt, places):
+def test_a_damaged_checkout_is_replaced(repository, opt, places):
     version = f"git:{repository.url}#1"
     install(places, version)
     (opt / "foo/.git/HEAD").write_text("rubbish")

@@ -1,4 +1,4 @@
-"""The gate for signed commits, with real keys of both kinds and everything that such gates are fooled with."""
+"""The check of commit signatures, with real SSH and OpenPGP keys and with known ways to deceive such checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES: dict[str, str | bytes | None] = {"a.zk": "/a\n"}
 
 
 class RolloutGate:
-    """A repository, and a syncer's view of it through a file of allowed signers."""
+    """A repository, and the source through which a syncer with a file of allowed signers reads it."""
 
     def __init__(self, directory: Path) -> None:
         self.repository = Repository(directory / "repository")
@@ -41,24 +41,24 @@ class RolloutGate:
         return self.repository.commit(FILES, f"-S{fingerprint}", *options, config=config, date=date)
 
     def passed(self, revision: str) -> str | None:
-        """Return who signed the branch's tip, which is readable."""
+        """Return the signer of the branch's tip; the files of the tip are readable."""
         assert self.source.fetch() == revision
         assert [file.content for file in self.source.files(revision)] == [b"/a\n"]
         return self.source.origin(revision).signer
 
     def refusal(self, revision: str) -> str:
-        """Return why the branch's tip is not published; its files are not told, and it has no signer."""
+        """Return the reason why the branch's tip is refused; its files are not readable, and it has no signer."""
         assert self.source.fetch() == revision
         with pytest.raises(SourceError) as error:
             self.source.files(revision)
-        words = str(error.value)
-        assert words.startswith(f"revision {revision} is not published: ")
-        assert "\n" not in words
+        message = str(error.value)
+        assert message.startswith(f"revision {revision} is not published: ")
+        assert "\n" not in message
         assert self.source.origin(revision).signer is None
-        return words.removeprefix(f"revision {revision} is not published: ")
+        return message.removeprefix(f"revision {revision} is not published: ")
 
     def forge(self, revision: str) -> str:
-        """Put a commit with another message and the same signature at the branch's tip."""
+        """Make a commit with another message and the same signature the branch's tip."""
         commit = self.repository.git("cat-file", "commit", revision)
         forged = self.repository.directory / "forged"
         forged.write_text(commit.replace("a change", "another change") + "\n")
@@ -67,7 +67,7 @@ class RolloutGate:
         return made
 
     def configure(self, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-        """Let the user, the system and the mirror itself have a configuration."""
+        """Write the text to the git configuration of the user, of the system and of the mirror."""
         self.source.fetch()
         file = self.mirror.parent / "config"
         file.write_text(text)
@@ -95,7 +95,7 @@ class TestSsh:
         self.key = make_key(tmp_path, "allowed")
         gate.signers.write_text(f'tester@example.com namespaces="git" {public(self.key)}\n')
 
-    def test_a_commit_signed_with_an_allowed_key_passes_and_its_signer_is_known(self, gate: RolloutGate):
+    def test_a_commit_signed_with_an_allowed_key_is_accepted_and_its_signer_is_recorded(self, gate: RolloutGate):
         listed = subprocess.run(
             ["ssh-keygen", "-lf", f"{self.key}.pub"], capture_output=True, check=True, text=True
         )
@@ -106,7 +106,7 @@ class TestSsh:
             f"it has no SSH signature (allowed-signers is {gate.signers})"
         )
 
-    def test_an_unsigned_commit_upon_a_signed_one_is_refused(self, gate: RolloutGate):
+    def test_an_unsigned_commit_after_a_signed_commit_is_refused(self, gate: RolloutGate):
         gate.signed_by_ssh(self.key)
         assert "no SSH signature" in gate.refusal(gate.repository.commit(FILES))
 
@@ -122,12 +122,14 @@ class TestSsh:
         assert signer is not None
         assert signer.startswith("tester@example.com SHA256:")
 
-    def test_an_unknown_key_is_refused_although_git_says_good(self, gate: RolloutGate, tmp_path: Path):
+    def test_an_unknown_key_is_refused_although_git_reports_a_good_signature(
+        self, gate: RolloutGate, tmp_path: Path
+    ):
         revision = gate.signed_by_ssh(make_key(tmp_path, "unknown"))
-        told = gate.repository.git(
+        output = gate.repository.git(
             "-c", f"gpg.ssh.allowedSignersFile={gate.signers}", "log", "-1", "--show-signature"
         )
-        assert 'Good "git" signature' in told
+        assert 'Good "git" signature' in output
         assert "not allowed" in gate.refusal(revision)
 
     def test_a_key_of_another_namespace_is_refused(self, gate: RolloutGate):
@@ -142,7 +144,7 @@ class TestSsh:
         config = ("gpg.format=ssh", f"user.signingkey={self.key}.pub", f"gpg.ssh.program={program}")
         assert "its signature" in gate.refusal(gate.repository.commit(FILES, "-S", config=config))
 
-    def test_a_key_that_was_taken_out_of_the_file_is_refused(self, gate: RolloutGate, tmp_path: Path):
+    def test_a_key_that_was_removed_from_the_file_is_refused(self, gate: RolloutGate, tmp_path: Path):
         revision = gate.signed_by_ssh(self.key)
         gate.passed(revision)
         gate.signers.write_text(f"other@example.com {public(make_key(tmp_path, 'other'))}\n")
@@ -160,7 +162,7 @@ class TestSsh:
         assert gate.passed(gate.signed_by_ssh(self.key, date=soon))
         assert "s in the future" in gate.refusal(gate.signed_by_ssh(self.key, "--amend", date=later))
 
-    def test_configuration_names_neither_program_nor_keys(
+    def test_programs_and_keys_from_the_git_configuration_are_ignored(
         self, gate: RolloutGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         unknown = make_key(tmp_path, "unknown")
@@ -183,7 +185,7 @@ class TestSsh:
         monkeypatch.setenv("GNUPGHOME", str(ring.home))
         assert "it has no SSH signature" in gate.refusal(revision)
 
-    def test_a_missing_file_of_signers_is_an_error(self, gate: RolloutGate):
+    def test_a_missing_file_of_allowed_signers_is_an_error(self, gate: RolloutGate):
         revision = gate.signed_by_ssh(self.key)
         gate.source.fetch()
         gate.signers.unlink()
@@ -191,7 +193,7 @@ class TestSsh:
             gate.source.files(revision)
         assert str(error.value) == f"cannot read allowed-signers {gate.signers}: No such file or directory"
 
-    def test_an_empty_file_of_signers_allows_nobody(self, gate: RolloutGate):
+    def test_an_empty_file_of_allowed_signers_refuses_all_commits(self, gate: RolloutGate):
         gate.signers.write_text("")
         assert gate.refusal(gate.signed_by_ssh(self.key))
 
@@ -202,7 +204,7 @@ class TestOpenPgp:
         self.key = ring.make_key("Tester <tester@example.com>")
         gate.signers.write_bytes(ring.export(self.key))
 
-    def test_a_commit_signed_with_an_allowed_key_passes_and_its_signer_is_known(
+    def test_a_commit_signed_with_an_allowed_key_is_accepted_and_its_signer_is_recorded(
         self, gate: RolloutGate, ring: KeyRing
     ):
         revision = gate.signed_by_openpgp(ring, self.key)
@@ -229,7 +231,7 @@ class TestOpenPgp:
         gate.signers.write_bytes(ring.export(self.key))
         assert "revoked" in gate.refusal(revision)
 
-    def test_an_expired_key_is_refused_also_for_a_back_dated_commit(self, gate: RolloutGate, ring: KeyRing):
+    def test_an_expired_key_is_refused_even_for_a_back_dated_commit(self, gate: RolloutGate, ring: KeyRing):
         ring.time = "20200101T000000"
         expired = ring.make_key("old@example.com", expires="1y")
         gate.signers.write_bytes(ring.export(expired))
@@ -243,7 +245,7 @@ class TestOpenPgp:
         later = int(time.time()) + 3600
         assert "s in the future" in gate.refusal(gate.signed_by_openpgp(ring, self.key, date=later))
 
-    def test_configuration_names_no_program(
+    def test_programs_from_the_git_configuration_are_ignored(
         self, gate: RolloutGate, ring: KeyRing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         revision = gate.signed_by_openpgp(ring, ring.make_key("unknown@example.com"))
@@ -264,14 +266,14 @@ class TestOpenPgp:
         gate.configure(monkeypatch, f'[gpg "ssh"]\n  allowedSignersFile = {own}\n')
         assert "signature" in gate.refusal(revision)
 
-    def test_a_file_that_is_no_key_ring_is_an_error(self, gate: RolloutGate, ring: KeyRing):
+    def test_an_invalid_key_ring_is_an_error(self, gate: RolloutGate, ring: KeyRing):
         revision = gate.signed_by_openpgp(ring, self.key)
         gate.source.fetch()
         gate.signers.write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\nrubbish\n")
         with pytest.raises(SourceError, match="cannot use the OpenPGP keys of allowed-signers"):
             gate.source.files(revision)
 
-    def test_no_agent_is_left_behind(self, gate: RolloutGate, ring: KeyRing):
+    def test_no_gpg_agent_keeps_running(self, gate: RolloutGate, ring: KeyRing):
         gate.passed(gate.signed_by_openpgp(ring, self.key))
         running = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True, text=True).stdout
         assert not [line for line in running.splitlines() if "gpg-agent" in line and "zkdeployment-" in line]

@@ -101,7 +101,7 @@ class TestFetching:
         assert GitSource("repository", mirror).fetch() == revision
         assert GitSource(f"file://{repository.directory}", mirror).fetch() == revision
 
-    def test_what_a_hook_s_environment_says_does_not_count(
+    def test_the_git_environment_of_a_hook_is_ignored(
         self, repository: Repository, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         other = Repository(tmp_path / "other")
@@ -138,7 +138,7 @@ class TestFetching:
 
 
 class TestCommits:
-    def test_what_was_fetched_is_told_without_asking_git_again(
+    def test_the_origin_and_ancestry_of_fetched_commits_need_no_call_of_git(
         self, repository: Repository, mirror: Path, monkeypatch: pytest.MonkeyPatch
     ):
         git = source(repository, mirror)
@@ -150,7 +150,7 @@ class TestCommits:
         assert git.origin(second).subject == "a change"
         assert git.descends(second, first)
 
-    def test_subjects_write_nothing_on_terminals(self, repository: Repository, mirror: Path):
+    def test_control_characters_in_subjects_are_escaped(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"}, message="a \x1b[2J change \u202e of")
         git = source(repository, mirror)
         assert git.origin(git.fetch()).subject == r"a \x1b[2J change \u202e of"
@@ -164,18 +164,18 @@ class TestCommits:
         repository.git("merge", "-q", "-m", "both", "side")
         git = source(repository, mirror)
         merge = git.fetch()
-        assert all(git.descends(merge, one) for one in (first, side, last))
+        assert all(git.descends(merge, commit) for commit in (first, side, last))
         assert not git.descends(side, last)
 
 
 class TestTheMirror:
-    def test_it_is_its_owner_s_alone(self, repository: Repository, mirror: Path):
+    def test_only_the_owner_can_access_the_mirror(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
         source(repository, mirror).fetch()
         assert mirror.stat().st_mode & 0o077 == 0
 
     @pytest.mark.parametrize("damage", ["objects", "HEAD", "refs", "zkdeployment-mirror"])
-    def test_a_damaged_one_is_made_anew(self, repository: Repository, mirror: Path, damage: str):
+    def test_a_damaged_mirror_is_created_again(self, repository: Repository, mirror: Path, damage: str):
         revision = repository.commit({"a.zk": "/a\n"})
         git = source(repository, mirror)
         git.fetch()
@@ -202,7 +202,7 @@ class TestTheMirror:
         assert git.fetch() == revision
         assert contents(git.files(revision)) == {"a.zk": b"/a\n"}
 
-    def test_another_url_makes_another_mirror(self, repository: Repository, mirror: Path, tmp_path: Path):
+    def test_another_url_replaces_the_mirror(self, repository: Repository, mirror: Path, tmp_path: Path):
         repository.commit({"a.zk": "/a\n"})
         source(repository, mirror).fetch()
         other = Repository(tmp_path / "other")
@@ -211,26 +211,26 @@ class TestTheMirror:
         assert git.fetch() == revision
         assert contents(git.files(revision)) == {"b.zk": b"/b\n"}
 
-    def test_what_a_crash_left_is_cleared(self, repository: Repository, mirror: Path):
+    def test_leftovers_of_a_crash_are_deleted(self, repository: Repository, mirror: Path):
         revision = repository.commit({"a.zk": "/a\n"})
-        for rest in (".tree.new", ".tree.old"):
-            (mirror.parent / rest / "objects").mkdir(parents=True)
+        for leftover in (".tree.new", ".tree.old"):
+            (mirror.parent / leftover / "objects").mkdir(parents=True)
         assert source(repository, mirror).fetch() == revision
         assert [path.name for path in mirror.parent.iterdir()] == ["tree"]
 
-    def test_an_empty_directory_may_be_used(self, repository: Repository, mirror: Path):
+    def test_an_empty_directory_becomes_the_mirror(self, repository: Repository, mirror: Path):
         revision = repository.commit({"a.zk": "/a\n"})
         mirror.mkdir(parents=True)
         assert source(repository, mirror).fetch() == revision
 
-    def test_somebody_s_directory_is_left_alone(self, repository: Repository, mirror: Path):
+    def test_a_directory_with_foreign_files_is_refused_and_unchanged(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
         mirror.mkdir(parents=True)
         (mirror / "thesis.txt").write_text("years of work")
         assert "is there, but no mirror that this program made" in refused(source(repository, mirror).fetch)
         assert (mirror / "thesis.txt").read_text() == "years of work"
 
-    def test_the_old_one_stays_when_the_new_one_cannot_be_made(self, repository: Repository, mirror: Path):
+    def test_the_mirror_is_kept_if_its_replacement_fails(self, repository: Repository, mirror: Path):
         revision = repository.commit({"a.zk": "/a\n"})
         git = source(repository, mirror)
         git.fetch()
@@ -240,7 +240,7 @@ class TestTheMirror:
         assert contents(git.files(revision)) == {"a.zk": b"/a\n"}
         assert [path.name for path in mirror.parent.iterdir()] == ["tree"]
 
-    def test_a_place_that_cannot_be_written_is_an_error(self, repository: Repository, tmp_path: Path):
+    def test_an_unwritable_directory_is_an_error(self, repository: Repository, tmp_path: Path):
         repository.commit({"a.zk": "/a\n"})
         (tmp_path / "file").write_text("")
         problem = refused(source(repository, tmp_path / "file" / "tree").fetch)
@@ -249,23 +249,23 @@ class TestTheMirror:
 
 
 class TestRemotesThatCannotBeRead:
-    def test_no_repository(self, tmp_path: Path, mirror: Path):
+    def test_a_missing_repository_is_an_error(self, tmp_path: Path, mirror: Path):
         problem = refused(GitSource(f"{tmp_path}/nowhere", mirror, gap=0).fetch)
         assert problem.startswith(f"there is no git repository at {tmp_path}/nowhere: ")
         assert not mirror.exists()
 
-    def test_an_empty_repository(self, repository: Repository, mirror: Path):
+    def test_an_empty_repository_is_an_error(self, repository: Repository, mirror: Path):
         assert refused(source(repository, mirror).fetch) == (
             f"the repository {repository.url} is empty; push a commit first"
         )
 
-    def test_no_such_branch(self, repository: Repository, mirror: Path):
+    def test_the_error_for_an_unknown_branch_suggests_a_similar_name(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
         assert refused(source(repository, mirror, branch="mian").fetch) == (
             f"the repository {repository.url} has no branch mian; did you mean main?"
         )
 
-    def test_a_branch_that_was_deleted(self, repository: Repository, mirror: Path):
+    def test_a_deleted_branch_is_an_error(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
         repository.git("branch", "other")
         git = source(repository, mirror, branch="other")
@@ -273,14 +273,14 @@ class TestRemotesThatCannotBeRead:
         repository.git("branch", "-D", "other")
         assert "has no branch other" in refused(git.fetch)
 
-    def test_no_default_branch(self, repository: Repository, mirror: Path):
+    def test_the_error_for_a_missing_default_branch_names_the_branches(self, repository: Repository, mirror: Path):
         repository.commit({"a.zk": "/a\n"})
         repository.git("symbolic-ref", "HEAD", "refs/heads/gone")
         assert refused(source(repository, mirror).fetch) == (
             f"the repository {repository.url} has no default branch; set branch (there is main)"
         )
 
-    def test_nobody_answers(self, mirror: Path):
+    def test_the_error_for_an_unreachable_remote_contains_no_password(self, mirror: Path):
         problem = refused(GitSource("https://me:secret@127.0.0.1:1/tree.git", mirror, gap=0).fetch)
         assert problem.startswith("cannot reach the repository https://***@127.0.0.1:1/tree.git: ")
         assert "secret" not in problem
@@ -297,7 +297,7 @@ class TestRemotesThatCannotBeRead:
         assert (tmp_path / "tries").read_text().count("tried") == 4
         assert naps == [3, 3, 3]
 
-    def test_a_remote_that_comes_back_is_read(self, repository: Repository, mirror: Path):
+    def test_a_remote_that_was_unreachable_once_is_read(self, repository: Repository, mirror: Path):
         revision = repository.commit({"a.zk": "/a\n"})
         git = GitSource(f"ssh://git@git.example{repository.directory}", mirror, gap=0)
         with pytest.MonkeyPatch.context() as environment:
@@ -312,19 +312,19 @@ class TestRemotesThatCannotBeRead:
             environment.setenv("GIT_SSH_VARIANT", "simple")
             assert git.fetch() == revision
 
-    def test_no_access_is_not_tried_again(self, mirror: Path):
+    def test_a_denied_access_is_not_tried_again(self, mirror: Path):
         with web_server({"/tree.git/info/refs?service=git-upload-pack": (401, b"")}) as url:
             problem = refused(GitSource(f"{url}/tree.git", mirror, gap=60).fetch)
         assert problem.startswith(f"no access to the repository {url}/tree.git: ")
 
-    def test_a_remote_that_hangs_is_given_up(self, mirror: Path):
+    def test_a_hanging_remote_is_a_timeout(self, mirror: Path):
         with silent_server() as port:
             before = time.monotonic()
             problem = refused(GitSource(f"git://127.0.0.1:{port}/tree", mirror, timeout=0.5, gap=60).fetch)
         assert problem == "git ls-remote did not end within 0.5 s and was stopped"
         assert time.monotonic() - before < 20
 
-    def test_a_remote_that_hangs_later_leaves_the_mirror_alone(
+    def test_a_remote_that_hangs_during_a_fetch_leaves_the_mirror_unchanged(
         self, repository: Repository, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         revision = repository.commit({"a.zk": "/a\n"})
@@ -348,7 +348,7 @@ class TestRemotesThatCannotBeRead:
         )
         assert not (tmp_path / "ran").exists()
 
-    def test_git_is_missing(self, repository: Repository, mirror: Path, tmp_path: Path):
+    def test_a_missing_git_is_an_error(self, repository: Repository, mirror: Path, tmp_path: Path):
         (tmp_path / "bin").mkdir()
         code = (
             "from pathlib import Path\n"
@@ -387,7 +387,7 @@ class TestFiles:
             ("é ü.zk", b"/e"),
         ]
 
-    def test_attributes_of_the_repository_do_not_change_them(self, repository: Repository, mirror: Path):
+    def test_attributes_of_the_repository_do_not_change_tree_files(self, repository: Repository, mirror: Path):
         revision = repository.commit(
             {".gitattributes": "*.zk text eol=crlf ident\n", "a.zk": "/a\n  x = '$Id$'\n"}
         )
@@ -421,12 +421,12 @@ class TestFiles:
         git = source(repository, mirror)
         assert "is not UTF-8" in refused(git.files, git.fetch())
 
-    def test_a_name_that_would_write_on_the_terminal_is_refused(self, repository: Repository, mirror: Path):
+    def test_a_name_with_control_characters_is_refused(self, repository: Repository, mirror: Path):
         repository.commit({"\x1b[2J.zk": "/b\n"})
         git = source(repository, mirror)
         assert r"the name of '\x1b[2J.zk' has characters that cannot be printed" in refused(git.files, git.fetch())
 
-    def test_what_is_damaged_matters_where_it_is_to_be_read(self, repository: Repository):
+    def test_only_damaged_files_that_are_read_are_an_error(self, repository: Repository):
         repository.commit({"a.zk": "/a\n", "README.rst": "read me", "strategy.yaml": EXAMPLE_FILE.read_bytes()})
         self.lose(repository, "README.rst")
         assert list(contents(revision_files(repository.directory, "HEAD"))) == ["a.zk", "strategy.yaml"]
@@ -487,11 +487,11 @@ class TestAnyRevisionOfALocalRepository:
         ):
             assert contents(revision_files(repository.directory, revision)) == {"a.zk": content}
 
-    def test_the_top_is_read_from_below(self, repository: Repository):
+    def test_the_top_is_read_from_a_subdirectory(self, repository: Repository):
         repository.commit({"a.zk": "/a\n", "sub/x": ""})
         assert contents(revision_files(repository.directory / "sub", "HEAD")) == {"a.zk": b"/a\n"}
 
-    def test_what_is_about_to_be_pushed_is_read_in_a_hook(
+    def test_a_hook_reads_the_revision_that_is_being_pushed(
         self, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         revision = repository.commit({"a.zk": "/a\n"})
@@ -514,7 +514,7 @@ class TestAnyRevisionOfALocalRepository:
 
 
 class TestSurprises:
-    def test_a_shallow_repository_is_followed_and_its_history_known_as_far_as_it_goes(
+    def test_a_shallow_repository_is_followed_and_its_known_history_is_used(
         self, repository: Repository, mirror: Path, tmp_path: Path
     ):
         first = repository.commit({"a.zk": "/a\n"})
@@ -530,7 +530,7 @@ class TestSurprises:
         assert git.fetch() == third
         assert git.descends(third, second)
 
-    def test_a_disk_that_is_full_leaves_the_mirror_as_it_was(self, repository: Repository, mirror: Path):
+    def test_a_full_disk_leaves_the_mirror_unchanged(self, repository: Repository, mirror: Path):
         first = repository.commit({"a.zk": "/a\n"})
         git = source(repository, mirror)
         git.fetch()
@@ -546,7 +546,7 @@ class TestSurprises:
         assert git.fetch() == second
         assert git.descends(second, first)
 
-    def test_submodules_and_links_elsewhere_do_not_matter(self, repository: Repository, mirror: Path):
+    def test_submodules_and_links_beside_tree_files_are_ignored(self, repository: Repository, mirror: Path):
         head = repository.commit({"a.zk": "/a\n", ".gitmodules": '[submodule "m"]\n  path = m\n  url = /etc\n'})
         repository.git("update-index", "--add", "--cacheinfo", f"160000,{head},m")
         (repository.directory / "loop").symlink_to("loop")

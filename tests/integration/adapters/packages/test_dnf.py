@@ -95,7 +95,7 @@ def test_only_the_owner_can_read_the_cache(host):
     assert state_directory(host).stat().st_mode & 0o077 == 0
 
 
-def test_a_package_published_a_moment_ago_is_found(host):
+def test_a_package_that_was_just_published_is_found(host):
     newer = next(host.repository.directory.glob("foo-1.1-1.*")).read_bytes()
     host.withdraw("foo", "1.1")
     deploy(host, {"foo": "1.0"})
@@ -139,7 +139,7 @@ def test_a_change_is_not_reversible_when_no_repository_has_the_replaced_package(
     assert not host.manager.prepare(change({"foo": "1.1"})).reversible
 
 
-def test_without_createrepo_a_rollback_uses_the_configured_repositories(host, monkeypatch):
+def test_a_rollback_without_createrepo_uses_the_configured_repositories(host, monkeypatch):
     deploy(host, {"foo": "1.0"})
     which = shutil.which
     monkeypatch.setattr(
@@ -336,7 +336,7 @@ def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host):
     assert host.installed == {"foo-1.4-1.noarch"}
 
 
-def test_another_dnf_is_waited_for(host):
+def test_a_preparation_waits_for_another_dnf(host):
     deploy(host, {"foo": "1.0"})
     host.start_agent({"slow": "1.0"})
     patient = Dnf(host.root, host.repositories, patience=30)
@@ -354,7 +354,7 @@ def test_another_dnf_is_waited_for(host):
     assert {"foo-1.0-1.noarch", "bar-1.0-1.noarch"} <= host.installed
 
 
-def test_a_repository_that_is_unreachable_for_a_moment_is_tried_again(host, monkeypatch):
+def test_a_repository_that_is_briefly_unreachable_is_tried_again(host, monkeypatch):
     deploy(host, {"foo": "1.0"})
     host.lose_repository()
     run, failed = process.run, []
@@ -419,7 +419,7 @@ def test_two_hosts_on_one_machine_do_not_affect_each_other(host, tmp_path, rpm_r
     assert other.installed == {"foo-1.1-1.noarch"}
 
 
-def test_a_package_for_another_architecture_is_named_with_it(host, tmp_path):
+def test_the_error_for_another_architecture_names_the_architecture(host, tmp_path):
     spec = tmp_path / "alien.spec"
     spec.write_text(
         "Name: alien\nVersion: 1.0\nRelease: 1\nSummary: For tests\nLicense: MIT\nAutoReqProv: no\n"
@@ -465,7 +465,7 @@ def test_the_roots_own_repositories_are_used_by_default(host):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
-def test_a_success_that_dnf_reports_is_verified(host, tmp_path, monkeypatch):
+def test_a_success_reported_by_dnf_is_verified(host, tmp_path, monkeypatch):
     deploy(host, {"bar": "1.0"})
     lazy = tmp_path / "bin/dnf"
     lazy.parent.mkdir()
@@ -481,14 +481,14 @@ def test_a_success_that_dnf_reports_is_verified(host, tmp_path, monkeypatch):
     assert host.installed == {"bar-1.0-1.noarch"}
 
 
-def test_a_commit_is_good_even_if_its_files_cannot_be_kept(host):
+def test_a_commit_succeeds_even_if_its_files_cannot_be_cached(host):
     transaction = host.manager.prepare(change({"foo": "1.0"}))
     (state_directory(host) / "kept").write_text("a file where a directory is to be")
     host.manager.commit(transaction)
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
-def test_only_its_own_transactions_are_committed(host):
+def test_a_package_manager_commits_only_its_own_transactions(host):
     with pytest.raises(TypeError, match="expected a transaction prepared by dnf"):
         host.manager.commit(NoTransaction())
 
@@ -522,7 +522,7 @@ def test_a_dnf_of_another_generation_is_refused(host, tmp_path, monkeypatch, say
         host.new_manager().prepare(change({"foo": "1.0"}))
 
 
-def test_dnf_4_is_found_behind_a_newer_one(host, tmp_path, monkeypatch):
+def test_dnf_4_is_found_behind_a_newer_dnf(host, tmp_path, monkeypatch):
     shadow(monkeypatch, tmp_path / "bin", "dnf5 version 5.2.6.2", "dnf")
     host.manager = host.new_manager()
     deploy(host, {"foo": "1.0"})
@@ -535,7 +535,7 @@ def test_the_error_on_a_machine_without_rpm_names_the_configuration_key(tmp_path
         Dnf(tmp_path).installed()
 
 
-def test_the_machine_itself_uses_its_own_configuration_of_dnf():
+def test_the_machines_own_root_uses_the_machines_dnf_configuration():
     dnf = Dnf(Path("/"), ("extra",))._dnf
     argv = dnf._argv("history", "replay", "plan")
     isolating = ("installroot", "releasever", "config")

@@ -287,13 +287,13 @@ def test_the_next_agent_does_not_wait_for_a_script_that_has_ended(tmp_path, make
 @pytest.mark.parametrize(
     "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
 )
-def test_a_damaged_record_and_one_of_another_process_are_ignored(tmp_path, make, record):
+def test_a_damaged_record_and_a_record_of_another_process_are_ignored(tmp_path, make, record):
     (tmp_path / "script").write_text(record)
     make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_waits_for_an_earlier_one_that_an_error_left_running(tmp_path, make, monkeypatch):
+def test_a_script_waits_for_an_earlier_script_that_an_error_left_running(tmp_path, make, monkeypatch):
     def fail(_output) -> None:
         raise OSError(errno.EIO, "the disk is broken")
 

@@ -1,4 +1,4 @@
-"""What an agent does: registration under all circumstances, stops, assignments."""
+"""The operations of an agent on the fleet: registration, stops and assignments."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def published(client, revision, targets):
 
 
 def wanted(fleet, identity, revision):
-    fleet.cluster()  # as agents do: it shows the session what there is
+    fleet.cluster()  # as agents do, so that the session knows the current state
     return fleet.wanted(identity, revision)
 
 
-def test_the_first_agent_makes_hosts_at_the_initial_version(fleet, session):
+def test_the_first_agent_creates_hosts_at_the_initial_version(fleet, session):
     assert fleet.cluster() is None
     assert fleet.register(HOST) is None
     assert fleet.cluster() == Cluster(INITIAL)
-    (found,) = ZooKeeperFleetReader(session).snapshot().hosts
-    assert replace(found, since=None) == HOST
+    (host,) = ZooKeeperFleetReader(session).snapshot().hosts
+    assert replace(host, since=None) == HOST
     assert session.get("/hosts/1").owner == session.id
 
 
@@ -90,7 +90,7 @@ def test_registering_again_replaces_the_properties(fleet, session):
     assert session.get("/hosts/1").properties["version"] == "def"
 
 
-def test_another_agent_with_the_same_id_is_refused_and_the_first_untouched(fleet, other):
+def test_a_second_agent_with_the_same_id_is_refused_and_the_first_is_unchanged(fleet, other):
     first = ZooKeeperFleet(other)
     first.register(HOST)
     before = other.get("/hosts/1")
@@ -100,8 +100,8 @@ def test_another_agent_with_the_same_id_is_refused_and_the_first_untouched(fleet
 
 
 @pytest.mark.parametrize("first", ["mine", "theirs"])
-def test_of_two_hosts_with_one_name_that_register_at_once_the_later_one_gives_way(session, other, first):
-    """Both look before either has a node; both look again when both have one."""
+def test_of_two_hosts_that_register_one_name_concurrently_the_later_is_refused(session, other, first):
+    """Both hosts check for duplicates before either has a node, and again after both have a node."""
     made, looked = threading.Event(), threading.Event()
     mine, theirs = (session, other) if first == "mine" else (other, session)
     fleets = {"1": ZooKeeperFleet(mine, patience=0.3), "2": ZooKeeperFleet(theirs, patience=0.3)}
@@ -109,7 +109,7 @@ def test_of_two_hosts_with_one_name_that_register_at_once_the_later_one_gives_wa
     refused: dict[str, str] = {}
 
     def early(*operations):
-        assert looked.wait(30)  # the other one found nobody either
+        assert looked.wait(30)  # the other host found no duplicate either
         mine.commit = commits["1"]
         commits["1"](*operations)
         made.set()
@@ -141,7 +141,7 @@ def test_of_two_hosts_with_one_name_that_register_at_once_the_later_one_gives_wa
     assert session.children("/hosts") == ["1"]
 
 
-def test_another_hosts_node_is_waited_out(zookeeper, session):
+def test_registration_waits_until_another_sessions_node_disappears(zookeeper, session):
     with Session(zookeeper) as dying:
         ZooKeeperFleet(dying).register(HOST)
         leave = threading.Timer(0.3, dying.close)
@@ -151,7 +151,7 @@ def test_another_hosts_node_is_waited_out(zookeeper, session):
     assert session.get("/hosts/1").owner == session.id
 
 
-def test_the_node_of_our_own_dead_predecessor_is_taken_over_at_once(session, other):
+def test_the_node_of_a_dead_predecessor_is_taken_over_immediately(session, other):
     kept = []
     ZooKeeperFleet(other, save_session=kept.append).register(HOST)
     assert kept == [other.id]
@@ -163,7 +163,7 @@ def test_the_node_of_our_own_dead_predecessor_is_taken_over_at_once(session, oth
     assert session.get("/hosts/1").properties["pid"] == 1
 
 
-def test_after_the_loss_of_the_session_the_host_is_there_again(fleet, session):
+def test_an_update_after_a_session_loss_registers_the_host_again(fleet, session):
     fleet.register(HOST)
     renew_session(session)
     assert session.get("/hosts/1") is None
@@ -173,7 +173,7 @@ def test_after_the_loss_of_the_session_the_host_is_there_again(fleet, session):
     assert node.properties["error"] == "still here"
 
 
-def test_the_name_of_another_live_host_is_refused_naming_both(fleet, other, client):
+def test_the_name_of_another_live_host_is_refused_and_the_error_names_both_hosts(fleet, other, client):
     ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.name)))
     with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, .* and 1"):
         fleet.register(HOST)
@@ -187,7 +187,7 @@ def test_the_name_of_another_live_host_is_refused_naming_both(fleet, other, clie
         (Identity(WEB1.name, "web2.example.com"), WEB1, WEB1.name),
     ],
 )
-def test_an_id_that_is_another_live_hosts_name_is_refused_whoever_was_first(
+def test_an_id_that_equals_another_live_hosts_name_is_refused_in_either_order(
     fleet, other, client, first, second, shared
 ):
     ZooKeeperFleet(other).register(replace(HOST, identity=first))
@@ -196,26 +196,28 @@ def test_an_id_that_is_another_live_hosts_name_is_refused_whoever_was_first(
     assert client.get_children("/hosts") == [first.id]
 
 
-def test_a_host_may_be_called_as_its_id(fleet, client):
+def test_the_name_and_the_id_of_a_host_may_be_equal(fleet, client):
     fleet.register(replace(HOST, identity=Identity("1", "1")))
     assert client.get_children("/hosts") == ["1"]
 
 
-def test_who_was_there_first_keeps_its_name_in_a_new_session_without_reading_all_other_hosts(
+def test_a_registered_host_keeps_its_name_in_a_new_session_without_reading_other_hosts(
     fleet, session, client, monkeypatch
 ):
     fleet.register(HOST)
     renew_session(session)
     put(client, "/hosts/2", {"name": "other"})
-    read = []
+    read_paths = []
     get_many = session.get_many
-    monkeypatch.setattr(session, "get_many", lambda paths: get_many(read.append(one) or one for one in paths))
+    monkeypatch.setattr(
+        session, "get_many", lambda paths: get_many(read_paths.append(path) or path for path in paths)
+    )
     fleet.update_host(HOST)
     assert session.get("/hosts/1").owner == session.id
-    assert "/hosts/2" not in read
+    assert "/hosts/2" not in read_paths
 
 
-def test_the_name_of_a_host_that_is_not_live_does_not_matter(fleet, client):
+def test_the_name_of_a_host_that_is_not_live_may_be_registered(fleet, client):
     put(client, "/hosts/old", {"name": WEB1.name, "version": "x"})
     fleet.register(HOST)
     assert sorted(client.get_children("/hosts")) == ["1", "old"]
@@ -229,7 +231,7 @@ def test_a_persistent_node_of_an_old_agent_is_adopted(fleet, session, client):
     assert node.properties["version"] == "adopted"
 
 
-def test_a_persistent_node_that_appears_later_says_nothing_of_a_host_that_is_registered(fleet, session, client):
+def test_a_persistent_node_that_appears_after_registration_is_not_adopted(fleet, session, client):
     fleet.register(HOST, adopt=True)
     client.delete("/hosts/1")
     put(client, "/hosts/1", {"name": "made by hand", "version": "adopted"})
@@ -240,7 +242,7 @@ def test_a_persistent_node_that_appears_later_says_nothing_of_a_host_that_is_reg
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{", b"[1]", b'{"version": NaN}', b"{" * 100_000 + b"}" * 100_000])
-def test_hostile_data_in_host_nodes_does_no_harm(fleet, session, client, data):
+def test_invalid_data_in_host_nodes_is_tolerated(fleet, session, client, data):
     client.create("/hosts", data)
     client.create("/hosts/1", data)
     client.create("/hosts/2", data)
@@ -249,7 +251,7 @@ def test_hostile_data_in_host_nodes_does_no_harm(fleet, session, client, data):
     assert [host.identity.id for host in ZooKeeperFleetReader(session).snapshot().hosts] == ["1", "2"]
 
 
-def test_a_stop_is_one_transaction_and_keeps_what_else_hosts_says(fleet, session, client):
+def test_a_stop_is_one_transaction_and_keeps_the_other_properties_of_hosts(fleet, session, client):
     put(client, "/hosts", {"version": "new", "note": "kept"})
     fleet.register(HOST)
     fleet.stop_fleet(replace(HOST, error="it fell"), STOP)
@@ -271,13 +273,13 @@ def test_a_second_stop_does_not_write_the_version_again(fleet, session, client):
     assert ZooKeeperFleetReader(session).snapshot().stops[0].reason == "again"
 
 
-def test_a_held_fleet_is_stopped_too(fleet, client):
+def test_a_held_fleet_can_be_stopped(fleet, client):
     put(client, "/hosts", {"version": False})
     fleet.stop_fleet(HOST, STOP)
     assert fleet.cluster() == Cluster(None)
 
 
-def test_a_stop_is_never_lost_with_the_hosts_node(fleet, session):
+def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session):
     fleet.register(HOST)
     renew_session(session)
     fleet.stop_fleet(HOST, STOP)
@@ -286,12 +288,12 @@ def test_a_stop_is_never_lost_with_the_hosts_node(fleet, session):
     assert ZooKeeperFleetReader(session).snapshot().stops == (STOP,)
 
 
-def test_a_stop_works_where_nothing_else_exists(fleet):
+def test_a_stop_works_without_any_nodes(fleet):
     fleet.stop_fleet(HOST, STOP)
     assert fleet.cluster() == Cluster(None)
 
 
-def test_a_stop_goes_through_while_others_write_to_hosts(fleet, session, other, client):
+def test_a_stop_succeeds_despite_concurrent_writes_to_hosts(fleet, session, other, client):
     put(client, "/hosts", {"version": "new"})
     send, disturbed = session.commit, []
 
@@ -316,19 +318,19 @@ def test_a_change_of_the_version_wakes_the_agent(fleet, client):
     assert changed.wait(60)
 
 
-def test_assignments_come_from_the_targets_of_the_clusters_revision(fleet, client):
+def test_assignments_are_read_from_the_targets_of_the_cluster_version(fleet, client):
     published(client, "new", {"1": [ASSIGNMENT], "elsewhere": [replace(ASSIGNMENT, path="/no")]})
     assert wanted(fleet, WEB1, "new").assignments == (ASSIGNMENT,)
     assert wanted(fleet, Identity("9", "web9.example.com"), "new").assignments == ()
 
 
-def test_targets_of_odd_names_are_found(fleet, client):
+def test_targets_with_unusual_names_are_read(fleet, client):
     published(client, "new", {"web%20server%3A~": [ASSIGNMENT]})
     assert wanted(fleet, Identity("1", "web1", role="web server:~"), "new").assignments == (ASSIGNMENT,)
 
 
 @pytest.mark.parametrize("targets", [None, {"version": "old"}, {"version": None}])
-def test_assignments_come_from_the_tree_when_the_version_was_set_by_hand(fleet, client, targets):
+def test_assignments_are_read_from_the_tree_if_the_version_was_set_by_hand(fleet, client, targets):
     put(client, "/hosts", {"version": "by hand"})
     put(client, "/shop/web", {"type": "web", "version": "1.2"})
     put(client, "/shop/web/deploy/1", {"n": 2})
@@ -343,7 +345,7 @@ def test_assignments_come_from_the_tree_when_the_version_was_set_by_hand(fleet, 
     "cluster", [{"version": "newer"}, {"version": None}, {"version": "new", "importing": "x"}]
 )
 @pytest.mark.parametrize("targets", ["newer", None])
-def test_assignments_of_a_revision_that_is_not_the_clusters_are_a_conflict(fleet, client, cluster, targets):
+def test_assignments_of_a_revision_other_than_the_cluster_version_are_a_conflict(fleet, client, cluster, targets):
     published(client, targets, {"1": [ASSIGNMENT]})
     put(client, "/hosts", cluster)
     with pytest.raises(ConflictError, match="expected new, found"):
@@ -355,7 +357,9 @@ def test_assignments_without_hosts_are_a_conflict(fleet):
         fleet.wanted(WEB1, "new")
 
 
-def test_one_request_reads_what_a_host_is_to_run_whatever_the_tree_s_size(fleet, session, client, monkeypatch):
+def test_one_request_reads_the_assignments_of_a_host_whatever_the_size_of_the_tree(
+    fleet, session, client, monkeypatch
+):
     host = Identity("1", "web1.example.com", role="web")
     controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
     counts = []
@@ -371,7 +375,7 @@ def test_one_request_reads_what_a_host_is_to_run_whatever_the_tree_s_size(fleet,
 
 
 def piecemeal(session, monkeypatch, before):
-    """Have reads answered one by one, as a server may, with ``before`` called with the number of each."""
+    """Split each multi-read into single reads, as a server may; call ``before`` with the number of each read."""
 
     def get_many_seen(wanted):
         seen, found = session._client.last_zxid, []
@@ -384,7 +388,7 @@ def piecemeal(session, monkeypatch, before):
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_publication_between_two_reads_is_a_conflict_and_the_next_round_succeeds(
+def test_a_publication_between_two_reads_is_a_conflict_and_the_next_attempt_succeeds(
     fleet, session, client, monkeypatch, place
 ):
     newer = replace(ASSIGNMENT, version="1.3")
@@ -421,7 +425,7 @@ def test_a_large_publication_that_begins_between_two_reads_is_a_conflict(fleet, 
     [("/hosts", {"version": "new"}), ("/zkdeployment/targets", {"version": None})],
     ids=["publication", "import by hand in one transaction"],
 )
-def test_a_change_of_the_tree_while_it_is_read_is_a_conflict(fleet, session, client, path, data):
+def test_a_change_of_the_tree_during_a_read_is_a_conflict(fleet, session, client, path, data):
     put(client, "/hosts", {"version": "new"})
     put(client, "/zkdeployment/targets", {"version": None})
     read = session.children
@@ -436,7 +440,7 @@ def test_a_change_of_the_tree_while_it_is_read_is_a_conflict(fleet, session, cli
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b"[" * 100_000, b'[{"path": "../../etc"}]'])
-def test_hostile_targets_are_refused(fleet, client, data):
+def test_invalid_targets_are_refused(fleet, client, data):
     published(client, "new", {"1": []})
     client.set("/zkdeployment/targets/1", data)
     with pytest.raises(TreeError):
@@ -453,7 +457,7 @@ def test_node_locks_exclude_hosts_and_name_the_holder(fleet, other):
     assert other.children("/agent-locks") == ["shop,web"]
 
 
-def test_the_place_of_a_crashed_agent_is_free_when_its_session_is_over(zookeeper, session):
+def test_the_place_of_a_crashed_agent_is_free_after_its_session_expired(zookeeper, session):
     with connected(zookeeper, timeout=1) as client:
         crashed = client.client_id
         client.create("/hosts", b"")
@@ -464,7 +468,7 @@ def test_the_place_of_a_crashed_agent_is_free_when_its_session_is_over(zookeeper
     assert session.get("/hosts/1").owner == session.id
 
 
-def test_a_host_that_changes_while_it_registers_is_registered(fleet, session, client):
+def test_a_host_whose_node_changes_during_registration_is_registered(fleet, session, client):
     put(client, "/hosts/1", {"version": "first"})
     send, disturbed = session.commit, []
 
@@ -478,7 +482,7 @@ def test_a_host_that_changes_while_it_registers_is_registered(fleet, session, cl
     assert fleet.register(HOST, adopt=True) == "second"
 
 
-def test_an_update_of_a_node_that_others_change_meanwhile_wins(fleet, session, client):
+def test_an_update_overwrites_concurrent_changes_of_the_node(fleet, session, client):
     fleet.register(HOST)
     send, disturbed = session.commit, []
 
@@ -493,7 +497,7 @@ def test_an_update_of_a_node_that_others_change_meanwhile_wins(fleet, session, c
     assert session.get("/hosts/1").properties["step"] == "deploy"
 
 
-def test_endless_disturbance_is_an_error_in_the_end(fleet, session, monkeypatch):
+def test_a_write_that_conflicts_in_every_attempt_is_an_error(fleet, session, monkeypatch):
     fleet.register(HOST)
 
     def refuse(*_operations: Operation):
@@ -506,7 +510,7 @@ def test_endless_disturbance_is_an_error_in_the_end(fleet, session, monkeypatch)
         fleet.stop_fleet(HOST, STOP)
 
 
-def test_a_roles_controller_comes_with_the_targets_and_with_the_tree_alike(fleet, client):
+def test_a_roles_controller_is_read_from_the_targets_and_from_the_tree(fleet, client):
     web = Identity("1", "web1", role="web")
     controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
     put(client, "/roles/web", {"type": "ctl", "version": "2"})

@@ -1,4 +1,4 @@
-"""What hosts publish of themselves, on a real ZooKeeper."""
+"""The inventories that hosts publish, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fleet(session):
     return ZooKeeperFleet(session)
 
 
-def test_a_host_tells_what_it_has_only_when_that_changed(session, other, fleet, client):
+def test_a_host_publishes_its_inventory_only_after_a_change(session, other, fleet, client):
     fleet.publish_inventory(KNOWN)
     assert read_inventories(session) == (KNOWN,)
     fleet.publish_inventory(replace(KNOWN, time=6.0))
@@ -35,7 +35,7 @@ def test_a_host_tells_what_it_has_only_when_that_changed(session, other, fleet, 
     assert read_inventories(session) == (changed,)
 
 
-def test_an_inventory_outlives_the_session_and_a_corrupt_one_is_replaced(session, other, client):
+def test_an_inventory_survives_the_session_and_a_damaged_inventory_is_replaced(session, other, client):
     ZooKeeperFleet(other).publish_inventory(KNOWN)
     other.close()
     assert known_ids(session) == {"h1"}
@@ -45,17 +45,17 @@ def test_an_inventory_outlives_the_session_and_a_corrupt_one_is_replaced(session
     assert read_inventories(session) == (KNOWN,)
 
 
-def test_what_no_node_can_hold_is_written_as_unknown(session, fleet):
+def test_an_inventory_that_exceeds_the_node_limit_is_written_as_unknown(session, fleet):
     chance = random.Random(1)
     digits = (f"{chance.getrandbits(4096):x}" for _ in range(1200))
-    fleet.publish_inventory(replace(KNOWN, inventory=Inventory(managed={one: one[::-1] for one in digits})))
-    (found,) = read_inventories(session)
-    assert found.identity == KNOWN.identity
-    assert found.inventory is None
-    assert "expected at most 524288 bytes" in found.unknown
+    fleet.publish_inventory(replace(KNOWN, inventory=Inventory(managed={name: name[::-1] for name in digits})))
+    (known,) = read_inventories(session)
+    assert known.identity == KNOWN.identity
+    assert known.inventory is None
+    assert "expected at most 524288 bytes" in known.unknown
 
 
-def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet, client):
+def test_a_retired_host_is_forgotten_by_id_or_name(session, fleet, client):
     reader = ZooKeeperFleetReader(session)
     fleet.publish_inventory(KNOWN)
     client.create("/hosts/h1", b"{}", makepath=True, ephemeral=True)
@@ -69,7 +69,7 @@ def test_a_host_that_is_gone_for_good_is_forgotten_by_id_or_name(session, fleet,
         reader.forget("h1")
 
 
-def test_a_host_that_is_out_of_service_is_seen_until_it_is_forgotten(session, client):
+def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, client):
     fleet, reader = ZooKeeperFleet(session), ZooKeeperFleetReader(session)
     fleet.publish_inventory(KNOWN)
     identity = replace(KNOWN.identity, role="web")

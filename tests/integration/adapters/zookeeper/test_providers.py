@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATH = "/shop/web/providers"
 
 
-def test_an_instance_is_registered_under_links_and_only_once(session, client):
+def test_an_instance_is_registered_once_below_the_target_of_links(session, client):
     client.create(PATH, makepath=True)
     client.create("/alias", b'{"web ->": "/shop/web"}')
     provider = Provider(session, "/alias/web/providers", "app1:80")
@@ -30,7 +30,7 @@ def test_an_instance_is_registered_under_links_and_only_once(session, client):
     assert client.get_children(PATH) == []
 
 
-def test_what_was_never_registered_is_not_unregistered(session, client):
+def test_an_instance_that_was_never_registered_is_not_unregistered(session, client):
     client.create(PATH, makepath=True)
     client.create(f"{PATH}/app1:80")
     Provider(session, PATH, "app1:80").unregister()
@@ -54,12 +54,12 @@ def test_a_missing_path_is_an_error(session):
 
 
 @pytest.mark.parametrize("address", ["", "a/b", "..", "a\0b"])
-def test_an_address_that_can_be_no_name_is_refused(session, address):
+def test_an_address_that_is_no_valid_node_name_is_refused(session, address):
     with pytest.raises(ConfigurationError):
         Provider(session, PATH, address)
 
 
-def test_endless_disturbance_is_an_error_in_the_end(session, client):
+def test_a_registration_that_conflicts_in_every_attempt_is_an_error(session, client):
     client.create(PATH, makepath=True)
 
     def refuse(*_operations: Operation):

@@ -18,7 +18,7 @@ from zkdeployment.config.load import KEYS
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.servers import Access, Servers
 
-#: Every configuration that is shipped.
+#: All shipped configuration files.
 SAMPLES = sorted((Path(__file__).parents[4] / "etc").glob("*.cfg"))
 
 
@@ -62,7 +62,7 @@ def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
     assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
 
 
-def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
+def test_authentication_is_configured_independently_of_the_source_of_the_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     secret = tmp_path / "credentials"
@@ -91,18 +91,20 @@ def test_how_zookeeper_lets_us_in_is_configured_whatever_says_where_it_is(
         (["--config", "/missing.cfg"], {}, "there is no configuration file /missing.cfg"),
     ],
 )
-def test_a_place_that_cannot_be_used_is_an_error(arguments: list[str], environment: dict[str, str], problem: str):
+def test_an_invalid_zookeeper_address_or_configuration_path_is_an_error(
+    arguments: list[str], environment: dict[str, str], problem: str
+):
     with pytest.raises(ConfigurationError, match=problem):
         CliRunner().invoke(verb, arguments, env=environment, catch_exceptions=False)
 
 
-def test_whoever_says_nowhere_where_zookeeper_is_is_told_how(monkeypatch):
+def test_the_error_for_the_default_address_names_the_options(monkeypatch):
     monkeypatch.setattr(options, "_DEFAULT_CONNECTION", "127.0.0.1:1")
-    told = {words: invoke("status", *words).stderr for words in ((), ("-z", "127.0.0.1:2"))}
-    assert told[()].endswith(
+    errors = {arguments: invoke("status", *arguments).stderr for arguments in ((), ("-z", "127.0.0.1:2"))}
+    assert errors[()].endswith(
         "127.0.0.1:1: Connection refused; this is the default address: give another one with -z or --config\n"
     )
-    assert told["-z", "127.0.0.1:2"].endswith("127.0.0.1:2: Connection refused\n")
+    assert errors["-z", "127.0.0.1:2"].endswith("127.0.0.1:2: Connection refused\n")
 
 
 def test_output_is_plain_data():
@@ -111,7 +113,7 @@ def test_output_is_plain_data():
     assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout) == {"connection": "a:1", "café": [1, None]}
 
 
-def test_config_check_prints_what_is_understood(tmp_path: Path):
+def test_config_check_prints_the_parsed_values(tmp_path: Path):
     file = tmp_path / "x.cfg"
     file.write_text(
         "[zkdeployment]\nhost-id = a\nhost-name = n\nafter = logger 'a b'\ntags = x, y\nlabels = a=1\n"
@@ -136,7 +138,7 @@ def test_config_check_prints_what_is_understood(tmp_path: Path):
 
 @pytest.mark.parametrize("commented", [True, False], ids=["as it is", "all of it"])
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp_path: Path):
+def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_path: Path):
     file = tmp_path / sample.name
     text = sample.read_text()
     text = text if commented else re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
@@ -155,19 +157,19 @@ def test_config_check_understands_the_samples(sample: Path, commented: bool, tmp
             assert {key for key in keys if understood[section][key] in (None, "", [], {})} <= {"role"}
 
 
-@pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o640, False)])
-def test_config_check_warns_of_a_password_that_everyone_may_read(tmp_path: Path, mode: int, told: bool):
+@pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o640, False)])
+def test_config_check_warns_of_a_world_readable_password(tmp_path: Path, mode: int, warns: bool):
     file = tmp_path / "x.cfg"
     file.write_text("[sync]\nurl = https://me:secret@git.example.com/tree\ntree-directory = /t\n")
     file.chmod(mode)
     result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
     assert result.exit_code == 0
     warning = f"warning: url contains a secret, and {file} is accessible to all users; run chmod o-rwx {file}\n"
-    assert result.stderr == (warning if told else "")
+    assert result.stderr == (warning if warns else "")
     assert "me:secret" not in result.output
 
 
-def test_config_check_prints_data_for_programs(tmp_path: Path):
+def test_config_check_prints_machine_readable_output(tmp_path: Path):
     file = tmp_path / "x.cfg"
     file.write_text("[zkdeployment]\ntags = x, y\n")
     result = CliRunner().invoke(program, ["config", "check", str(file), "-o", "json"], catch_exceptions=False)
@@ -177,7 +179,7 @@ def test_config_check_prints_data_for_programs(tmp_path: Path):
     assert "sync" not in understood
 
 
-def test_config_check_says_what_is_wrong(tmp_path: Path):
+def test_config_check_reports_errors(tmp_path: Path):
     file = tmp_path / "x.cfg"
     file.write_text("[zkdeployment]\nhost_id = a\n")
     with pytest.raises(ConfigurationError, match="did you mean host-id"):

@@ -1,4 +1,4 @@
-"""One agent, or several, in threads: real ZooKeeper, real scripts and files, the fake package manager."""
+"""Agents in threads: real ZooKeeper, real scripts and files, the fake package manager."""
 
 import email
 import json
@@ -23,7 +23,7 @@ def host(fleet: Fleet) -> AgentHost:
     return fleet.host("h1")
 
 
-def test_a_new_host_registers_and_reaches_the_initial_version_without_touching_anything(fleet, host):
+def test_a_new_host_registers_and_reaches_the_initial_version_without_a_change(fleet, host):
     with host.agent():
         wait_until(lambda: host.at("initial"), "initial")
         assert host.node["name"] == "h1.example.com"
@@ -31,7 +31,7 @@ def test_a_new_host_registers_and_reaches_the_initial_version_without_touching_a
     assert [path.name for path in host.root.iterdir()] == []
 
 
-def test_hosts_of_a_large_fleet_that_a_change_wakes_do_not_all_read_at_once(fleet, host, monkeypatch):
+def test_hosts_of_a_large_fleet_spread_their_reads_after_a_change(fleet, host, monkeypatch):
     asked = []
 
     def uniform(low, high):
@@ -78,7 +78,7 @@ def test_a_published_service_is_installed_deployed_marked_and_recorded(fleet, ho
     assert (float(time) > 0, int(pid) > 0, version, status) == (True, True, "r1", "done")
 
 
-def test_a_role_decides_what_a_host_with_one_runs(fleet):
+def test_a_host_with_a_role_runs_the_deployments_of_the_role(fleet):
     host = fleet.host("h1", role="web")
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
     fleet.set_version("r1")
@@ -88,7 +88,7 @@ def test_a_role_decides_what_a_host_with_one_runs(fleet):
     assert host.markers == ["who:myfoo.0.deployed"]
 
 
-def test_what_is_wanted_no_more_is_undeployed_and_its_software_removed(fleet, host):
+def test_an_unwanted_service_is_undeployed_and_its_software_is_removed(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version(1)
     with host.agent():
@@ -119,7 +119,7 @@ def test_software_whose_files_were_deleted_is_installed_again(fleet, host):
     assert (host.packages.installed(), host.markers) == ({}, [])
 
 
-def test_a_deployment_that_cannot_be_undone_for_want_of_its_script_stops_the_fleet(fleet, host):
+def test_an_undeployment_without_its_script_stops_the_fleet(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -138,7 +138,7 @@ def test_a_deployment_that_cannot_be_undone_for_want_of_its_script_stops_the_fle
     assert fleet.calls() == called("/who/myfoo 0", "-u /who/myfoo 0")
 
 
-def test_an_idle_agent_caps_the_output_of_programs_that_scripts_left_running(fleet, host, monkeypatch):
+def test_an_idle_agent_caps_the_output_of_daemons_that_scripts_started(fleet, host, monkeypatch):
     monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CAP_PAUSE", 0.05)
     log = host.root / "var/log/zkdeployment/left.log"
     log.parent.mkdir(parents=True)
@@ -150,7 +150,7 @@ def test_an_idle_agent_caps_the_output_of_programs_that_scripts_left_running(fle
         wait_until(lambda: log.stat().st_size < 20_000_000, "the output is capped")
 
 
-def test_every_wanted_deployment_is_run_again_on_each_version_whether_it_grows_or_not(fleet, host):
+def test_every_wanted_deployment_runs_again_for_each_version_in_any_order(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     with host.agent():
         for version in ("r2", 7, 3, "r1"):
@@ -183,7 +183,7 @@ def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host
     assert host.version_on_disk == 7
 
 
-def test_a_persistent_node_does_not_make_a_half_deployed_host_whole(fleet, host):
+def test_a_persistent_node_does_not_hide_an_incomplete_deployment(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     host.run.mkdir()
@@ -194,7 +194,7 @@ def test_a_persistent_node_does_not_make_a_half_deployed_host_whole(fleet, host)
     assert fleet.calls() == called("/who/myfoo 0")
 
 
-def test_the_version_of_a_persistent_node_goes_before_the_one_on_disk(fleet, host):
+def test_the_version_of_a_persistent_node_takes_precedence_over_the_version_on_disk(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r2")
     host.run.mkdir()
@@ -265,7 +265,7 @@ def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host)
     assert fleet.calls().count("h1 start /who/myfoo 0") == 2
 
 
-def test_back_at_the_version_of_a_host_that_failed_before_any_change_its_error_is_history(fleet, host):
+def test_a_rollback_clears_the_error_of_a_host_that_failed_before_any_change(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -279,7 +279,7 @@ def test_back_at_the_version_of_a_host_that_failed_before_any_change_its_error_i
     assert fleet.calls() == calls
 
 
-def test_back_at_the_version_before_a_failed_deployment_a_host_deploys_that_version_again(fleet, host):
+def test_a_rollback_after_a_failed_deployment_deploys_the_former_version_again(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -299,7 +299,7 @@ def test_back_at_the_version_before_a_failed_deployment_a_host_deploys_that_vers
     assert host.markers == ["who:myfoo.0.deployed"]
 
 
-def test_back_at_the_version_before_an_abandoned_deployment_a_host_deploys_that_version_again(fleet, host):
+def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_again(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     with host.agent():
@@ -321,7 +321,7 @@ def test_back_at_the_version_before_an_abandoned_deployment_a_host_deploys_that_
     assert len(fleet.calls()) == before + 2 + 4
 
 
-def test_a_host_that_waits_for_a_lock_keeps_its_version_and_does_nothing_back_at_that(fleet, host):
+def test_a_host_that_waits_for_a_lock_keeps_its_version_and_needs_no_rollback(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -340,7 +340,7 @@ def test_a_host_that_waits_for_a_lock_keeps_its_version_and_does_nothing_back_at
     assert fleet.calls() == calls
 
 
-def test_a_hook_alone_takes_the_version_until_it_has_succeeded(fleet):
+def test_a_hook_clears_the_version_until_the_hook_succeeds(fleet):
     host = fleet.host("h1", after="/bin/sh -c 'test -e $ZKDEPLOYMENT_ROOT/good'")
     (host.root / "good").touch()
     fleet.set_version("r1")
@@ -369,7 +369,7 @@ def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):
     assert fleet.calls() == calls
 
 
-def test_a_missing_package_stops_the_fleet_before_anything_is_changed(fleet, host):
+def test_a_missing_package_stops_the_fleet_before_any_change(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -385,7 +385,7 @@ def test_a_missing_package_stops_the_fleet_before_anything_is_changed(fleet, hos
     assert not [call for call in fleet.calls() if "-u" in call]
 
 
-def test_a_script_that_is_not_executable_is_a_clear_failure(fleet, host):
+def test_a_script_that_is_not_executable_is_a_failure_with_a_specific_message(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
@@ -415,7 +415,7 @@ def test_a_failing_undeployment_keeps_its_marker(fleet, host):
     assert host.markers == []
 
 
-def test_a_plan_is_abandoned_when_the_cluster_is_stopped_midway_and_the_after_hook_still_runs(fleet):
+def test_a_stop_during_a_plan_abandons_it_and_the_after_hook_still_runs(fleet):
     host = fleet.host(
         "h1", after="/bin/sh -c 'echo hook $ZKDEPLOYMENT_VERSION >> $ZKDEPLOYMENT_ROOT/../../journal'"
     )
@@ -434,7 +434,7 @@ def test_a_plan_is_abandoned_when_the_cluster_is_stopped_midway_and_the_after_ho
     assert host.markers == ["who:myfoo.0.deployed"]
 
 
-def test_a_newer_version_is_noticed_between_steps_and_bursts_collapse(fleet, host):
+def test_a_newer_version_is_noticed_between_steps_and_intermediate_versions_are_skipped(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     block = host.block()
@@ -447,7 +447,7 @@ def test_a_newer_version_is_noticed_between_steps_and_bursts_collapse(fleet, hos
     assert len([call for call in fleet.calls() if "start" in call]) == 3
 
 
-def test_the_after_hook_runs_after_a_deployment_and_neither_after_a_failure_nor_when_nothing_was_done(fleet):
+def test_the_after_hook_runs_after_a_deployment_but_neither_after_a_failure_nor_without_changes(fleet):
     host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version(None)
@@ -488,7 +488,7 @@ def test_a_status_file_that_cannot_be_written_stops_the_host_before_its_next_ste
     assert fleet.calls() == []
 
 
-def test_hosts_of_one_service_never_overlap_and_instances_interleave_one_at_a_time(fleet):
+def test_scripts_of_a_service_run_one_at_a_time_on_all_hosts(fleet):
     hosts = [fleet.host(f"h{number}") for number in range(3)]
     fleet.service("/who/myfoo", "foo", "1.0", h0=3, h1=3, h2=3)
     fleet.set_version("r1")
@@ -503,7 +503,7 @@ def test_hosts_of_one_service_never_overlap_and_instances_interleave_one_at_a_ti
         assert (start[0], start[2:]) == (end[0], end[2:])
 
 
-def test_a_host_takes_another_node_while_one_is_locked_and_then_queues(fleet):
+def test_a_host_deploys_another_service_before_it_queues_for_a_held_lock(fleet):
     host, other = fleet.host("h1"), fleet.host("h2")
     fleet.service("/a/foo", "foo", "1.0", h1=1, h2=1)
     fleet.service("/b/bar", "bar", "1.0", h2=1)
@@ -520,7 +520,7 @@ def test_a_host_takes_another_node_while_one_is_locked_and_then_queues(fleet):
     assert fleet.client.get_children("/agent-locks/a,foo") == []
 
 
-def test_who_waits_for_a_lock_says_since_when_and_the_log_says_it_once(fleet, monkeypatch, capsys):
+def test_a_wait_for_a_lock_keeps_its_start_time_in_the_status_and_is_logged_once(fleet, monkeypatch, capsys):
     host, other = fleet.host("h1"), fleet.host("h2")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
     fleet.set_version("r1")
@@ -546,7 +546,7 @@ def test_who_waits_for_a_lock_says_since_when_and_the_log_says_it_once(fleet, mo
             wait_until(lambda: host.at("r1") and other.at("r1"), "both at r1")
 
 
-def test_a_host_in_a_queue_takes_another_lock_that_becomes_free_and_never_has_two_places(fleet):
+def test_a_queued_host_acquires_another_lock_that_becomes_free_and_leaves_its_queue(fleet):
     first, second, host = (fleet.host(name) for name in ("h1", "h2", "h3"))
     fleet.service("/a/foo", "foo", "1.0", h1=1, h3=1)
     fleet.service("/b/bar", "bar", "1.0", h2=1, h3=1)
@@ -563,12 +563,12 @@ def test_a_host_in_a_queue_takes_another_lock_that_becomes_free_and_never_has_tw
             assert len(fleet.client.get_children("/agent-locks/a,foo")) == 1
             held.unlink()
             blocks["h1"].unlink()
-            wait_until(lambda: all(one.at("r1") for one in (first, second, host)), "all at r1")
+            wait_until(lambda: all(member.at("r1") for member in (first, second, host)), "all at r1")
     assert fleet.client.get_children("/agent-locks/a,foo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
-def test_a_lost_session_registers_again_with_current_properties_and_repeats_no_finished_step(fleet, host):
+def test_an_agent_registers_again_after_a_lost_session_and_repeats_no_finished_step(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     block = host.block()
@@ -581,7 +581,7 @@ def test_a_lost_session_registers_again_with_current_properties_and_repeats_no_f
     assert fleet.calls().count("h1 start /who/myfoo 0") == 1
 
 
-def test_a_deployment_that_zookeeper_interrupted_is_not_shown_for_good(fleet, host, monkeypatch):
+def test_a_deployment_that_zookeeper_interrupted_is_removed_from_the_hosts_node(fleet, host, monkeypatch):
     def stop_and_go_away(*_):
         fleet.set_version(None)
         raise UnreachableError("ZooKeeper went away")
@@ -593,7 +593,7 @@ def test_a_deployment_that_zookeeper_interrupted_is_not_shown_for_good(fleet, ho
         assert fleet.version is None
 
 
-def test_a_node_that_somebody_removed_is_there_again_after_the_next_look(fleet, host):
+def test_a_removed_node_is_created_again_in_the_next_cycle(fleet, host):
     fleet.set_version("r1")
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
@@ -602,7 +602,7 @@ def test_a_node_that_somebody_removed_is_there_again_after_the_next_look(fleet, 
         wait_until(lambda: host.node.get("version") == "r1", "registered again")
 
 
-def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_goes_on(fleet, host, monkeypatch):
+def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_continues(fleet, host, monkeypatch):
     monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
     defect = mock.Mock(side_effect=TypeError("no len() of a float"))
     fleet.set_version("r1")
@@ -619,7 +619,7 @@ def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_goes_on(fleet, ho
     assert fleet.version == "r2"
 
 
-def test_a_host_that_lost_its_id_to_another_in_mid_deployment_ends_and_stops_nobody(fleet, host):
+def test_an_agent_whose_id_another_host_took_ends_without_stopping_the_fleet(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     block = host.block()
@@ -628,7 +628,7 @@ def test_a_host_that_lost_its_id_to_another_in_mid_deployment_ends_and_stops_nob
         take = fleet.client.transaction()
         take.delete("/hosts/h1")
         take.create("/hosts/h1", b'{"name": "other.example.com"}', ephemeral=True)
-        assert not [one for one in take.commit() if isinstance(one, Exception)]
+        assert not [result for result in take.commit() if isinstance(result, Exception)]
         block.unlink()
         wait_until(lambda: agent.ended, "it ends", timeout=60)
     assert isinstance(agent.error, RefusedError)
@@ -637,7 +637,7 @@ def test_a_host_that_lost_its_id_to_another_in_mid_deployment_ends_and_stops_nob
     assert host.node == {"name": "other.example.com"}
 
 
-def test_an_agent_that_cannot_note_its_session_does_its_work(fleet, host):
+def test_an_agent_that_cannot_record_its_session_still_deploys(fleet, host):
     fleet.set_version("r1")
     (host.run / "session" / "in-the-way").mkdir(parents=True)
     with host.agent() as agent:
@@ -645,7 +645,7 @@ def test_an_agent_that_cannot_note_its_session_does_its_work(fleet, host):
     assert agent.error is None
 
 
-def test_two_agents_with_one_run_directory_or_one_name(fleet, host):
+def test_an_agent_with_the_run_directory_or_the_name_of_another_agent_is_refused(fleet, host):
     namesake = fleet.host("h3", host_name="h1.example.com")
     with host.agent():
         wait_until(lambda: host.node, "registered")
@@ -660,7 +660,7 @@ def test_two_agents_with_one_run_directory_or_one_name(fleet, host):
         assert host.node
 
 
-def test_an_unwritable_run_directory_says_what_to_do(fleet):
+def test_the_error_for_an_unwritable_run_directory_gives_advice(fleet):
     host = fleet.host("h1", run_directory=str(fleet.directory / "file" / "run"))
     (fleet.directory / "file").touch()
     with host.agent() as agent:
@@ -669,7 +669,7 @@ def test_an_unwritable_run_directory_says_what_to_do(fleet):
     assert "set another run-directory" in str(agent.error)
 
 
-def test_a_change_of_which_no_watch_told_is_found_by_the_next_regular_look(fleet, host, monkeypatch):
+def test_a_change_without_a_watch_event_is_noticed_in_the_next_regular_cycle(fleet, host, monkeypatch):
     monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
     monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CYCLE", 0.2)
     with host.agent():
@@ -698,14 +698,14 @@ def test_a_failure_is_mailed_with_the_end_of_the_output(fleet):
         with host.agent():
             server.join()
     mail = email.message_from_string(server.message)
-    text = mail.get_payload(decode=True).decode()  # where long lines are not broken
+    text = mail.get_payload(decode=True).decode()  # without the line breaks of the transfer encoding
     assert mail["subject"] == "zkdeployment: h1.example.com (h1) failed at r1"
     assert "failed with exit status 3" in text
     assert "boom on purpose" in text
     assert fleet.version is None
 
 
-def test_an_agent_asked_to_end_leaves_the_queue_of_a_lock(fleet):
+def test_a_stopping_agent_leaves_the_queue_of_a_lock(fleet):
     host, other = fleet.host("h1"), fleet.host("h2")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
     fleet.set_version("r1")
@@ -722,7 +722,7 @@ def test_an_agent_asked_to_end_leaves_the_queue_of_a_lock(fleet):
     assert fleet.version == "r1"
 
 
-def test_a_script_that_outlasts_the_grace_is_ended_and_run_again_by_the_next_agent(fleet):
+def test_a_script_that_exceeds_the_grace_period_is_ended_and_run_again_by_the_next_agent(fleet):
     host = fleet.host("h1", stop_timeout="0.1")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
@@ -744,7 +744,7 @@ def kill_client(running) -> None:
     running.agent._adapters.fleet._session._client.stop()
 
 
-def test_an_idle_agent_whose_client_died_goes_on_with_a_new_one_and_the_second_time_wants_a_restart(fleet, host):
+def test_an_idle_agent_replaces_a_dead_client_once_and_then_demands_a_restart(fleet, host):
     with host.agent() as agent:
         wait_until(lambda: host.at("initial"), "initial")
         kill_client(agent)
@@ -756,7 +756,7 @@ def test_an_idle_agent_whose_client_died_goes_on_with_a_new_one_and_the_second_t
     assert agent.error.exit_code == 75
 
 
-def test_a_failure_is_reported_although_the_client_died_before_it(fleet, host):
+def test_a_failure_is_reported_although_the_client_died_before(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     host.fail("/who/myfoo 0")
@@ -769,7 +769,7 @@ def test_a_failure_is_reported_although_the_client_died_before_it(fleet, host):
     assert fleet.version is None
 
 
-def test_a_failure_that_cannot_be_reported_is_reported_by_the_next_agent_before_anything_else(fleet, host):
+def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     failing = host.fail("/who/myfoo 0")
     with host.agent() as agent:
@@ -779,7 +779,7 @@ def test_a_failure_that_cannot_be_reported_is_reported_by_the_next_agent_before_
 
         def die(*arguments):
             kill_client(agent)
-            store.cluster()  # a new client
+            store.cluster()  # replaces the dead client
             kill_client(agent)
             stop_fleet(*arguments)
 
@@ -790,7 +790,7 @@ def test_a_failure_that_cannot_be_reported_is_reported_by_the_next_agent_before_
     assert host.status == "error"
     assert fleet.version == "r1"
     calls = fleet.calls()
-    failing.unlink()  # the fleet has to know of the failure although it would not come again
+    failing.unlink()  # the failure has to be reported although the script would now succeed
     with host.agent():
         wait_until(lambda: fleet.version is None, "the stop")
         assert "failed with exit status 3" in host.node["error"]

@@ -1,4 +1,4 @@
-"""Coordinators on a real ZooKeeper, with agents that do what they are granted at once."""
+"""Coordinators on a real ZooKeeper, with agents that carry out each grant immediately."""
 
 import threading
 from dataclasses import replace
@@ -35,16 +35,16 @@ def fleet(zookeeper):
 
 def run_cycles(*coordinators, times=3):
     for _ in range(times):
-        for one in coordinators:
-            one.run_cycle()
+        for daemon in coordinators:
+            daemon.run_cycle()
 
 
 class TestRolloutOfGroups:
-    def test_the_example_goes_through_group_by_group(self, fleet):
+    def test_the_example_is_rolled_out_group_by_group(self, fleet):
         fleet.register(EXAMPLE_HOSTS)
         fleet.publish("r1", example())
-        with fleet.coordinator() as one:
-            over = fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            over = fleet.run(daemon.coordinator)
         assert over.rollout.result is RolloutResult.SUCCESS
         groups = list(dict.fromkeys(name for name, _, _ in fleet.done))
         assert groups == ["monitoring-nodes", "ntp-node", "control-nodes", "compute-nodes-1", "compute-nodes-2"]
@@ -52,12 +52,12 @@ class TestRolloutOfGroups:
         assert fleet.version == "r1"
         assert fleet.grants() == {}
 
-    def test_a_critical_group_that_fails_stops_the_fleet_with_the_report_as_the_reason(self, fleet):
+    def test_a_failed_critical_group_stops_the_fleet_with_the_report_as_the_reason(self, fleet):
         fleet.register(EXAMPLE_HOSTS)
         fleet.failing = {("deploy", "ctl1"), ("deploy", "ctl2")}
         fleet.publish("r1", example())
-        with fleet.coordinator() as one:
-            over = fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            over = fleet.run(daemon.coordinator)
         assert over.rollout.result is RolloutResult.FAILED
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
@@ -67,73 +67,71 @@ class TestRolloutOfGroups:
         assert "failed: ctl1, ctl2; not started: one1, one2" in stop.reason
         assert fleet.grants()["ctl1"] == Grant("control-nodes", None, "boom")
 
-    def test_other_failures_are_named_and_stop_nothing(self, fleet):
+    def test_a_failure_in_a_non_critical_group_is_reported_without_a_stop(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.failing = {("prepare", "a")}
         fleet.publish("r1", strategy(group("x")))
-        with fleet.coordinator() as one:
-            over = fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            over = fleet.run(daemon.coordinator)
         assert over.rollout.result is RolloutResult.PARTIAL
         assert over.errors == {"a": "boom"}
         assert fleet.version == "r1"
 
-    def test_a_phase_that_takes_too_long_fails_and_its_grants_are_withdrawn(self, fleet):
+    def test_a_phase_that_exceeds_its_timeout_fails_and_its_grants_are_withdrawn(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.silent = {"b"}
         fleet.publish("r1", strategy(replace(group("x", hosts="ab"), pace=Pace(prepare_timeout=60)), group("y")))
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             fleet.work()
-            assert (
-                one.run_cycle() == 15
-            )  # it looks from time to time, and now also because time alone brings something
+            assert daemon.run_cycle() == 15  # the regular pause: the timeout is further away
             fleet.clock.time += 50
-            assert one.run_cycle() == 10
+            assert daemon.run_cycle() == 10
             fleet.clock.time += 10
-            one.run_cycle()
+            daemon.run_cycle()
             assert fleet.grants()["b"].phase is None
-            over = fleet.run(one.coordinator)
+            over = fleet.run(daemon.coordinator)
         assert over.rollout.progress["x"].verdict is GroupVerdict.FAILED
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
-    def test_a_phase_does_not_run_out_of_time_while_nobody_coordinates(self, fleet):
+    def test_a_phase_does_not_time_out_while_no_coordinator_leads(self, fleet):
         fleet.register(plain_hosts("ab"))
         pace = Pace(max_parallel=ParallelLimit(1), prepare_timeout=60, progress_deadline=60)
         fleet.publish("r1", strategy(replace(group("x"), pace=pace)))
-        with fleet.coordinator("one") as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator("one") as daemon:
+            run_cycles(daemon, times=2)
         fleet.work()
         fleet.clock.time += 3600
-        with fleet.coordinator("two") as two:
-            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
+        with fleet.coordinator("two") as other_daemon:
+            assert fleet.run(other_daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_an_agent_that_stays_away_failed(self, fleet):
+    def test_an_agent_that_stays_absent_fails(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.silent = {"b"}
         fleet.publish("r1", strategy(group("x")))
-        with fleet.coordinator() as one:
-            run_cycles(one)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon)
             fleet.leave("b")
-            run_cycles(one)
-            fleet.wait(one.coordinator, ABSENT_AFTER)
-            over = fleet.run(one.coordinator)
+            run_cycles(daemon)
+            fleet.wait(daemon.coordinator, ABSENT_AFTER)
+            over = fleet.run(daemon.coordinator)
         assert over.errors == {"b": "its agent has been absent for 300 s"}
 
-    def test_a_host_that_shows_an_error_while_its_group_proves_itself_is_no_success(self, fleet):
+    def test_a_host_that_shows_an_error_during_the_bake_time_fails(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(replace(group("x"), pace=Pace(bake_time=60))))
-        with fleet.coordinator() as one:
+        with fleet.coordinator() as daemon:
             for _ in range(4):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
-            one.run_cycle()
+            daemon.run_cycle()
             assert fleet.running.active_phase.baking_since is not None
             fleet.change(f"{paths.HOSTS}/b", error="boom")
             fleet.clock.time += 60
-            over = fleet.run(one.coordinator)
+            over = fleet.run(daemon.coordinator)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
-    def test_hosts_come_late_or_are_known_only_from_afar(self, fleet):
+    def test_late_hosts_and_hosts_known_only_by_inventory_or_target_join_the_rollout(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.register(plain_hosts("b"), version="r1")
         fleet.session.ensure(paths.INVENTORY)
@@ -142,8 +140,8 @@ class TestRolloutOfGroups:
         fleet.publish("r1", strategy(group("x")))
         fleet.session.ensure(f"{paths.TARGETS}/app9.example.com")
         fleet.session.ensure(f"{paths.TARGETS}/some-role")
-        with fleet.coordinator() as one:
-            over = fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            over = fleet.run(daemon.coordinator)
             assert over.rollout.hosts == {
                 "a": HostProgress.SUCCESS,
                 "app9.example.com": HostProgress.NOT_STARTED,
@@ -152,13 +150,13 @@ class TestRolloutOfGroups:
             }
             fleet.register({"i-9": Facts(name="app9.example.com"), "c": Facts()})
             for _ in range(4):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work()
             assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostProgress.SUCCESS)
             assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
 
     @pytest.mark.parametrize("dies_at", [None, "before:clear", "after:clear", "before:record", "after:record"])
-    def test_a_host_that_was_reinstalled_after_it_had_succeeded_goes_again(self, fleet, dies_at):
+    def test_a_host_that_was_reinstalled_after_its_success_deploys_again(self, fleet, dies_at):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x")))
         armed = []
@@ -168,154 +166,154 @@ class TestRolloutOfGroups:
                 armed.clear()
                 raise UnreachableError("the coordinator is gone")
 
-        with fleet.coordinator("one", reach) as one:
-            fleet.run(one.coordinator)
+        with fleet.coordinator("one", reach) as daemon:
+            fleet.run(daemon.coordinator)
             fleet.leave("a")
-            one.run_cycle()
+            daemon.run_cycle()
             fleet.register(plain_hosts("a"))
             armed += [dies_at]
             fleet.done.clear()
-            one.run_cycle()
-        with fleet.coordinator("two") as two:
+            daemon.run_cycle()
+        with fleet.coordinator("two") as other_daemon:
             for _ in range(5):
-                two.run_cycle()
+                other_daemon.run_cycle()
                 fleet.work()
             assert fleet.running.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
         assert fleet.done == [("x", "prepare", "a"), ("x", "deploy", "a")]
 
-    def test_a_host_that_waits_for_nothing_is_read_once_after_it_had_succeeded(self, fleet):
+    def test_a_host_without_pending_phases_is_read_once_after_its_success(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x")))
-        with fleet.coordinator() as one:
-            fleet.run(one.coordinator)
-            one.run_cycle()
+        with fleet.coordinator() as daemon:
+            fleet.run(daemon.coordinator)
+            daemon.run_cycle()
             with mock.patch.object(Session, "get_many", autospec=True, side_effect=Session.get_many) as reads:
-                one.run_cycle()
+                daemon.run_cycle()
             paths_read = [path for call in reads.call_args_list for path in call.args[1]]
             assert [path for path in paths_read if path.startswith(f"{paths.HOSTS}/")] == []
 
-    def test_a_late_host_by_whose_failure_a_critical_group_misses_its_criteria_stops_the_fleet(self, fleet):
+    def test_a_late_failure_that_violates_the_criteria_of_a_critical_group_stops_the_fleet(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(group("x", critical=True, maximum_failed=0)))
         fleet.failing = {("deploy", "b")}
-        with fleet.coordinator() as one:
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+        with fleet.coordinator() as daemon:
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
             assert fleet.version == "r1"
             fleet.register(plain_hosts("b"))
             for _ in range(5):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work()
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
         assert "critical group x failed (late hosts: 1 of 2 hosts failed, expected at most 0)" in stop.reason
 
-    def test_an_abort_ends_the_way_of_late_hosts(self, fleet):
+    def test_an_abort_withdraws_the_grants_of_late_hosts(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(group("x")))
         fleet.silent = {"b"}
-        with fleet.coordinator() as one:
-            fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            fleet.run(daemon.coordinator)
             fleet.register(plain_hosts("b"))
-            run_cycles(one)
+            run_cycles(daemon)
             assert set(fleet.grants()) == {"b"}
             fleet.act(Directive.ABORT)
-            run_cycles(one)
+            run_cycles(daemon)
         assert fleet.grants() == {}
         assert fleet.version is None
 
-    def test_an_agent_that_restarts_while_a_rollout_begins_is_no_failure(self, fleet):
+    def test_an_agent_that_restarts_at_the_start_of_a_rollout_does_not_fail(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.session.ensure(paths.INVENTORY)
         fleet.session.commit(Create(f"{paths.INVENTORY}/b", encode({})))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one:
-            fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            fleet.run(daemon.coordinator)
             fleet.leave("b")
-            one.run_cycle()
+            daemon.run_cycle()
             fleet.publish("r2", ALL_HOSTS)
             for _ in range(4):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work()
             assert fleet.running.revision == "r2"
             assert fleet.running.ended is None
             fleet.register(plain_hosts("b"), version="r1")
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
     def test_without_a_strategy_the_coordinator_does_nothing(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", None)
-        with fleet.coordinator() as one:
-            assert one.run_cycle() == 15
+        with fleet.coordinator() as daemon:
+            assert daemon.run_cycle() == 15
         assert fleet.session.get(paths.ROLLOUTS) is None
 
 
 class TestOperators:
-    def test_a_manual_group_waits_for_its_promotion(self, fleet):
+    def test_a_manual_group_waits_for_promotion(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(replace(group("x"), pace=Pace(manual=True))))
-        with fleet.coordinator() as one:
-            run_cycles(one)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon)
             assert fleet.running.waiting == "x waits for 'zkdeployment rollout promote x'"
             fleet.act(Directive.PROMOTE, "x")
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_a_pause_holds_and_a_resume_goes_on(self, fleet):
+    def test_a_pause_holds_the_rollout_until_a_resume(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             fleet.act(Directive.PAUSE)
             for _ in range(4):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work()
             assert fleet.done == [("x", "prepare", "a")]
             assert fleet.running.paused.reason == "because"
             fleet.act(Directive.RESUME)
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_an_abort_stops_the_fleet_and_after_a_resume_another_attempt_begins(self, fleet):
+    def test_an_abort_stops_the_fleet_and_a_resume_starts_another_attempt(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
-        with fleet.coordinator() as one:
+        with fleet.coordinator() as daemon:
             for _ in range(5):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
             fleet.act(Directive.ABORT, reason="it is on fire")
-            run_cycles(one)
+            run_cycles(daemon)
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version is None
             (stop,) = read_stops(fleet.session)
             assert "aborted (rollout abort by ann@ops: it is on fire)" in stop.reason
             first = fleet.current
             ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "it is out", fleet.clock.time))
-            over = fleet.run(one.coordinator)
+            over = fleet.run(daemon.coordinator)
             assert (over.attempt, over.rollout.result) == (2, RolloutResult.SUCCESS)
-            assert fleet.done.count(("x", "prepare", "a")) == 1  # it has the revision already
+            assert fleet.done.count(("x", "prepare", "a")) == 1  # the host already has the revision
             assert fleet.session.children(paths.rollout_path(first)) == []
             assert read_state(fleet.session, first).ending is Ending.ABORTED
 
-    def test_a_bake_that_was_aborted_is_done_by_the_next_attempt(self, fleet):
+    def test_the_next_attempt_completes_an_aborted_bake(self, fleet):
         fleet.register(plain_hosts("ab"))
         baked = replace(group("x", hosts="a"), pace=Pace(bake_time=60))
         fleet.publish("r1", strategy(baked, group("y", "x", hosts="b")))
-        with fleet.coordinator() as one:
+        with fleet.coordinator() as daemon:
             for _ in range(6):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
             assert fleet.running.active_phase.baking_since is not None
             fleet.act(Directive.ABORT)
-            run_cycles(one)
+            run_cycles(daemon)
             ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
-            run_cycles(one, times=5)
+            run_cycles(daemon, times=5)
             assert fleet.running.attempt == 2
             assert (fleet.running.active_phase.task.group, fleet.running.active_phase.baking_since) == (
                 "x",
                 fleet.clock.time,
             )
-            fleet.wait(one.coordinator, 60)
-            assert fleet.run(one.coordinator).rollout.order == ("x", "y")
+            fleet.wait(daemon.coordinator, 60)
+            assert fleet.run(daemon.coordinator).rollout.order == ("x", "y")
 
-    def test_an_abort_that_comes_between_the_last_look_and_the_end_is_taken(self, fleet):
+    def test_an_abort_between_the_last_read_and_the_end_of_the_rollout_is_obeyed(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         asks = []
@@ -324,103 +322,103 @@ class TestOperators:
             if place == "before:record" and asks:
                 fleet.act(asks.pop())
 
-        with fleet.coordinator("one", reach) as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator("one", reach) as daemon:
+            run_cycles(daemon, times=2)
             for _ in Phase:
                 fleet.work()
                 asks += [Directive.ABORT] * (len(fleet.done) == len(Phase))
-                one.run_cycle()
+                daemon.run_cycle()
             assert fleet.running.ended is None
-            one.run_cycle()
+            daemon.run_cycle()
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version is None
 
-    def test_a_stop_of_the_fleet_lets_nobody_in_until_it_is_resumed(self, fleet):
+    def test_no_grants_are_written_while_the_fleet_is_stopped(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="b")))
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             ZooKeeperClusterControl(fleet.session).stop(Act("ann@ops", "stop", "wait", fleet.clock.time))
             for _ in range(4):
-                one.run_cycle()
+                daemon.run_cycle()
                 fleet.work()
             assert fleet.done == [("x", "prepare", "a")]
             ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
-            assert fleet.run(one.coordinator).attempt == 1
+            assert fleet.run(daemon.coordinator).attempt == 1
 
-    def test_a_version_set_by_hand_is_not_touched_by_an_abort(self, fleet):
+    def test_an_abort_does_not_change_a_version_that_was_set_by_hand(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", strategy(group("x")))
-        with fleet.coordinator() as one:
-            run_cycles(one)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon)
             fleet.change(paths.HOSTS, version="by-hand")
             fleet.act(Directive.ABORT)
-            run_cycles(one)
+            run_cycles(daemon)
             assert fleet.running.ending is Ending.ABORTED
             assert fleet.version == "by-hand"
 
 
 class TestPublications:
-    def test_a_newer_publication_takes_the_place_of_a_rollout(self, fleet):
+    def test_a_newer_publication_replaces_a_rollout(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             fleet.work()
             first = fleet.current
             fleet.publish("r2", ALL_HOSTS)
-            over = fleet.run(one.coordinator)
+            over = fleet.run(daemon.coordinator)
             assert (over.revision, over.rollout.result) == ("r2", RolloutResult.SUCCESS)
             assert read_state(fleet.session, first).ending is Ending.SUPERSEDED
             assert fleet.session.children(paths.rollout_path(first)) == []
 
-    def test_one_without_a_strategy_ends_it_and_takes_the_grants_back(self, fleet):
+    def test_a_publication_without_a_strategy_ends_the_rollout_and_withdraws_its_grants(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             assert len(fleet.grants()) == 2
             fleet.publish("r2", None)
-            run_cycles(one)
+            run_cycles(daemon)
             assert fleet.running.ending is Ending.SUPERSEDED
             assert fleet.grants() == {}
 
-    def test_final_reports_go_when_the_history_does_not_know_their_publication(self, fleet):
+    def test_final_reports_are_deleted_when_the_history_drops_their_publication(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one:
-            first = fleet.run(one.coordinator)
+        with fleet.coordinator() as daemon:
+            first = fleet.run(daemon.coordinator)
             fleet.publish("r2", ALL_HOSTS)
-            second = fleet.run(one.coordinator)
+            second = fleet.run(daemon.coordinator)
             assert fleet.session.children(paths.ROLLOUTS) == [first.id, second.id]
             fleet.session.commit(Delete(paths.history_path(first.sequence)))
             fleet.publish("r3", ALL_HOSTS)
-            third = fleet.run(one.coordinator)
+            third = fleet.run(daemon.coordinator)
         assert fleet.session.children(paths.ROLLOUTS) == [second.id, third.id]
 
-    def test_an_unreadable_state_is_reported_and_the_next_publication_begins_a_new_rollout(self, fleet):
+    def test_an_unreadable_state_is_reported_and_the_next_publication_starts_a_new_rollout(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon, times=2)
             fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
-            assert one.run_cycle() == 2
+            assert daemon.run_cycle() == 2
             fleet.publish("r2", ALL_HOSTS)
-            assert fleet.run(one.coordinator).revision == "r2"
+            assert fleet.run(daemon.coordinator).revision == "r2"
 
     def test_an_unreadable_state_of_an_earlier_publication_is_logged_once(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator() as one, capture_logs() as logs:
-            run_cycles(one, times=2)
+        with fleet.coordinator() as daemon, capture_logs() as logs:
+            run_cycles(daemon, times=2)
             fleet.session.commit(Set(paths.rollout_path(fleet.current), b"{}"))
             fleet.publish("r2", None)
-            run_cycles(one)
+            run_cycles(daemon)
         assert [entry["event"] for entry in logs].count("rollout-unreadable") == 1
 
 
 class KilledError(BaseException):
-    """The coordinator died here."""
+    """The coordinator was killed."""
 
 
 class Death:
@@ -440,7 +438,7 @@ GROUPS = strategy(
 )
 
 
-def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
+def test_coordinators_that_are_killed_after_each_write_reach_the_same_result(fleet):
     fleet.register(plain_hosts("abc"))
     fleet.failing = {("prepare", "a"), ("deploy", "c")}
     fleet.publish("r1", GROUPS)
@@ -448,14 +446,14 @@ def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
     while "after:begin" not in places or fleet.running.ended is None:
         death = Death()
         try:
-            with fleet.coordinator(f"number {len(places)}", death) as one:
-                fleet.run(one.coordinator)
+            with fleet.coordinator(f"number {len(places)}", death) as daemon:
+                fleet.run(daemon.coordinator)
         except KilledError:
             places.append(death.place)
-    with fleet.coordinator("the last one") as one:
-        run_cycles(one)
+    with fleet.coordinator("the last one") as daemon:
+        run_cycles(daemon)
     assert places.count("after:begin") == 1
-    assert places.count("after:record") == 5  # a phase is judged and the next one begun in one write
+    assert places.count("after:record") == 5  # one write judges a phase and begins the next phase
     assert places.count("after:grant") == 4
     assert fleet.running.rollout.result is RolloutResult.FAILED
     assert fleet.running.errors == {"a": "boom", "c": "boom"}
@@ -471,7 +469,7 @@ def test_killed_after_every_single_write_successors_come_to_the_same_end(fleet):
     assert {host: grant.phase for host, grant in fleet.grants().items()} == {"a": None, "c": None}
 
 
-def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_somebody_resumes(fleet):
+def test_grants_of_a_failed_rollout_are_void_after_a_resume_although_the_coordinator_was_killed(fleet):
     fleet.register(plain_hosts("ab"))
     fleet.publish("r1", ALL_HOSTS)
 
@@ -479,99 +477,100 @@ def test_killed_right_after_a_failed_end_nothing_that_was_granted_counts_when_so
         if place == "after:record" and fleet.running.ended is not None:
             raise KilledError
 
-    with fleet.coordinator("one", die_at_the_end) as one:
-        run_cycles(one, times=2)
+    with fleet.coordinator("one", die_at_the_end) as daemon:
+        run_cycles(daemon, times=2)
         fleet.act(Directive.ABORT)
         with pytest.raises(KilledError):
-            run_cycles(one)
+            run_cycles(daemon)
     ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
     assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
     assert read_permission(fleet.session, 1, "a") == Permission()
-    with fleet.coordinator("two") as two:
-        assert fleet.run(two.coordinator).attempt == 2
+    with fleet.coordinator("two") as other_daemon:
+        assert fleet.run(other_daemon.coordinator).attempt == 2
     assert read_permission(fleet.session, 1, "a").rollout == "1-2"
 
 
 class TestLead:
-    def test_one_of_two_leads_and_the_other_goes_on_when_it_ends(self, fleet):
+    def test_one_of_two_coordinators_leads_and_the_other_takes_over(self, fleet):
         fleet.register(plain_hosts("abc"))
         fleet.publish("r1", GROUPS)
-        with fleet.coordinator("one") as one, fleet.coordinator("two") as two:
-            assert one.store.lead(5)
+        with fleet.coordinator("one") as daemon, fleet.coordinator("two") as other_daemon:
+            assert daemon.store.lead(5)
             assert read_leader(fleet.session) == "one"
-            assert not two.store.lead(0.1)
-            run_cycles(one, times=2)
-            with pytest.raises(LockLostError):  # its place in the queue is not the first
-                two.store.grant(fleet.running, {})
+            assert not other_daemon.store.lead(0.1)
+            run_cycles(daemon, times=2)
+            with pytest.raises(LockLostError):  # the other coordinator holds the lead
+                other_daemon.store.grant(fleet.running, {})
             fleet.work()
-            one.store.resign()
-            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
+            daemon.store.resign()
+            assert fleet.run(other_daemon.coordinator).rollout.result is RolloutResult.SUCCESS
             assert read_leader(fleet.session) == "two"
 
-    def test_a_coordinator_that_leads_again_reads_all_hosts_again(self, fleet):
+    def test_a_coordinator_that_regains_the_lead_reads_all_hosts_again(self, fleet):
         red, blue = Facts(tags=frozenset({"red"})), Facts(tags=frozenset({"blue"}))
         fleet.register({"a": red, "b": Facts()})
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator("one") as one, fleet.coordinator("two") as two:
-            fleet.run(one.coordinator)
-            one.store.resign()
+        with fleet.coordinator("one") as daemon, fleet.coordinator("two") as other_daemon:
+            fleet.run(daemon.coordinator)
+            daemon.store.resign()
             fleet.leave("a")
             fleet.silent = {"b"}
             web = replace(group("web"), selectors=(Selector(tags=frozenset({"blue"})),))
             fleet.publish("r2", strategy(group("x", hosts="b"), web))
-            run_cycles(two, times=2)
-            two.store.resign()
+            run_cycles(other_daemon, times=2)
+            other_daemon.store.resign()
             fleet.register({"a": blue})
-            run_cycles(one, times=2)
+            run_cycles(daemon, times=2)
             assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}
 
     def test_a_coordinator_without_its_lock_node_writes_nothing(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator("one") as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator("one") as daemon:
+            run_cycles(daemon, times=2)
             (place,) = fleet.session.children(paths.COORDINATORS)
             state, before = fleet.running, fleet.session.get(paths.rollout_path(fleet.current))
             fleet.session.commit(Delete(f"{paths.COORDINATORS}/{place}"))
-            stamp = one.store.snapshot().published.stamp
+            stamp = daemon.store.snapshot().published.stamp
             with pytest.raises(LockLostError):
-                one.store.record(supersede(state, 5.0))
+                daemon.store.record(supersede(state, 5.0))
             with pytest.raises(LockLostError):
-                one.store.grant(state, {})
+                daemon.store.grant(state, {})
             with pytest.raises(LockLostError):
-                one.store.begin(replace(state, attempt=9), stamp)
+                daemon.store.begin(replace(state, attempt=9), stamp)
             assert fleet.session.get(paths.rollout_path(fleet.current)) == before
             assert len(fleet.grants()) == 2
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS  # it queued again
+            # The coordinator queues again.
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_a_rollout_of_what_is_not_published_any_more_does_not_begin(self, fleet):
+    def test_a_rollout_of_a_replaced_publication_does_not_start(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator("one") as one:
-            run_cycles(one, times=2)
-            state, stamp = fleet.running, one.store.snapshot().published.stamp
+        with fleet.coordinator("one") as daemon:
+            run_cycles(daemon, times=2)
+            state, stamp = fleet.running, daemon.store.snapshot().published.stamp
             fleet.publish("r2", ALL_HOSTS)
             with pytest.raises(ConflictError):
-                one.store.begin(replace(state, attempt=2), stamp)
+                daemon.store.begin(replace(state, attempt=2), stamp)
             assert fleet.current == state.id
 
     def test_a_successor_does_not_wait_for_grants_that_its_predecessor_did_not_write(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", ALL_HOSTS)
-        with fleet.coordinator("one") as one:
-            run_cycles(one, times=2)
+        with fleet.coordinator("one") as daemon:
+            run_cycles(daemon, times=2)
         for host in fleet.grants():
             fleet.session.commit(Delete(paths.grant_path(fleet.current, host)))
-        with fleet.coordinator("two") as two:
-            two.run_cycle()
+        with fleet.coordinator("two") as other_daemon:
+            other_daemon.run_cycle()
             assert {host: grant.phase for host, grant in fleet.grants().items()} == dict.fromkeys(
                 "ab", Phase.PREPARE
             )
 
-    def test_it_runs_by_itself_and_leaves_the_lead_when_it_is_asked_to_end(self, fleet):
+    def test_a_coordinator_runs_unattended_and_releases_the_lead_at_its_end(self, fleet):
         fleet.register(plain_hosts("ab"))
-        with fleet.coordinator("one", live=True) as one:
-            thread = threading.Thread(target=one.coordinator.run)
+        with fleet.coordinator("one", live=True) as daemon:
+            thread = threading.Thread(target=daemon.coordinator.run)
             thread.start()
             try:
                 wait_until(lambda: read_leader(fleet.session) == "one", "it leads", 60)
@@ -584,7 +583,7 @@ class TestLead:
 
                 wait_until(is_over, "the rollout is over", 60)
             finally:
-                one.control.stop()
+                daemon.control.stop()
                 thread.join(60)
             assert not thread.is_alive()
             assert read_leader(fleet.session) is None
@@ -592,13 +591,13 @@ class TestLead:
 
 
 class TestLog:
-    def test_the_log_has_all_changes_and_the_final_report(self, fleet):
+    def test_the_log_has_all_transitions_and_the_final_report(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.failing = {("deploy", "a")}
         fleet.publish("r1", strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b")))
-        with fleet.coordinator() as one, capture_logs() as logs:
-            fleet.run(one.coordinator)
-        assert [one["event"] for one in logs] == [
+        with fleet.coordinator() as daemon, capture_logs() as logs:
+            fleet.run(daemon.coordinator)
+        assert [entry["event"] for entry in logs] == [
             "lead-acquired",
             "rollout-begun",
             "phase-begun",
@@ -610,8 +609,8 @@ class TestLog:
             "group-judged",
             "rollout-ended",
         ]
-        assert {one["rollout"] for one in logs[1:]} == {"1-1"}
-        judged = [(one["group"], one["reason"]) for one in logs if one["event"] == "group-judged"]
+        assert {entry["rollout"] for entry in logs[1:]} == {"1-1"}
+        judged = [(entry["group"], entry["reason"]) for entry in logs if entry["event"] == "group-judged"]
         assert judged == [
             ("x", "deploy: 0 of 1 hosts successful (0 %), expected at least 100 %"),
             ("y", "not attempted: x failed"),
@@ -621,11 +620,11 @@ class TestLog:
             "rollout 1-1 of r1: success with failures; 2 hosts: 1 failed, 1 not started; group x failed"
         )
 
-    def test_a_rollout_begins_with_a_warning_of_selectors_that_match_no_known_host(self, fleet):
+    def test_selectors_that_match_no_known_host_are_logged_at_the_start_of_a_rollout(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x", hosts="a"), group("y", hosts="bc"), group("z", hosts="c")))
-        with fleet.coordinator() as one, capture_logs() as logs:
-            run_cycles(one)
+        with fleet.coordinator() as daemon, capture_logs() as logs:
+            run_cycles(daemon)
         warnings = [entry["reason"] for entry in logs if entry["event"] == "selector-unmatched"]
         assert [warning.partition(" (")[0] for warning in warnings] == [
             "selector 1 of group z matches no known host"
@@ -636,37 +635,39 @@ class TestLog:
         fleet.publish("r1", ALL_HOSTS)
         data = fleet.session.get(paths.STRATEGY).data
         fleet.session.commit(Set(paths.STRATEGY, b"{}"))
-        with fleet.coordinator() as one, capture_logs() as logs:
-            assert [one.run_cycle(), one.run_cycle(), one.run_cycle()] == [2, 2, 2]
+        with fleet.coordinator() as daemon, capture_logs() as logs:
+            assert [daemon.run_cycle(), daemon.run_cycle(), daemon.run_cycle()] == [2, 2, 2]
             (said,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
             assert "'zkdeployment sync --force' writes it anew" in said["reason"]
             fleet.session.commit(Set(paths.STRATEGY, b""))
-            assert [one.run_cycle(), one.run_cycle()] == [0, 0]
+            assert [daemon.run_cycle(), daemon.run_cycle()] == [0, 0]
             assert [entry["event"] for entry in logs].count("write-conflicted") == 1
             fleet.session.commit(Set(paths.STRATEGY, data))
-            assert fleet.run(one.coordinator).rollout.result is RolloutResult.SUCCESS
+            assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 
-    def test_an_unexpected_error_is_reported_and_leaves_the_lead_to_another(self, fleet, monkeypatch, tmp_path):
+    def test_an_unexpected_error_is_reported_and_another_coordinator_takes_the_lead(
+        self, fleet, monkeypatch, tmp_path
+    ):
         fleet.register(plain_hosts("a"))
         fleet.publish("r1", ALL_HOSTS)
         metrics = tmp_path / "coordinator.prom"
-        with fleet.coordinator("one", metrics=metrics) as one, fleet.coordinator("two") as two:
+        with fleet.coordinator("one", metrics=metrics) as daemon, fleet.coordinator("two") as other_daemon:
             with monkeypatch.context() as broken, capture_logs() as logs:
-                broken.setattr(one.store, "snapshot", mock.Mock(side_effect=TypeError("no len() of a float")))
-                assert [one.run_cycle() for _ in range(5)] == [2, 4, 8, 15, 15]
+                broken.setattr(daemon.store, "snapshot", mock.Mock(side_effect=TypeError("no len() of a float")))
+                assert [daemon.run_cycle() for _ in range(5)] == [2, 4, 8, 15, 15]
             (failure,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
             assert failure["reason"] == "unexpected TypeError: no len() of a float; see the log"
             assert isinstance(failure["exc_info"], TypeError)
             assert read_leader(fleet.session) is None
-            one.control.stop()
-            one.coordinator.run()  # it writes its metrics in the end
+            daemon.control.stop()
+            daemon.coordinator.run()  # writes the metrics at its end
             looks = read_metrics(metrics.read_text())["coordinator_looks_total"]
             assert looks["coordination-failed",] == 5
-            assert fleet.run(two.coordinator).rollout.result is RolloutResult.SUCCESS
-        with fleet.coordinator("one") as one:
-            assert one.run_cycle() == 0
+            assert fleet.run(other_daemon.coordinator).rollout.result is RolloutResult.SUCCESS
+        with fleet.coordinator("one") as daemon:
+            assert daemon.run_cycle() == 0
 
-    def test_without_zookeeper_it_tries_again_and_ends_when_its_client_cannot_be_mended(self, fleet):
+    def test_a_coordinator_without_zookeeper_retries_and_ends_if_its_client_cannot_be_replaced(self, fleet):
         trouble = [
             UnreachableError("nobody answers"),
             UnreachableError("nobody answers"),
@@ -676,21 +677,21 @@ class TestLog:
         def connect():
             raise trouble.pop(0)
 
-        with fleet.coordinator(connect=connect) as one, capture_logs() as logs:
-            assert [one.run_cycle(), one.run_cycle()] == [2, 2]
+        with fleet.coordinator(connect=connect) as daemon, capture_logs() as logs:
+            assert [daemon.run_cycle(), daemon.run_cycle()] == [2, 2]
             with pytest.raises(RestartError):
-                one.run_cycle()
+                daemon.run_cycle()
         assert [entry["event"] for entry in logs] == ["zookeeper-unreachable"]
 
 
-def test_the_state_is_written_once_for_many_reports(fleet):
+def test_many_reports_lead_to_a_single_write_of_the_state(fleet):
     fleet.register({f"host{number}": Facts() for number in range(40)})
     fleet.publish("r1", ALL_HOSTS)
-    with fleet.coordinator() as one:
-        run_cycles(one, times=2)
+    with fleet.coordinator() as daemon:
+        run_cycles(daemon, times=2)
         before = fleet.session.get(paths.rollout_path(fleet.current)).version
         fleet.work()
-        one.run_cycle()
+        daemon.run_cycle()
         after = fleet.session.get(paths.rollout_path(fleet.current))
         assert after.version == before + 1
         assert after.data == encode_state(fleet.running)

@@ -82,7 +82,7 @@ def test_every_push_is_published(publishing: Publishing):
         assert publishing.get("/who/web")["version"] == "1.1"
 
 
-def test_it_looks_at_once_when_woken(publishing: Publishing):
+def test_a_wake_starts_a_cycle_immediately(publishing: Publishing):
     first = publishing.push(TREE)
     with following(publishing, NEVER) as control:
         published(publishing, first)
@@ -93,7 +93,7 @@ def test_it_looks_at_once_when_woken(publishing: Publishing):
         assert publishing.get("/who/web")["version"] == "1.1"
 
 
-def test_an_operator_s_request_ends_a_stop_at_once(publishing: Publishing):
+def test_an_operators_request_ends_a_stop_immediately(publishing: Publishing):
     first = publishing.push(TREE)
     with following(publishing, NEVER):
         published(publishing, first)
@@ -105,7 +105,7 @@ def test_an_operator_s_request_ends_a_stop_at_once(publishing: Publishing):
         assert publishing.get("/zkdeployment/request") is None
 
 
-def test_a_request_that_cannot_be_met_is_answered_with_the_reason(publishing: Publishing):
+def test_a_request_that_cannot_be_served_is_answered_with_the_reason(publishing: Publishing):
     first = publishing.push(TREE)
     with following(publishing, NEVER):
         published(publishing, first)
@@ -116,8 +116,8 @@ def test_a_request_that_cannot_be_met_is_answered_with_the_reason(publishing: Pu
 
 
 @contextmanager
-def asked_and_killed(session: Session, age_limit: float = 60.0) -> Iterator[None]:
-    """Leave the request of a command that was killed."""
+def abandoned_request(session: Session, age_limit: float = 60.0) -> Iterator[None]:
+    """Leave the request of a command that was killed while it waited for the answer."""
     control = ZooKeeperClusterControl(session)
     wait = mock.patch.object(control, "_wait_for_answer", side_effect=WaitTimeoutError("killed"))
     withdraw = mock.patch("zkdeployment.adapters.zookeeper.operator.cluster_control.answer_request")
@@ -130,7 +130,7 @@ def test_a_request_does_not_end_a_stop_that_came_after_it(publishing: Publishing
     first = publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
-    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+    with Session(publishing.zookeeper) as session, abandoned_request(session):
         ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
         publishing.push(TREE.replace("1.0", "1.1"))
         with following(publishing, NEVER):
@@ -147,7 +147,7 @@ def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
     publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
-    with Session(publishing.zookeeper) as session, asked_and_killed(session, age_limit=0.0):
+    with Session(publishing.zookeeper) as session, abandoned_request(session, age_limit=0.0):
         with following(publishing, NEVER):
             wait_until(
                 lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "the request is refused"
@@ -156,12 +156,12 @@ def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
         assert "expired: expected to be served within 0 s" in str(publishing.get("/zkdeployment/request"))
 
 
-def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
+def test_a_stop_during_the_service_of_a_request_prevails(publishing: Publishing):
     publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
     publishing.push(TREE.replace("1.0", "1.1"))
-    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+    with Session(publishing.zookeeper) as session, abandoned_request(session):
         store = ZooKeeperPublications(session)
         syncer = Syncer(publishing.source(), store, SystemClock())
         request, publish = store.request(), store.publish
@@ -177,11 +177,11 @@ def test_a_stop_while_a_request_is_served_wins(publishing: Publishing):
         assert publishing.version is None
 
 
-def test_a_request_that_is_taken_back_while_it_is_served_changes_nothing(publishing: Publishing):
+def test_a_request_that_is_withdrawn_during_its_service_changes_nothing(publishing: Publishing):
     publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
-    with Session(publishing.zookeeper) as session, asked_and_killed(session):
+    with Session(publishing.zookeeper) as session, abandoned_request(session):
         store = ZooKeeperPublications(session)
         syncer = Syncer(publishing.source(), store, SystemClock())
         request, publish = store.request(), store.publish
@@ -196,7 +196,7 @@ def test_a_request_that_is_taken_back_while_it_is_served_changes_nothing(publish
         assert publishing.version is None
 
 
-def test_a_request_stands_while_another_syncer_is_at_work(publishing: Publishing):
+def test_a_request_stays_pending_while_another_syncer_holds_the_lock(publishing: Publishing):
     publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
@@ -204,7 +204,7 @@ def test_a_request_stands_while_another_syncer_is_at_work(publishing: Publishing
     with Session(publishing.zookeeper) as session, Session(publishing.zookeeper) as other:
         lock = ZooKeeperPublications(other).lock()
         assert lock.try_acquire()
-        with asked_and_killed(session), capture_logs() as logs, following(publishing, NEVER):
+        with abandoned_request(session), capture_logs() as logs, following(publishing, NEVER):
             wait_until(lambda: any("lock is held" in str(entry) for entry in logs), "the lock is in the way")
             assert "error" not in (publishing.get("/zkdeployment/request") or {"error": "gone"})
             lock.release()
@@ -212,7 +212,7 @@ def test_a_request_stands_while_another_syncer_is_at_work(publishing: Publishing
             assert publishing.get("/zkdeployment/request") is None
 
 
-def test_a_request_made_before_it_started_is_served(publishing: Publishing):
+def test_a_request_from_before_the_start_is_served(publishing: Publishing):
     publishing.put("/zkdeployment/request", {"id": "1", "by": "me", "reason": "", "time": 0.0})
     publishing.put("/hosts", {"version": None})
     revision = publishing.push(TREE)
@@ -222,7 +222,7 @@ def test_a_request_made_before_it_started_is_served(publishing: Publishing):
         assert publishing.get("/who/web")["version"] == "1.0"
 
 
-def test_a_session_that_is_over_for_good_ends_it(publishing: Publishing):
+def test_a_closed_session_ends_the_follower(publishing: Publishing):
     session = Session(publishing.zookeeper)
     session.open()
     store = ZooKeeperPublications(session)
@@ -270,21 +270,21 @@ def test_a_request_that_zookeeper_interrupts_is_served_later(publishing: Publish
         wait_until(lambda: publishing.get("/zkdeployment/request") is None, "the request is answered")
 
 
-def test_a_bad_tree_is_said_once_for_each_revision(publishing: Publishing):
+def test_an_invalid_tree_is_logged_once_for_each_revision(publishing: Publishing):
     publishing.push(BAD)
     with capture_logs() as logs, following(publishing, OFTEN):
         wait_until(lambda: len(refused(logs)) == 1, "the tree is refused")
-        looked_at_again(publishing)
+        wait_for_two_cycles(publishing)
         second = publishing.push(BAD + "\n")
         wait_until(lambda: len(refused(logs)) == 2, "the other one is refused")
-        looked_at_again(publishing)
+        wait_for_two_cycles(publishing)
         published(publishing, publishing.push(TREE))
     assert len(refused(logs)) == 2
     assert second in refused(logs)[1]["reason"]
     assert [entry["event"] for entry in logs if entry["event"] == "revision-published"] == ["revision-published"]
 
 
-def test_all_stop_is_said_loudly(publishing: Publishing):
+def test_a_stop_of_the_fleet_is_logged_as_a_warning(publishing: Publishing):
     publishing.push(TREE)
     publishing.put("/hosts", {"version": None})
     with capture_logs() as logs, following(publishing, OFTEN):
@@ -292,7 +292,7 @@ def test_all_stop_is_said_loudly(publishing: Publishing):
     assert [(entry["event"], entry["log_level"]) for entry in logs] == [("all-stop", "critical")]
 
 
-def test_hosts_that_are_behind_are_waited_for(publishing: Publishing):
+def test_the_next_revision_waits_for_hosts_that_are_behind(publishing: Publishing):
     first = publishing.push(TREE)
     with capture_logs() as logs, following(publishing, OFTEN):
         published(publishing, first)
@@ -304,7 +304,7 @@ def test_hosts_that_are_behind_are_waited_for(publishing: Publishing):
         published(publishing, second)
 
 
-def test_a_repository_that_comes_back_is_followed(publishing: Publishing):
+def test_a_repository_that_becomes_readable_again_is_followed(publishing: Publishing):
     first = publishing.push(TREE)
     hidden = publishing.directory / "hidden"
     publishing.repository.directory.rename(hidden)
@@ -315,12 +315,12 @@ def test_a_repository_that_comes_back_is_followed(publishing: Publishing):
     assert [entry["event"] for entry in logs] == ["repository-unreadable", "revision-published"]
 
 
-def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publishing):
-    def reported(words: str) -> object:
+def test_the_time_of_the_last_fetch_is_kept_over_a_restart(publishing: Publishing):
+    def reported(message: str) -> object:
         def report() -> dict[str, Value]:
             return publishing.get("/zkdeployment/syncer") or {}
 
-        wait_until(lambda: words in str(report().get("said")), f"it says {words}", 60)
+        wait_until(lambda: message in str(report().get("said")), f"it says {message}", 60)
         return report()["fetched"]
 
     publishing.push(TREE)
@@ -333,7 +333,7 @@ def test_the_last_time_that_the_repository_was_read_stays_known(publishing: Publ
         assert reported("there is no git repository") == fetched
 
 
-def test_a_sign_of_life_that_zookeeper_does_not_allow_ends_nothing(publishing: Publishing):
+def test_the_follower_publishes_although_its_report_may_not_be_written(publishing: Publishing):
     publishing.put("/zkdeployment/syncer", {})
     publishing.client.set_acls("/zkdeployment/syncer", [make_acl("world", "anyone", read=True)])
     with capture_logs() as logs, following(publishing, OFTEN):
@@ -344,7 +344,7 @@ def test_a_sign_of_life_that_zookeeper_does_not_allow_ends_nothing(publishing: P
         assert publishing.get("/who/web")["version"] == "1.1"
 
 
-def test_it_starts_without_zookeeper_and_survives_its_absence(publishing: Publishing, proxy: Proxy):
+def test_the_follower_starts_and_continues_without_zookeeper(publishing: Publishing, proxy: Proxy):
     proxy.cut()
     first = publishing.push(TREE)
     with capture_logs() as logs, following(publishing, OFTEN, through(proxy, publishing.zookeeper)):
@@ -364,7 +364,7 @@ def refused(logs: list[dict[str, str]]) -> list[dict[str, str]]:
     return [entry for entry in list(logs) if entry["event"] == "tree-refused"]
 
 
-def looked_at_again(publishing: Publishing) -> None:
-    """Return after the lock was taken and given back two more times."""
+def wait_for_two_cycles(publishing: Publishing) -> None:
+    """Return after the lock was acquired and released two more times."""
     seen = publishing.client.get("/hosts-lock")[1].cversion
     wait_until(lambda: publishing.client.get("/hosts-lock")[1].cversion >= seen + 4, "the tree is looked at again")

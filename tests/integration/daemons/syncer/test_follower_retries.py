@@ -108,7 +108,7 @@ def test_a_report_that_fails_unexpectedly_does_not_end_the_follower(publishing, 
     assert len(control.waits) == 2
 
 
-def test_pauses_are_jittered_so_that_syncers_do_not_run_in_step(publishing):
+def test_pauses_are_jittered(publishing):
     session, control = Session("127.0.0.1:1", call_timeout=0.01), RecordingControl(50)
     defect = mock.Mock(side_effect=UnreachableError("no server"))
     follow(publishing, ZooKeeperPublications(session), control, connect=defect, interval=60)

@@ -52,7 +52,7 @@ def large(services: int, version: str = "1.0") -> str:
 
 
 class TestPublishing:
-    def test_the_first_publication_makes_everything(self, publishing: Publishing):
+    def test_the_first_publication_creates_all_nodes(self, publishing: Publishing):
         revision = publishing.push(TREE, b_zk="/x\n  y = [1, {'z': None}]\n")
         assert publishing.sync() == f"published {revision} (nodes: 7 added; targets: 2 changed)"
         assert publishing.version == revision
@@ -68,7 +68,7 @@ class TestPublishing:
         assert publishing.targets == {"h1": ["/who/web"], "h2": ["/who/web"]}
         assert publishing.published == revision
 
-    def test_a_published_tip_is_left_alone_and_the_lock_is_not_taken(self, publishing: Publishing):
+    def test_a_published_tip_is_not_published_again_and_needs_no_lock(self, publishing: Publishing):
         revision = publishing.push(TREE)
         publishing.sync()
         lock = publishing.client.get("/hosts-lock")[1]
@@ -77,7 +77,7 @@ class TestPublishing:
         assert publishing.client.get("/hosts-lock")[1].cversion == lock.cversion
         assert publishing.client.get("/hosts")[1] == hosts
 
-    def test_a_change_is_published_and_nothing_else_is_written(self, publishing: Publishing):
+    def test_only_changed_nodes_are_written(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         untouched = publishing.client.get("/who/web/deploy/h2")[1]
@@ -87,7 +87,7 @@ class TestPublishing:
         assert publishing.get("/who/web") == {"type": "shop", "version": "1.1"}
         assert publishing.client.get("/who/web/deploy/h2")[1] == untouched
 
-    def test_what_is_gone_from_the_text_is_deleted(self, publishing: Publishing):
+    def test_nodes_that_were_removed_from_the_text_are_deleted(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.push(TREE.replace("      /h1\n", ""))
@@ -95,7 +95,7 @@ class TestPublishing:
         assert publishing.get("/who/web/deploy/h1") is None
         assert publishing.targets == {"h2": ["/who/web"]}
 
-    def test_layers_are_put_on_top_without_deleting(self, publishing: Publishing):
+    def test_layers_are_added_without_deletions(self, publishing: Publishing):
         publishing.push(TREE, z_zkx="/who\n  /web\n    version = '2.0'\n    threads = 3\n/extra\n  a = 1\n")
         publishing.sync()
         assert publishing.get("/who/web") == {"type": "shop", "version": "2.0", "threads": 3}
@@ -104,7 +104,7 @@ class TestPublishing:
         assert publishing.get("/who/web") == SERVICE
         assert publishing.get("/extra") == {"a": 1, "b": 2}
 
-    def test_foreign_nodes_survive(self, publishing: Publishing):
+    def test_foreign_nodes_are_kept(self, publishing: Publishing):
         publishing.put("/foreign", {"x": 1})
         publishing.client.create("/foreign/raw", b"\xff not json")
         publishing.push(TREE)
@@ -112,7 +112,7 @@ class TestPublishing:
         assert publishing.get("/foreign") == {"x": 1}
         assert publishing.client.get("/foreign/raw")[0] == b"\xff not json"
 
-    def test_ephemeral_nodes_and_what_is_above_them_survive(self, publishing: Publishing):
+    def test_ephemeral_nodes_and_their_ancestors_are_kept(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.put("/who/web/providers/10.0.0.1:80", {"pid": 1}, ephemeral=True)
@@ -127,7 +127,7 @@ class TestPublishing:
         }
         assert publishing.targets == {}
 
-    def test_a_file_that_is_gone_leaves_its_top_level_node(self, publishing: Publishing):
+    def test_a_removed_file_leaves_its_top_level_node(self, publishing: Publishing):
         publishing.push(TREE, b_zk="/x\n")
         publishing.sync()
         publishing.push(TREE, b_zk=None)
@@ -146,14 +146,14 @@ class TestPublishing:
         assert publishing.sync() == f"published {revision} (nodes: no change; targets: 0 changed)"
         assert publishing.version == revision
 
-    def test_what_is_dubious_is_logged(self, publishing: Publishing):
+    def test_warnings_of_the_tree_are_logged(self, publishing: Publishing):
         publishing.push(TREE + "/x\n  y -> /elsewhere\n")
         with capture_logs() as logs:
             publishing.sync()
         assert [entry["event"] for entry in logs] == ["revision-published", "tree-warning"]
         assert "/elsewhere" in logs[1]["problem"]
 
-    def test_hand_made_changes_are_put_right_by_force(self, publishing: Publishing):
+    def test_a_forced_sync_reverts_manual_changes(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.put("/who/web", {"type": "shop", "version": "9.9"})
@@ -165,7 +165,7 @@ class TestPublishing:
 
 
 class TestWhatTheFleetForbids:
-    def test_hosts_that_are_behind_are_all_named_and_nothing_is_published(self, publishing: Publishing):
+    def test_the_refusal_names_all_hosts_that_are_behind(self, publishing: Publishing):
         first = publishing.push(TREE)
         publishing.sync()
         publishing.register("h1", first, "one.example.com")
@@ -196,7 +196,7 @@ class TestWhatTheFleetForbids:
         publishing.sync()
         assert publishing.version == revision
 
-    def test_all_stop_asks_not_even_the_repository(self, publishing: Publishing):
+    def test_a_stopped_fleet_is_refused_before_a_fetch(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.put("/hosts", {"version": None})
@@ -207,7 +207,7 @@ class TestWhatTheFleetForbids:
         assert error.value.exit_code == 3
         assert publishing.version is None
 
-    def test_force_ends_a_stop_and_forgets_its_reasons(self, publishing: Publishing):
+    def test_a_forced_sync_ends_a_stop_and_deletes_its_reasons(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.put("/hosts", {"version": None})
@@ -217,7 +217,7 @@ class TestWhatTheFleetForbids:
         assert publishing.version == revision
         assert publishing.client.get_children("/zkdeployment/stops") == []
 
-    def test_a_held_cluster_is_synced_whatever_the_hosts_have(self, publishing: Publishing):
+    def test_a_held_cluster_is_synced_whatever_the_versions_of_the_hosts(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.register("h1", "older")
@@ -232,9 +232,7 @@ class TestWhatTheFleetForbids:
         publishing.sync()
         assert publishing.get("/hosts") == {"version": revision, "note": "by hand"}
 
-    def test_a_false_set_by_hand_ends_with_the_next_sync_and_a_recorded_hold_with_the_next_push(
-        self, publishing: Publishing
-    ):
+    def test_the_next_sync_ends_a_manual_hold_and_the_next_push_ends_a_recorded_hold(self, publishing: Publishing):
         first = publishing.push(TREE)
         publishing.sync()
         publishing.put("/hosts", {"version": False})
@@ -250,7 +248,7 @@ class TestWhatTheFleetForbids:
         assert publishing.version == second
         assert publishing.client.get_children("/zkdeployment/stops") == []
 
-    def test_a_lock_that_is_held_is_not_waited_for(self, publishing: Publishing):
+    def test_a_sync_does_not_wait_for_a_held_lock(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         revision = publishing.push(TREE.replace("1.0", "1.1"))
@@ -263,7 +261,7 @@ class TestWhatTheFleetForbids:
         publishing.sync()
         assert publishing.version == revision
 
-    def test_the_lock_is_given_back_also_after_a_failure(self, publishing: Publishing):
+    def test_the_lock_is_released_after_a_failure(self, publishing: Publishing):
         publishing.push("/who\n  x = \n")
         with pytest.raises(TreeError):
             publishing.sync()
@@ -271,7 +269,7 @@ class TestWhatTheFleetForbids:
 
 
 class TestBadTrees:
-    def test_all_errors_are_said_and_nothing_is_published(self, publishing: Publishing):
+    def test_all_errors_of_a_tree_are_reported_and_nothing_is_published(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         before = publishing.nodes()
@@ -305,7 +303,7 @@ class TestBadTrees:
 
 
 class TestPreview:
-    def test_it_says_what_would_change_and_writes_nothing(self, publishing: Publishing):
+    def test_a_preview_lists_the_changes_and_writes_nothing(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         before = {path: publishing.client.get(path)[1] for path in ("/", "/hosts", "/who/web", "/hosts-lock")}
@@ -320,14 +318,14 @@ class TestPreview:
         ]
         assert {path: publishing.client.get(path)[1] for path in before} == before
 
-    def test_it_writes_nothing_where_nothing_is(self, publishing: Publishing):
+    def test_a_preview_of_an_empty_zookeeper_writes_nothing(self, publishing: Publishing):
         publishing.push(TREE)
         with publishing.syncer() as syncer:
             report = syncer.preview()
         assert report.draft is not None
         assert publishing.client.get_children("/") == []
 
-    def test_it_has_nothing_to_say_about_a_published_tip(self, publishing: Publishing):
+    def test_a_preview_of_a_published_tip_is_empty(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         with publishing.syncer() as syncer:
@@ -335,7 +333,7 @@ class TestPreview:
 
 
 class Meddling(ZooKeeperPublications):
-    """Lets somebody else write between what is read and what is published, ``times`` times."""
+    """A store in which another client writes before each of the next ``times`` publications."""
 
     def __init__(self, session: Session, meddle, times: int) -> None:
         super().__init__(session)
@@ -356,7 +354,7 @@ class TestOthersWriteToo:
             syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
             return syncer.sync(SyncOptions(overrides=overrides or GuardOverrides())).sentence
 
-    def test_an_edit_in_between_is_noticed_and_put_right(self, publishing: Publishing):
+    def test_a_concurrent_edit_is_noticed_and_reverted(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         revision = publishing.push(TREE.replace("1.0", "1.1"))
@@ -364,20 +362,20 @@ class TestOthersWriteToo:
         assert publishing.get("/who/web") == {"type": "shop", "version": "1.1"}
         assert publishing.version == revision
 
-    def test_a_node_made_in_between_is_noticed(self, publishing: Publishing):
+    def test_a_concurrent_creation_of_a_node_is_noticed(self, publishing: Publishing):
         publishing.push(TREE)
         self.sync(publishing, lambda: publishing.put("/who/web/by-hand", {}))
         assert publishing.get("/who/web/by-hand") is None
         assert publishing.get("/who/web") == SERVICE
 
-    def test_an_instance_that_registers_in_between_survives(self, publishing: Publishing):
+    def test_an_instance_that_registers_concurrently_is_kept(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.push("/who\n")
         self.sync(publishing, lambda: publishing.put("/who/web/providers/a:1", {}, ephemeral=True))
         assert publishing.get("/who/web/providers/a:1") == {}
 
-    def test_a_stop_in_between_is_respected(self, publishing: Publishing):
+    def test_a_concurrent_stop_is_obeyed(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.push(TREE.replace("1.0", "1.1"))
@@ -386,7 +384,7 @@ class TestOthersWriteToo:
         assert publishing.version is None
         assert publishing.get("/who/web") == SERVICE
 
-    def test_a_version_that_changes_while_the_tree_is_read_is_noticed(self, publishing: Publishing):
+    def test_a_version_change_during_the_read_of_the_tree_is_noticed(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.push(TREE.replace("1.0", "1.1"))
@@ -403,7 +401,7 @@ class TestOthersWriteToo:
                 Syncer(publishing.source(), store, SystemClock(), publishing.memory()).sync()
         assert publishing.version is None
 
-    def test_it_gives_up_when_others_write_all_the_time(self, publishing: Publishing):
+    def test_a_sync_fails_if_every_attempt_meets_a_concurrent_write(self, publishing: Publishing):
         first = publishing.push(TREE)
         publishing.sync()
         publishing.push(TREE.replace("1.0", "1.1"))
@@ -411,7 +409,7 @@ class TestOthersWriteToo:
             self.sync(publishing, lambda: publishing.put("/who/web", {"type": "x-1"}), times=100)
         assert publishing.version == first
 
-    def test_of_two_syncers_one_publishes(self, publishing: Publishing):
+    def test_only_one_of_two_syncers_publishes(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         revision = publishing.push(TREE.replace("1.0", "1.1"))
@@ -437,12 +435,12 @@ class TestOthersWriteToo:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The syncer was killed."""
 
 
 class TestLargeTrees:
     @pytest.mark.parametrize("transactions", [1, 2, 3])
-    def test_a_publication_killed_on_the_way_is_finished_by_the_next(
+    def test_the_next_syncer_completes_a_killed_publication(
         self, publishing: Publishing, monkeypatch: pytest.MonkeyPatch, transactions: int
     ):
         first = publishing.push("/who\n  /x\n")
@@ -470,7 +468,7 @@ class TestLargeTrees:
         assert len(publishing.client.get_children("/who")) == 1000
         assert publishing.targets["h6"] == sorted(f"/who/s{number}" for number in range(6, 1000, 7))
 
-    def test_a_newer_tip_finishes_the_publication_of_an_older_one(self, publishing: Publishing):
+    def test_the_publication_of_a_newer_tip_replaces_an_incomplete_publication(self, publishing: Publishing):
         first = publishing.push(TREE)
         publishing.sync()
         publishing.put("/hosts", {"version": first, "importing": "gone"})

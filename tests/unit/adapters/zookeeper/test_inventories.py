@@ -1,4 +1,4 @@
-"""The form of what hosts publish of themselves."""
+"""The encoding of the inventories that hosts publish."""
 
 import zlib
 
@@ -27,7 +27,9 @@ markers = st.builds(
     st.lists(names, max_size=2).map(tuple),
 )
 packages = st.dictionaries(names, st.lists(st.tuples(numbers, names, names, names), max_size=2), max_size=3).map(
-    lambda found: {name: tuple(Package(name, *one) for one in some) for name, some in found.items()}
+    lambda packages_by_name: {
+        name: tuple(Package(name, *fields) for fields in installed) for name, installed in packages_by_name.items()
+    }
 )
 inventories = st.builds(
     Inventory,
@@ -55,22 +57,24 @@ known_hosts = st.builds(
 
 
 @given(known_hosts)
-def test_all_that_a_host_has_is_read_back_as_it_was_written(known):
+def test_an_encoded_inventory_is_decoded_unchanged(known):
     assert decode(known.identity.id, encode(known)) == known
 
 
-def test_what_does_not_differ_is_written_alike():
-    one = KnownHost(Identity("h1", "app1"), Inventory(managed={"a": "a", "b": "b"}, controllers=frozenset("xy")))
-    two = KnownHost(Identity("h1", "app1"), Inventory(managed={"b": "b", "a": "a"}, controllers=frozenset("yx")))
-    assert encode(one) == encode(two)
+def test_equal_inventories_have_equal_encodings():
+    first = KnownHost(Identity("h1", "app1"), Inventory(managed={"a": "a", "b": "b"}, controllers=frozenset("xy")))
+    second = KnownHost(
+        Identity("h1", "app1"), Inventory(managed={"b": "b", "a": "a"}, controllers=frozenset("yx"))
+    )
+    assert encode(first) == encode(second)
 
 
 HOST = {"id": "h1", "name": "app1", "role": None, "time": 0, "unknown": "", "inventory": None}
 
 
-def test_what_older_agents_do_not_tell_is_not_there():
-    found = decode("h1", pack(HOST))
-    assert (found.unknown, found.facts) == ("", Facts(name="app1"))
+def test_facts_that_older_agents_do_not_publish_are_empty():
+    known = decode("h1", pack(HOST))
+    assert (known.unknown, known.facts) == ("", Facts(name="app1"))
 
 
 WHOLE = encode(KnownHost(Identity("h1", "app1"), Inventory(packages={"foo": (Package("foo", 0, "1", "1", "x"),)})))
@@ -90,18 +94,18 @@ CORRUPT = {
 
 
 @pytest.mark.parametrize("data", CORRUPT.values(), ids=CORRUPT)
-def test_what_makes_no_sense_is_unknown(data):
-    found = decode("h1", data)
-    assert found.identity == Identity("h1", "h1")
-    assert found.inventory is None
-    assert "cannot be read" in found.unknown
+def test_an_invalid_record_is_an_unknown_inventory(data):
+    known = decode("h1", data)
+    assert known.identity == Identity("h1", "h1")
+    assert known.inventory is None
+    assert "cannot be read" in known.unknown
 
 
 def test_a_record_may_also_be_plain_json():
     assert unpack(b'{"a": [1]}') == unpack(pack({"a": [1]})) == {"a": [1]}
 
 
-def test_an_inventory_that_an_older_agent_wrote_has_neither_lost_scripts_nor_originals():
+def test_an_inventory_of_an_older_agent_has_neither_lost_scripts_nor_originals():
     written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
     del written["inventory"]["lost_scripts"], written["inventory"]["originals"]
     assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})

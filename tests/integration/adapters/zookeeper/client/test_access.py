@@ -1,4 +1,4 @@
-"""ZooKeeper lets in who proves who they are: real servers, real certificates, real access lists."""
+"""Authentication and authorization with real ZooKeeper servers, certificates and access lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BIG = b"x" * 100_000
 
 
 class TestCredentials:
-    def test_what_we_make_is_ours_alone(self, zookeeper, client):
+    def test_created_nodes_are_accessible_only_with_the_credentials(self, zookeeper, client):
         with Session(Servers(zookeeper, AGENTS)) as session, Session(Servers(zookeeper, AGENTS)) as other:
             session.commit(Create("/ours", b"1"))
             session.ensure("/ours/too")
@@ -41,7 +41,7 @@ class TestCredentials:
                     client.get(path)
             assert session.get("/ours").data == b"2"
 
-    def test_others_have_the_rights_that_are_granted(self, zookeeper, client):
+    def test_others_have_the_granted_rights(self, zookeeper, client):
         access = Access(secret="agents:secret", acl=(CREATOR, AclEntry("world", "anyone", "r")))
         with Session(Servers(zookeeper, access)) as session:
             session.commit(Create("/ours", b"1"))
@@ -50,7 +50,7 @@ class TestCredentials:
                 client.set("/ours", b"2")
 
     @pytest.mark.parametrize("secret", ["agents:wrong", None])
-    def test_a_wrong_password_is_told_with_the_node_that_is_denied(self, zookeeper, secret):
+    def test_the_error_for_a_wrong_password_names_the_denied_node(self, zookeeper, secret):
         with Session(Servers(zookeeper, AGENTS)) as session:
             session.commit(Create("/ours"))
         with (
@@ -61,7 +61,7 @@ class TestCredentials:
         ):
             session.get("/ours")
 
-    def test_peers_see_each_other_in_the_queue_of_a_lock(self, zookeeper):
+    def test_hosts_with_the_same_credentials_share_the_queue_of_a_lock(self, zookeeper):
         deployment = Deployment("/shop/web", 0)
         with Session(Servers(zookeeper, AGENTS)) as session, Session(Servers(zookeeper, AGENTS)) as other:
             mine = ZooKeeperFleet(session).node_lock(deployment, Identity("1", "web1"))
@@ -81,7 +81,7 @@ class TestCredentials:
             ZooKeeperLiveTree(session).import_tree(change, roles=(), versions={})
             assert len(session.children("/many")) == 2500
 
-    def test_a_missing_chroot_is_made_by_who_we_are(self, zookeeper_server, zookeeper):
+    def test_a_missing_chroot_is_created_with_the_credentials(self, zookeeper_server, zookeeper):
         with Session(Servers(f"{zookeeper}/new", AGENTS), create_chroot=True) as session:
             session.commit(Create("/ours"))
         with connected(zookeeper_server.address) as nobody, pytest.raises(NoAuthError):
@@ -102,14 +102,14 @@ def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> It
 
 
 class TestCertificates:
-    def test_much_is_written_and_read_and_is_of_who_the_certificate_says(self, server, authority):
+    def test_large_nodes_are_written_and_read_and_belong_to_the_certificates_subject(self, server, authority):
         access = authority.access("agents")
         granted = Access(ca=access.ca, certificate=access.certificate, key=access.key, acl=(CREATOR,))
         with Session(Servers(f"localhost:{server.secure_port}", granted), call_timeout=60) as session:
             for number in range(7):
                 session.commit(Create(f"/node-{number}", BIG))
-            found = session.get_many([f"/node-{number}" for number in range(7)] * 20)
-            assert [node.data for node in found] == [BIG] * 140
+            nodes = session.get_many([f"/node-{number}" for number in range(7)] * 20)
+            assert [node.data for node in nodes] == [BIG] * 140
         with connected(server.address) as nobody:
             with pytest.raises(NoAuthError):
                 nobody.get("/node-0")
@@ -117,7 +117,7 @@ class TestCertificates:
             with pytest.raises(NoAuthError):
                 nobody.get("/node-0")
 
-    def test_a_server_that_is_not_called_so_is_refused(self, server, authority):
+    def test_a_server_with_a_certificate_for_another_name_is_refused(self, server, authority):
         with pytest.raises(
             UnreachableError, match=r"127.0.0.1:\d+: its certificate is not accepted \(.*127.0.0.1"
         ):
@@ -130,27 +130,27 @@ class TestCertificates:
             Session(Servers(f"localhost:{server.secure_port}", access)).open()
 
     @pytest.mark.parametrize("strange", [False, True])
-    def test_who_has_no_certificate_or_a_strange_one_is_told(self, server, authority, tmp_path, strange):
+    def test_a_missing_or_foreign_client_certificate_is_an_error(self, server, authority, tmp_path, strange):
         certificate, key = Authority(tmp_path).issue("agents") if strange else (None, None)
         access = Access(ca=authority.ca, certificate=certificate, key=key)
         session = Session(Servers(f"localhost:{server.secure_port}", access), call_timeout=10)
-        # With TLS 1.3 the server says so only after the handshake: for kazoo the connection is lost.
+        # With TLS 1.3 the server refuses the certificate after the handshake, so kazoo sees a lost connection.
         with pytest.raises(UnreachableError, match=r"does not accept our certificate|does not answer"):
             session.open()
         session.close()
 
-    def test_a_server_that_does_not_encrypt_is_told(self, server, authority):
+    def test_a_server_without_encryption_is_an_error(self, server, authority):
         access = authority.access("agents")
         with pytest.raises(UnreachableError, match=r"cannot be reached at localhost:\d+: no encrypted connection"):
             Session(Servers(f"localhost:{server.port}", access)).open()
 
-    def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_for_a_call(self, authority):
+    def test_the_call_timeout_limits_the_wait_for_a_silent_server(self, authority):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             servers = Servers(f"localhost:{silent.getsockname()[1]}", authority.access("agents"))
             with pytest.raises(UnreachableError, match="The handshake operation timed out"):
                 Session(servers, call_timeout=0.3).open()
 
-    def test_files_of_no_use_are_told_at_once(self, authority, tmp_path: Path):
+    def test_unusable_certificate_files_are_an_immediate_error(self, authority, tmp_path: Path):
         certificate, key = authority.issue("agents")
         broken = tmp_path / "broken.pem"
         broken.write_text("no certificate")

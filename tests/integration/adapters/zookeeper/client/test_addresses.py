@@ -1,4 +1,4 @@
-"""Which servers a connection string leads to."""
+"""The servers that a connection string resolves to."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The nodes that everybody needs, whoever makes them."""
+"""The creation of the nodes that all daemons need."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-def test_what_is_missing_is_made_and_what_is_there_stays(session: Session):
+def test_missing_nodes_are_created_and_existing_nodes_are_kept(session: Session):
     session.ensure(HOSTS, b'{"version":"one"}')
     make_skeleton(session)
     assert None not in session.get_many(SKELETON)
     assert session.get(HOSTS).properties == {"version": "one"}
 
 
-def test_what_somebody_else_makes_at_the_same_moment_stays(session: Session, monkeypatch: pytest.MonkeyPatch):
+def test_a_node_that_another_client_creates_concurrently_is_kept(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
     with monkeypatch.context() as before_the_other:
         before_the_other.setattr(session, "get_many", lambda paths: [None for _ in paths])
         session.ensure(HOSTS, b'{"version":"one"}')
@@ -29,6 +31,6 @@ def test_what_somebody_else_makes_at_the_same_moment_stays(session: Session, mon
     assert session.get(HOSTS).properties == {"version": "one"}
 
 
-def test_agents_begin_at_the_version_initial(session: Session):
+def test_the_first_cluster_version_is_initial(session: Session):
     make_skeleton(session)
     assert session.get(HOSTS).properties == {"version": "initial"}

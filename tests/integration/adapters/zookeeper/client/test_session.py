@@ -1,4 +1,4 @@
-"""The session: time limits, our errors only, outages, expiry, hostile input."""
+"""The session: time limits, error types, outages, expiry and invalid input."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def expire(session):
     expire_session(session.connection, session._client.client_id)
 
 
-def test_an_address_that_refuses_is_named_at_once():
+def test_the_error_names_an_address_that_refuses_the_connection():
     started = time.monotonic()
     with pytest.raises(UnreachableError, match=r"127.0.0.1:1: Connection refused"):
         Session("127.0.0.1:1", call_timeout=100).open()
     assert time.monotonic() - started < 60
 
 
-def test_a_host_that_does_not_resolve_is_named():
+def test_the_error_names_a_host_that_cannot_be_resolved():
     with pytest.raises(UnreachableError, match=r"no-such-host.invalid:2181: .*not known"):
         Session("no-such-host.invalid").open()
 
 
 @pytest.mark.parametrize("connection", ["host:port", "", "host:2181/../x", "host:2181/a//b", "[::1"])
-def test_a_connection_string_that_means_nothing_is_refused(connection):
+def test_an_invalid_connection_string_is_refused(connection):
     with pytest.raises(ConfigurationError):
         Session(connection)
 
 
-def test_a_missing_chroot_is_an_error_for_readers_and_made_by_writers(zookeeper):
+def test_a_missing_chroot_is_an_error_for_readers_and_is_created_by_writers(zookeeper):
     reader = Session(f"{zookeeper}/deeper/chroot")
     with pytest.raises(ConfigurationError, match=r"has no node /test-.*/deeper/chroot"), reader:
         pass
@@ -67,7 +67,7 @@ def test_a_missing_chroot_is_an_error_for_readers_and_made_by_writers(zookeeper)
         assert client.exists("/deeper/chroot/here")
 
 
-def test_opening_may_be_tried_again(own_zookeeper_server):
+def test_a_failed_opening_may_be_repeated(own_zookeeper_server):
     own_zookeeper_server.kill()
     session = Session(own_zookeeper_server.address)
     with pytest.raises(UnreachableError):
@@ -78,7 +78,7 @@ def test_opening_may_be_tried_again(own_zookeeper_server):
     session.close()
 
 
-def test_opening_may_be_tried_again_when_the_server_was_silent(zookeeper, proxy):
+def test_an_opening_may_be_repeated_after_the_server_was_silent(zookeeper, proxy):
     session = Session(through(proxy, zookeeper), call_timeout=0.5)
     proxy.freeze()
     with pytest.raises(UnreachableError, match="does not answer"):
@@ -90,20 +90,20 @@ def test_opening_may_be_tried_again_when_the_server_was_silent(zookeeper, proxy)
     session.close()
 
 
-def test_one_unreachable_server_of_two_does_not_matter(zookeeper):
+def test_one_reachable_server_of_two_suffices(zookeeper):
     address, _, chroot = zookeeper.partition("/")
     with Session(f"127.0.0.1:1,{address}/{chroot}") as session:
         assert session.get("/") is not None
 
 
-def test_what_is_not_there_reads_as_none(session):
+def test_a_missing_node_is_read_as_none(session):
     assert session.get("/nothing") is None
     assert session.children("/nothing") is None
     assert session.get_many(["/", "/nothing"])[1] is None
     assert not session.exists("/nothing", lambda _: None)
 
 
-def test_a_transaction_does_all_or_nothing(session):
+def test_a_transaction_is_atomic(session):
     session.commit(Create("/a", b"1"), Create("/a/b"))
     with pytest.raises(TransactionError, match="cannot create /a: it exists already") as caught:
         session.commit(Set("/a", b"2"), Create("/a"), Delete("/a/b"))
@@ -122,13 +122,13 @@ def test_a_transaction_does_all_or_nothing(session):
         (Create("/nothing/x"), "cannot create /nothing/x: it, or the node it is to be under, does not exist"),
     ],
 )
-def test_a_refused_write_says_why(session, operation, message):
+def test_a_refused_write_has_the_reason(session, operation, message):
     session.commit(Create("/a"), Create("/a/b"))
     with pytest.raises(TransactionError, match=message):
         session.commit(operation)
 
 
-def test_sizes_are_checked_before_anything_is_sent(session):
+def test_sizes_are_checked_before_a_request_is_sent(session):
     with pytest.raises(TreeError, match=rf"/big: its properties take {NODE_LIMIT + 1} bytes"):
         session.commit(Create("/big", b"x" * (NODE_LIMIT + 1)))
     half = b"x" * (TRANSACTION_LIMIT // 2)
@@ -153,7 +153,7 @@ def test_sizes_are_checked_before_anything_is_sent(session):
         "/" + "x" * 40000,
     ],
 )
-def test_a_path_that_would_kill_the_client_is_refused_before(session, path):
+def test_a_path_that_would_end_the_client_is_refused_before_a_request(session, path):
     for call in (
         session.get,
         session.children,
@@ -166,7 +166,7 @@ def test_a_path_that_would_kill_the_client_is_refused_before(session, path):
     assert session.get("/") is not None
 
 
-def test_missing_rights_are_named(session, client):
+def test_the_error_names_missing_rights(session, client):
     client.create("/guarded", acl=[make_acl("digest", "somebody:xyz", all=True)])
     for call, denied in (
         (lambda: session.get("/guarded"), "read /guarded"),
@@ -181,19 +181,19 @@ def test_missing_rights_are_named(session, client):
             call()
 
 
-def make_family(session):
-    """Make nodes; return reads of them and of what is not there, too many for a request, and the answers."""
+def create_nodes_to_read(session):
+    """Create nodes; return reads of existing and missing nodes, too many for one request, with their answers."""
     session.commit(
         Create("/empty"), Create("/parent", b"{}"), Create("/parent/b", b"x" * 70_000), Create("/parent/\xe4")
     )
     data = {"/empty": b"", "/parent": b"{}", "/missing": None, "/parent/b": b"x" * 70_000, "/parent/\xe4": b""}
     names = {"/": ["empty", "parent"], "/empty": [], "/parent": ["b", "\xe4"], "/missing": None}
-    expected = [(Read(path), found) for path, found in data.items()]
-    expected += [(Read(path, children=True), found) for path, found in names.items()]
+    expected = [(Read(path), answer) for path, answer in data.items()]
+    expected += [(Read(path, children=True), answer) for path, answer in names.items()]
     return expected * 15
 
 
-def read_family(session, expected):
+def read_together(session, expected):
     waiting = deque(read for read, _ in expected)
     return [
         (read, answer if answer is None else sorted(answer) if read.children else answer[0])
@@ -201,16 +201,16 @@ def read_family(session, expected):
     ]
 
 
-def test_many_reads_are_few_requests_with_the_same_answers(session, monkeypatch):
-    expected = make_family(session)
+def test_many_reads_take_few_requests_and_have_the_same_answers(session, monkeypatch):
+    expected = create_nodes_to_read(session)
     sent = sent_requests(session, monkeypatch)
-    assert read_family(session, expected) == expected
+    assert read_together(session, expected) == expected
     assert len(expected) == 135
     assert len(sent) == 6
 
 
-def test_nodes_read_together_are_told_as_those_read_alone(session):
-    make_family(session)
+def test_a_node_is_the_same_whether_read_alone_or_with_others(session):
+    create_nodes_to_read(session)
     assert session.get_many(["/parent"] * 30) == [session.get("/parent")] * 30
 
 
@@ -221,13 +221,13 @@ def test_many_reads_work_without_a_chroot(zookeeper_server):
     assert answers[1][1][1].numChildren > 0
 
 
-def test_a_server_that_is_too_old_is_told(session, monkeypatch):
+def test_a_server_that_is_too_old_is_an_error(session, monkeypatch):
     monkeypatch.setattr(_MultiRead, "type", 99)
     with pytest.raises(UnreachableError, match=r"is too old: expected 3\.6 or later"):
         list(session.pipeline(deque([Read("/")] * 20)))
 
 
-def test_reads_go_on_over_a_dropped_connection(zookeeper, proxy):
+def test_reads_continue_after_a_dropped_connection(zookeeper, proxy):
     with Session(through(proxy, zookeeper)) as session:
         session_id = session.id
         proxy.drop()
@@ -236,13 +236,13 @@ def test_reads_go_on_over_a_dropped_connection(zookeeper, proxy):
         assert session.id == session_id
 
 
-def test_a_long_read_that_is_cut_off_is_our_error(zookeeper, proxy, session):
+def test_an_interrupted_long_read_raises_an_error_of_this_project(zookeeper, proxy, session):
     session.commit(*(Create(f"/n{number}") for number in range(100)))
     with Session(through(proxy, zookeeper)) as reader:
         answers = reader.pipeline(deque(Read(f"/n{number}") for number in range(100) for _ in range(50)))
         next(answers)
         proxy.cut()
-        # What was asked for just after the cut waits in vain for another connection.
+        # Reads that are sent just after the cut time out, because no other connection follows.
         with pytest.raises(UnreachableError, match=r"went away while reading|did not answer in time"):
             list(answers)
 
@@ -272,7 +272,7 @@ def test_a_new_session_first_catches_up_with_the_ensemble(session, monkeypatch):
     ],
     ids=["silent", "deaf", "unheard", "slow"],
 )
-def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy, fault):
+def test_every_call_ends_in_time_although_the_servers_are_silent(zookeeper, proxy, fault):
     session = Session(through(proxy, zookeeper), call_timeout=0.5, close_timeout=0.5)
     session.open()
     fault(proxy)
@@ -291,10 +291,10 @@ def test_every_call_ends_in_time_when_the_servers_are_silent(zookeeper, proxy, f
     assert time.monotonic() - started < 60
 
 
-def test_a_restarted_server_is_found_again_and_the_session_with_it(own_zookeeper_server):
+def test_the_session_survives_a_restart_of_the_server(own_zookeeper_server):
     server = own_zookeeper_server
-    # A server may take a connection while it starts and never answer it. The client gives that up when a share of
-    # the session timeout is over, so there are two addresses.
+    # A starting server may accept a connection and never answer. After a share of the session timeout the client
+    # tries the next address, so there are two addresses.
     twice = f"{server.address},{server.address}"
     with Session(twice, session_timeout=6, call_timeout=30) as session:
         session.enqueue("/mine-", b"")
@@ -309,7 +309,7 @@ def test_a_restarted_server_is_found_again_and_the_session_with_it(own_zookeeper
         assert session.link.connections >= 2
 
 
-def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_gone(session):
+def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_deleted(session):
     mine = session.enqueue("/mine-", b"")
     before = session.id
     expire(session)
@@ -319,7 +319,7 @@ def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_gone(session
     assert session.link == ConnectionStatus(connected=True, connections=2, sessions=2)
 
 
-def test_changes_of_the_session_wake_whoever_asked_and_errors_there_do_no_harm(session):
+def test_session_changes_call_all_callbacks_although_a_callback_fails(session):
     woken = threading.Event()
 
     def fail():
@@ -333,13 +333,13 @@ def test_changes_of_the_session_wake_whoever_asked_and_errors_there_do_no_harm(s
     wait_until(lambda: session.connected and session.id != before, "a new session")
 
 
-def test_a_watch_sees_making_changing_deleting_and_making_again(session, other):
+def test_a_watch_reports_creations_changes_and_deletions(session, other):
     changed = threading.Event()
 
     def seen():
-        found = changed.wait(60)
+        woken = changed.wait(60)
         changed.clear()
-        return found
+        return woken
 
     session.watch("/watched", changed.set)
     assert seen()
@@ -384,7 +384,7 @@ def test_a_failing_callback_does_not_end_a_watch(session, other):
     assert session.get("/watched").data == b"2"
 
 
-def test_closing_twice_or_unopened_or_without_a_server_is_quick(zookeeper, proxy):
+def test_a_session_closes_quickly_twice_unopened_and_without_a_server(zookeeper, proxy):
     Session(zookeeper).close()
     session = Session(through(proxy, zookeeper), call_timeout=100)
     session.open()
@@ -396,7 +396,7 @@ def test_closing_twice_or_unopened_or_without_a_server_is_quick(zookeeper, proxy
     assert not session.alive
 
 
-def test_a_closed_session_asks_for_a_new_start(zookeeper):
+def test_a_closed_session_demands_a_restart(zookeeper):
     session = Session(zookeeper)
     session.open()
     session.close()
@@ -409,7 +409,7 @@ def kill_client(session):
     wait_until(lambda: not session.alive, "the client to be seen as dead")
 
 
-def test_a_dead_client_is_replaced_once_and_watches_go_on(zookeeper, client):
+def test_a_dead_client_is_replaced_once_and_watches_continue(zookeeper, client):
     changes = []
     client.create("/x")
     with Session(zookeeper) as session:
@@ -430,7 +430,7 @@ def test_a_dead_client_is_replaced_once_and_watches_go_on(zookeeper, client):
 
 
 @pytest.mark.parametrize("silence", ["cut", "freeze"])
-def test_a_client_that_gets_no_answer_is_replaced_once_in_each_outage(zookeeper, proxy, silence):
+def test_a_client_without_an_answer_is_replaced_once_in_each_outage(zookeeper, proxy, silence):
     changes = []
     with Session(through(proxy, zookeeper), call_timeout=0.4, patience=0.5, close_timeout=0.5) as session:
         session.watch("/", lambda: changes.append(session._client))
@@ -452,7 +452,7 @@ def renewed(session, before):
     return session._client is not before
 
 
-def test_a_new_client_that_gets_no_answer_either_asks_for_a_new_start(zookeeper, proxy):
+def test_a_second_client_without_an_answer_demands_a_restart(zookeeper, proxy):
     with Session(through(proxy, zookeeper), call_timeout=0.2, patience=0.5, close_timeout=0.5) as session:
         proxy.cut()
         before = session._client
@@ -470,14 +470,14 @@ def test_a_new_client_that_gets_no_answer_either_asks_for_a_new_start(zookeeper,
         assert "no server has answered for 0.5 seconds" in ended[0]
 
 
-def test_threads_that_meet_a_dead_client_share_one_new_one(zookeeper):
+def test_threads_that_find_a_dead_client_share_one_new_client(zookeeper):
     with Session(zookeeper) as session:
         kill_client(session)
-        found = []
-        threads = [threading.Thread(target=lambda: found.append(session.get("/"))) for _ in range(5)]
+        nodes = []
+        threads = [threading.Thread(target=lambda: nodes.append(session.get("/"))) for _ in range(5)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert len(found) == 5
+        assert len(nodes) == 5
         assert session.alive

@@ -1,4 +1,4 @@
-"""Locks: mutual exclusion with ourselves and with kazoo, no orphans, expiry while holding and waiting."""
+"""Contender locks: mutual exclusion, also with kazoo; no orphaned contenders; expired sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lock(session, identity="web1 (1)"):
     return ContenderLock(session, PATH, identity)
 
 
-def test_a_free_lock_is_taken_checked_and_given_back(session):
+def test_a_free_lock_is_acquired_checked_and_released(session):
     mine = lock(session)
     assert mine.holder() is None
     assert mine.try_acquire()
@@ -35,7 +35,7 @@ def test_a_free_lock_is_taken_checked_and_given_back(session):
     assert session.children(PATH) == []
 
 
-def test_a_held_lock_is_refused_without_a_trace(session, other):
+def test_a_failed_attempt_at_a_held_lock_leaves_no_contender(session, other):
     mine = lock(session)
     assert mine.try_acquire()
     before = session.children(PATH)
@@ -43,19 +43,19 @@ def test_a_held_lock_is_refused_without_a_trace(session, other):
     assert session.children(PATH) == before
 
 
-def test_a_lock_that_was_never_taken_is_not_ours(session):
+def test_a_lock_that_was_never_acquired_is_not_held(session):
     with pytest.raises(LockLostError, match="was not acquired"):
         lock(session).check()
 
 
-def test_waiting_is_limited_and_keeps_the_place(session, other):
+def test_waiting_is_limited_and_keeps_the_place_in_the_queue(session, other):
     mine, second, third = lock(session, "one"), lock(other, "two"), lock(session, "three")
     assert mine.try_acquire()
     started = time.monotonic()
     assert not second.acquire(0.1)
     assert not third.acquire(0.1)
     assert time.monotonic() - started < 60
-    assert [found.identity for found in contenders(session, PATH)] == ["one", "two", "three"]
+    assert [contender.identity for contender in contenders(session, PATH)] == ["one", "two", "three"]
     mine.release()
     assert not third.acquire(0.1)
     assert second.acquire(60)
@@ -80,7 +80,7 @@ def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, 
     assert got == [False]
 
 
-def test_who_leaves_the_queue_blocks_nobody(session, other):
+def test_a_contender_that_leaves_the_queue_blocks_no_other(session, other):
     mine, second, third = lock(session), lock(other), lock(session)
     assert mine.try_acquire()
     assert not second.acquire(0)
@@ -91,7 +91,7 @@ def test_who_leaves_the_queue_blocks_nobody(session, other):
 
 
 @pytest.mark.parametrize("waiting", [3, 30])
-def test_each_released_lock_takes_the_same_few_requests_however_many_wait(session, other, monkeypatch, waiting):
+def test_each_release_takes_the_same_few_requests_whatever_the_queue_length(session, other, monkeypatch, waiting):
     queue = [lock(session, f"web{number}") for number in range(waiting)]
     for mine in queue:
         mine.acquire(0)
@@ -106,7 +106,7 @@ def test_each_released_lock_takes_the_same_few_requests_however_many_wait(sessio
     assert other.children(PATH) == []
 
 
-def test_who_has_it_is_asked_of_the_holders_node_alone(session, other, monkeypatch):
+def test_only_the_holders_node_is_read_for_the_name_of_the_holder(session, other, monkeypatch):
     queue = [lock(other, f"web{number}") for number in range(30)]
     for mine in queue:
         mine.acquire(0)
@@ -122,7 +122,7 @@ def test_who_has_it_is_asked_of_the_holders_node_alone(session, other, monkeypat
 
 
 @pytest.mark.parametrize("take", ["try_acquire", "acquire"])
-def test_a_lock_whose_node_is_removed_just_now_is_made_again(session, other, monkeypatch, take):
+def test_a_lock_node_that_is_removed_concurrently_is_created_again(session, other, monkeypatch, take):
     other.ensure(PATH)
     mine = lock(session)
     send = session.enqueue
@@ -137,7 +137,7 @@ def test_a_lock_whose_node_is_removed_just_now_is_made_again(session, other, mon
     mine.check()
 
 
-def test_kazoo_and_we_exclude_each_other(session, client):
+def test_our_locks_and_kazoos_exclude_each_other(session, client):
     mine, theirs = lock(session), Lock(client, PATH, "kazoo")
     assert mine.try_acquire()
     assert not theirs.acquire(blocking=False)
@@ -152,7 +152,7 @@ def test_kazoo_and_we_exclude_each_other(session, client):
     assert Lock(client, PATH).contenders() == ["web1 (1)"]
 
 
-def test_foreign_nodes_in_the_lock_directory_do_not_matter(session, client):
+def test_foreign_nodes_in_the_lock_directory_are_ignored(session, client):
     client.ensure_path(PATH)
     client.create(f"{PATH}/notes", b"\xff\xfe")
     client.create(f"{PATH}/abc__lock__12", b"a name too short to be a contender")
@@ -175,7 +175,7 @@ def test_a_lock_whose_session_expired_is_lost_and_free_for_others(session, other
     theirs.check()
 
 
-def test_who_waits_queues_again_when_the_session_expired(session, other):
+def test_a_waiting_contender_queues_again_after_its_session_expired(session, other):
     theirs, mine = lock(other), lock(session)
     assert theirs.try_acquire()
     got = []
@@ -201,7 +201,7 @@ def _patient(mine):
     return False
 
 
-def test_a_lock_taken_away_by_hand_is_lost(session, other):
+def test_a_lock_is_lost_if_its_contender_is_deleted_by_hand(session, other):
     mine = lock(session)
     assert mine.try_acquire()
     (name,) = other.children(PATH)
@@ -245,7 +245,7 @@ def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
     assert len(session.children(PATH)) == 1
 
 
-def test_giving_back_without_a_server_happens_as_soon_as_it_answers(zookeeper, proxy, other):
+def test_a_release_without_a_server_takes_effect_as_soon_as_a_server_answers(zookeeper, proxy, other):
     with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
         mine = lock(session)
         assert mine.try_acquire()
@@ -257,7 +257,7 @@ def test_giving_back_without_a_server_happens_as_soon_as_it_answers(zookeeper, p
         wait_until(lambda: other.children(PATH) == [], "the lock to be given back")
 
 
-def test_an_unanswered_check_is_no_yes(zookeeper, proxy):
+def test_an_unanswered_check_is_an_error(zookeeper, proxy):
     with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
         mine = lock(session)
         assert mine.try_acquire()
@@ -267,7 +267,7 @@ def test_an_unanswered_check_is_no_yes(zookeeper, proxy):
         proxy.heal()
 
 
-def test_many_racing_sessions_never_hold_it_together(zookeeper):
+def test_racing_sessions_never_hold_the_lock_at_the_same_time(zookeeper):
     holders, most, turns = [], [], []
     guard = threading.Lock()
 
@@ -297,7 +297,7 @@ def test_many_racing_sessions_never_hold_it_together(zookeeper):
         assert session.children(PATH) == []
 
 
-def test_a_lock_whose_session_ends_while_it_is_taken_is_not_taken(session, other):
+def test_a_lock_whose_session_ends_during_the_acquisition_is_not_acquired(session, other):
     mine = lock(session)
     send = session.enqueue
 
@@ -312,7 +312,7 @@ def test_a_lock_whose_session_ends_while_it_is_taken_is_not_taken(session, other
     assert session.children(PATH) == []
 
 
-def test_giving_back_after_the_end_of_everything_is_quiet(zookeeper):
+def test_a_release_after_the_session_was_closed_raises_no_error(zookeeper):
     session = Session(zookeeper)
     session.open()
     mine = lock(session)

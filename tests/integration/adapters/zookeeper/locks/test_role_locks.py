@@ -1,4 +1,4 @@
-"""Role locks: one holder, whatever becomes of its session; adopted by its own host; given back only on purpose."""
+"""Role locks: one holder, also after its session expired; adopted by the same host; released only explicitly."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def lock(session, number=1):
     return RoleRequestLock(session, "web", Identity(str(number), f"web{number}", "web"))
 
 
-def test_a_role_without_a_place_for_its_lock_is_an_error_that_names_it(session):
+def test_the_error_names_the_missing_lock_node_of_a_role(session):
     with pytest.raises(
         TreeError, match=r"^cannot lock role db, .*: /role-locks/db does not exist; .*, so publish again$"
     ):
         RoleRequestLock(session, "db", Identity("1", "db1", "db"))
 
 
-def test_checking_and_asking_who_has_it_take_three_requests_however_long_the_queue_is(session, monkeypatch):
+def test_a_check_and_a_holder_query_take_three_requests_whatever_the_queue_length(session, monkeypatch):
     mine = lock(session)
     assert mine.acquire(0)
     for _ in range(60):
@@ -52,7 +52,7 @@ def test_checking_and_asking_who_has_it_take_three_requests_however_long_the_que
 
 
 @pytest.mark.parametrize("waiting", [3, 30])
-def test_each_released_role_lock_takes_the_same_few_requests_however_many_wait(session, monkeypatch, waiting):
+def test_each_release_of_a_role_lock_takes_three_requests_whatever_the_queue_length(session, monkeypatch, waiting):
     queue = [lock(session, number) for number in range(waiting)]
     for mine in queue:
         mine.acquire(0)
@@ -67,7 +67,7 @@ def test_each_released_role_lock_takes_the_same_few_requests_however_many_wait(s
     assert session.children(PLACE) == []
 
 
-def test_a_second_request_that_comes_to_light_late_is_given_back_too(session, other, monkeypatch):
+def test_a_release_also_deletes_a_second_request_that_appears_late(session, other, monkeypatch):
     mine = lock(session)
 
     def lose_the_request(*_, **__):
@@ -83,7 +83,7 @@ def test_a_second_request_that_comes_to_light_late_is_given_back_too(session, ot
     assert session.children(PLACE) == []
 
 
-def test_a_host_whose_request_was_removed_while_it_waited_queues_again(session, other):
+def test_a_waiting_host_whose_request_was_removed_queues_again(session, other):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     assert not second.acquire(0)
@@ -93,7 +93,7 @@ def test_a_host_whose_request_was_removed_while_it_waited_queues_again(session, 
     assert session.children(PLACE) == ["lr-0000000002"]
 
 
-def test_a_request_is_persistent_and_says_whose_it_is(session):
+def test_a_request_is_persistent_and_names_its_host(session):
     mine = lock(session)
     assert mine.holder() is None
     assert mine.acquire(0)
@@ -118,10 +118,10 @@ def test_requests_are_granted_in_order(session, other):
     assert not third.acquire(0)
     second.release()
     assert third.acquire(60)
-    assert [str(one) for one in requests(session, "web")] == ["web3 (3)"]
+    assert [str(request) for request in requests(session, "web")] == ["web3 (3)"]
 
 
-def test_a_waiting_host_goes_on_as_soon_as_it_may(session, other):
+def test_a_waiting_host_acquires_the_lock_as_soon_as_it_is_released(session, other):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     got = threading.Event()
@@ -133,7 +133,7 @@ def test_a_waiting_host_goes_on_as_soon_as_it_may(session, other):
     assert got.is_set()
 
 
-def test_a_host_that_comes_back_adopts_its_request(session, other):
+def test_a_restarted_host_adopts_its_request(session, other):
     assert lock(session).acquire(0)
     assert not lock(other, 2).acquire(0)
     again = lock(other)
@@ -143,7 +143,7 @@ def test_a_host_that_comes_back_adopts_its_request(session, other):
     assert again.holder() == "web1 (1)"
 
 
-def test_of_two_requests_of_a_host_the_older_one_wins(session):
+def test_of_two_requests_of_a_host_the_older_is_kept(session):
     for number in (1, 2, 1):
         data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
         session.enqueue(f"{PLACE}/lr-", data, ephemeral=False)
@@ -151,7 +151,7 @@ def test_of_two_requests_of_a_host_the_older_one_wins(session):
     assert sorted(session.children(PLACE)) == ["lr-0000000000", "lr-0000000001"]
 
 
-def test_who_leaves_the_queue_leaves_no_request(session, other):
+def test_withdrawing_deletes_a_waiting_request_but_not_the_holders(session, other):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     assert not second.acquire(0)
@@ -161,7 +161,7 @@ def test_who_leaves_the_queue_leaves_no_request(session, other):
     assert session.children(PLACE) == ["lr-0000000000"]
 
 
-def test_a_request_whose_answer_got_lost_is_found_again(session, other, monkeypatch):
+def test_a_request_whose_creation_was_not_answered_is_adopted(session, other, monkeypatch):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
 
@@ -179,7 +179,7 @@ def test_a_request_whose_answer_got_lost_is_found_again(session, other, monkeypa
     assert session.children(PLACE) == ["lr-0000000000"]
 
 
-def test_a_request_that_cannot_be_withdrawn_now_is_left_for_later(session, other, monkeypatch):
+def test_a_request_that_cannot_be_withdrawn_is_adopted_later(session, other, monkeypatch):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     assert not second.acquire(0)
@@ -205,7 +205,7 @@ def test_the_lock_survives_its_session(session, other):
     assert not lock(other, 2).acquire(0)
 
 
-def test_a_request_that_somebody_removed_is_noticed(session, other):
+def test_the_lock_is_lost_if_its_request_is_removed(session, other):
     mine = lock(session)
     assert mine.acquire(0)
     session.commit(Delete(f"{PLACE}/lr-0000000000"))
@@ -216,7 +216,7 @@ def test_a_request_that_somebody_removed_is_noticed(session, other):
         mine.check()
 
 
-def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_has_released_the_lock_itself(session, other):
+def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_releases_the_lock(session, other):
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
@@ -236,7 +236,7 @@ def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_has_released_t
 @pytest.mark.parametrize(
     "identity", [Identity("2", "web2", "web"), Identity("2", "web2"), Identity("3", "x", "db")]
 )
-def test_who_holds_no_lock_hands_none_on_and_leaves_the_queue(session, other, identity):
+def test_a_host_without_the_lock_hands_nothing_on_and_leaves_the_queue(session, other, identity):
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
@@ -246,7 +246,7 @@ def test_who_holds_no_lock_hands_none_on_and_leaves_the_queue(session, other, id
     assert read_out_of_service(session) == {}
 
 
-def test_a_request_that_cannot_be_read_holds_until_it_is_removed(session):
+def test_an_unreadable_request_holds_the_lock_until_it_is_removed(session):
     path = session.enqueue(f"{PLACE}/lr-", b"[[[", ephemeral=False)
     session.ensure(f"{PLACE}/something-else")
     mine = lock(session)
@@ -256,7 +256,7 @@ def test_a_request_that_cannot_be_read_holds_until_it_is_removed(session):
     assert mine.acquire(60)
 
 
-def test_many_hosts_never_hold_it_at_the_same_time(zookeeper):
+def test_many_hosts_never_hold_the_lock_at_the_same_time(zookeeper):
     inside: list[int] = []
     most: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Locks of service nodes: the record of work under them, and the lock delay it brings when a session ends."""
+"""Locks of service nodes: the record of work under a lock, and the lock delay after the holder's session ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TWO = Identity("2", "two.example.com")
 
 
 @pytest.fixture(autouse=True)
-def skeleton(session):
+def bootstrapped(session):
     make_skeleton(session)
 
 
@@ -37,8 +37,8 @@ def lock(session, identity=ONE, *, delay: float | LockDelay = 60.0):
     )
 
 
-def lose_at_work(session, identity=ONE):
-    """Begin a step and lose the session."""
+def lose_session_during_step(session, identity=ONE):
+    """Return a lock whose session was lost during a step."""
     held = lock(session, identity)
     assert held.try_acquire()
     held.begin("deploy /web/shop 0")
@@ -46,7 +46,7 @@ def lose_at_work(session, identity=ONE):
     return held
 
 
-def test_work_is_recorded_beside_the_lock_until_it_is_given_back(session, client):
+def test_work_is_recorded_beside_the_lock_until_the_release(session, client):
     mine = lock(session)
     assert mine.try_acquire()
     assert not client.exists(RECORD)
@@ -62,7 +62,7 @@ def test_work_is_recorded_beside_the_lock_until_it_is_given_back(session, client
     assert not client.exists(RECORD)
 
 
-def test_beginning_and_giving_back_take_one_request_each(session, monkeypatch):
+def test_begin_and_release_take_one_request_each(session, monkeypatch):
     sent = []
     for name in ("get", "children", "commit", "exists", "enqueue"):
         call = getattr(session, name)
@@ -75,7 +75,7 @@ def test_beginning_and_giving_back_take_one_request_each(session, monkeypatch):
     assert sent == ["commit", "commit"]
 
 
-def test_nothing_begins_under_a_lock_that_was_lost_or_never_taken(session, client):
+def test_no_step_begins_under_a_lock_that_was_lost_or_never_acquired(session, client):
     mine = lock(session)
     with pytest.raises(LockLostError):
         mine.begin("deploy")
@@ -92,7 +92,7 @@ def test_nothing_begins_under_a_lock_that_was_lost_or_never_taken(session, clien
     assert not client.exists(RECORD)
 
 
-def test_what_the_server_said_of_a_lock_is_not_believed_for_long(session, monkeypatch):
+def test_the_lease_of_a_lock_expires(session, monkeypatch):
     mine = lock(session)
     with pytest.raises(LockLostError, match="may be lost"):
         mine.check_lease()
@@ -100,13 +100,14 @@ def test_what_the_server_said_of_a_lock_is_not_believed_for_long(session, monkey
     mine.begin("deploy /web/shop 0")
     mine.check_lease()
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    monkeypatch.setattr(time, "clock_gettime", lambda _: now + session.session_timeout / 3)  # it slept
+    # The host was suspended.
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now + session.session_timeout / 3)
     with pytest.raises(LockLostError, match="this host was suspended"):
         mine.check_lease()
 
 
-def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_work(session, other, client):
-    lose_at_work(session)
+def test_a_host_waits_for_the_lock_delay_after_the_holders_session_ended_during_work(session, other, client):
+    lose_session_during_step(session)
     delay = LockDelay(1.0)
     started = time.monotonic()
     theirs = lock(other, TWO, delay=delay)
@@ -123,7 +124,7 @@ def test_another_host_waits_out_the_lock_delay_of_a_host_whose_session_ended_at_
     assert not client.exists(RECORD)
 
 
-def test_the_lock_delay_does_not_run_while_the_holder_is_at_work(session, other):
+def test_the_lock_delay_starts_after_the_holders_session_ended(session, other):
     delay = LockDelay(1.0)
     held = lock(session)
     assert held.try_acquire()
@@ -138,28 +139,28 @@ def test_the_lock_delay_does_not_run_while_the_holder_is_at_work(session, other)
     theirs.release()
 
 
-def test_the_lock_delay_runs_on_from_one_attempt_to_the_next(session, other):
-    lose_at_work(session)
+def test_the_lock_delay_continues_between_attempts(session, other):
+    lose_session_during_step(session)
     delay = LockDelay(0.5)
     assert not lock(other, TWO, delay=delay).try_acquire()
     wait_until(lambda: lock(other, TWO, delay=delay).try_acquire(), "the end of the delay")
 
 
-def test_without_a_lock_delay_the_lock_is_free_at_once(session, other):
-    lose_at_work(session)
+def test_without_a_lock_delay_the_lock_is_free_immediately(session, other):
+    lose_session_during_step(session)
     assert lock(other, TWO, delay=0).try_acquire()
 
 
-def test_a_hosts_own_record_is_not_in_its_way(session, other, client):
-    lose_at_work(session)
+def test_a_hosts_own_record_does_not_block_it(session, other, client):
+    lose_session_during_step(session)
     mine = lock(other, ONE)
     assert mine.try_acquire()
     mine.begin("deploy /web/shop 1")
     assert json.loads(client.get(RECORD)[0])["step"] == "deploy /web/shop 1"
 
 
-def test_who_ends_late_lets_the_waiting_host_go_on_at_once(session, other, client):
-    lost = lose_at_work(session)
+def test_a_late_release_ends_the_lock_delay_of_the_waiting_host(session, other, client):
+    lost = lose_session_during_step(session)
     theirs = lock(other, TWO)
     got = []
     waiting = threading.Thread(target=lambda: got.append(theirs.acquire(60)))
@@ -171,8 +172,8 @@ def test_who_ends_late_lets_the_waiting_host_go_on_at_once(session, other, clien
     theirs.begin("deploy")
 
 
-def test_giving_back_late_leaves_the_next_holders_record_alone(session, other, client):
-    lost = lose_at_work(session)
+def test_a_late_release_keeps_the_next_holders_record(session, other, client):
+    lost = lose_session_during_step(session)
     theirs = lock(other, TWO, delay=0)
     assert theirs.acquire(60)
     theirs.begin("deploy")
@@ -192,7 +193,7 @@ def test_a_record_whose_removal_was_not_answered_is_removed_later(zookeeper, pro
         wait_until(lambda: client.get_children(LOCK) == [] and not client.exists(RECORD), "both are gone")
 
 
-def test_an_unanswered_begin_is_no_yes_and_leaves_nothing(session, client, monkeypatch):
+def test_an_unanswered_begin_is_an_error_and_its_record_is_removed(session, client, monkeypatch):
     mine = lock(session)
     assert mine.try_acquire()
     commit = session.commit
@@ -231,7 +232,7 @@ def test_a_lost_answer_while_the_record_is_read_leaves_no_contender(session, cli
     assert client.get_children(LOCK) == []
 
 
-def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_is_not(session, other, client):
+def test_stale_nodes_of_this_hosts_killed_agent_are_removed_and_those_of_others_are_kept(session, other, client):
     ZooKeeperFleet(other).register(Host(ONE))
     killed = lock(other, ONE)
     assert killed.try_acquire()
@@ -249,13 +250,13 @@ def test_what_a_killed_agent_of_this_host_left_is_removed_and_what_others_have_i
     theirs.release()
 
 
-def test_however_many_locks_are_looked_at_for_a_free_one_that_takes_few_requests(
+def test_a_search_for_a_free_lock_takes_few_requests_whatever_the_number_of_locks(
     session, other, client, monkeypatch
 ):
     services = [Deployment(f"/many/s{number}", 0) for number in range(20)]
     fleet = ZooKeeperFleet(session)
-    for one in services:
-        assert fleet.node_lock(one, ONE).try_acquire()
+    for service in services:
+        assert fleet.node_lock(service, ONE).try_acquire()
     theirs = ZooKeeperFleet(other)
     sent = sent_requests(other, monkeypatch)
     assert not theirs.any_free(services, TWO)
@@ -268,7 +269,7 @@ def test_however_many_locks_are_looked_at_for_a_free_one_that_takes_few_requests
     assert not theirs.any_free([], TWO)
 
 
-def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, monkeypatch):
+def test_no_queue_is_searched_after_a_regular_end_of_the_previous_agent(session, other, monkeypatch):
     before = ZooKeeperFleet(other)
     before.register(Host(ONE))
     before.unregister()
@@ -279,7 +280,7 @@ def test_after_an_agent_that_ended_well_no_queue_is_searched(session, other, mon
     assert [request.path.rpartition("/")[2] for request in sent] == ["busy"]
 
 
-def test_two_hosts_racing_a_thousand_times_never_act_together(zookeeper, client):
+def test_two_racing_hosts_never_act_at_the_same_time(zookeeper, client):
     acting: list[str] = []
     overlaps: list[list[str]] = []
     turns: list[str] = []

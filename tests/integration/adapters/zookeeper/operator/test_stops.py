@@ -1,4 +1,4 @@
-"""Stops on record: how many are kept, and what becomes of one that comes while somebody resumes."""
+"""Recorded stops: how many are kept, and stops that are recorded during a resume or a publication."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def store(session: Session) -> ZooKeeperPublications:
 
 
 def fail(session: Session, number: int, reason: str = "it fell") -> None:
-    """Let a host fail."""
+    """Record a stop of the fleet by a failed host."""
     host = Host(Identity(f"h{number}", f"app{number}"), version="r1")
     stop = Stop(host.identity.id, host.identity.name, "r2", "deploy", reason, 40.0 + number)
     ZooKeeperFleet(session).stop_fleet(host, stop)
 
 
 def before_commit(session: Session, act) -> None:
-    """Do something right before the next transaction of a session."""
+    """Call ``act`` right before the next transaction of the session."""
     send = session.commit
 
     def commit(*operations):
@@ -58,18 +58,18 @@ def before_commit(session: Session, act) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_the_first_stops_the_last_ones_and_their_number_are_kept(session, monkeypatch):
+def test_the_first_and_the_last_stops_and_their_number_are_kept(session, monkeypatch):
     monkeypatch.setattr(stops, "FIRST", 5)
     monkeypatch.setattr(stops, "LAST", 3)
     for number in range(30):
         fail(session, number)
-    found = sorted(read_stops(session), key=lambda stop: stop.time)
-    assert [stop.host_id for stop in found[:5]] == [f"h{number}" for number in range(5)]
-    assert found[-1].host_id == "h29"
-    assert len(found) == 8
-    assert len(found) + sum(stop.replaced for stop in found) == 30
+    stops_read = sorted(read_stops(session), key=lambda stop: stop.time)
+    assert [stop.host_id for stop in stops_read[:5]] == [f"h{number}" for number in range(5)]
+    assert stops_read[-1].host_id == "h29"
+    assert len(stops_read) == 8
+    assert len(stops_read) + sum(stop.replaced for stop in stops_read) == 30
     assert (
-        describe_stops(found, 100.0)[-1]
+        describe_stops(stops_read, 100.0)[-1]
         == "22 more stops were recorded; only the first and the last ones are kept"
     )
 
@@ -96,7 +96,7 @@ def test_a_fleet_with_more_stops_than_fit_into_a_transaction_can_be_resumed(stor
 
 
 @pytest.mark.parametrize("number", [1, 2], ids=["of the same host", "of another host"])
-def test_a_stop_recorded_during_a_resume_is_forgotten_with_it(store, session, other, number):
+def test_a_stop_recorded_during_a_resume_is_deleted_by_the_resume(store, session, other, number):
     fail(session, 1)
     before_commit(session, lambda: fail(other, number))
     assert ZooKeeperClusterControl(session).resume(RESUME) == "r1"
@@ -104,7 +104,7 @@ def test_a_stop_recorded_during_a_resume_is_forgotten_with_it(store, session, ot
     assert session.children(paths.STOPS) == []
 
 
-def test_a_stop_that_a_resume_overtakes_stops_the_fleet_again(store, session, other):
+def test_a_stop_that_follows_a_concurrent_resume_stops_the_fleet_again(store, session, other):
     fail(session, 1)
     before_commit(session, lambda: ZooKeeperClusterControl(other).resume(RESUME))
     fail(session, 2)
@@ -112,7 +112,7 @@ def test_a_stop_that_a_resume_overtakes_stops_the_fleet_again(store, session, ot
     assert [stop.host_id for stop in read_stops(session)] == ["h2"]
 
 
-def test_a_stop_of_which_a_publication_does_not_know_is_in_its_way(store, session, other):
+def test_a_stop_recorded_during_a_publication_is_a_conflict(store, session, other):
     fail(session, 1)
     before_begin = session.begin
     calls: list[object] = []

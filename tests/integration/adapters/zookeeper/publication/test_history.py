@@ -51,7 +51,7 @@ def fleet(session):
     return ZooKeeperFleet(session)
 
 
-def test_a_publication_is_recorded_with_how_it_went_on_each_host(session, publish, fleet, client):
+def test_a_publication_is_recorded_with_the_result_of_each_host(session, publish, fleet, client):
     client.create("/hosts", b'{"version": "initial"}')
     client.create("/hosts/h1", ephemeral=True)
     publish(7)
@@ -81,7 +81,9 @@ def test_a_version_that_was_set_by_hand_has_no_record(publish, fleet, client):
     assert client.get_children(PARENT) == []
 
 
-def test_the_next_publication_folds_what_hosts_wrote_into_one_node(session, publish, fleet, client, monkeypatch):
+def test_the_next_publication_merges_the_results_of_hosts_into_one_node(
+    session, publish, fleet, client, monkeypatch
+):
     monkeypatch.setattr(history, "_CHUNK", 2)
     publish(7)
     for number in range(5):
@@ -90,17 +92,17 @@ def test_the_next_publication_folds_what_hosts_wrote_into_one_node(session, publ
     publish(8)
     assert client.get_children(f"{PARENT}/0000000007") == []
     assert read_history(session)[1:] == before
-    assert [one["id"] for one in unpack(client.get(f"{PARENT}/0000000007")[0])["results"]] == [
+    assert [result["id"] for result in unpack(client.get(f"{PARENT}/0000000007")[0])["results"]] == [
         f"h{number}" for number in range(5)
     ]
-    # Somebody was late: the next publication folds that as well.
+    # A result that arrives after the merge is merged by the next publication.
     client.create(f"{PARENT}/0000000007/h9", json.dumps(done(9).to_json()).encode())
     publish(9)
     assert set(read_history(session)[2].results) == {"h0", "h1", "h2", "h3", "h4", "h9"}
     assert client.get_children(f"{PARENT}/0000000007") == []
 
 
-def test_publications_beyond_the_bound_are_forgotten(session, publish, fleet):
+def test_records_beyond_the_limit_are_deleted(session, publish, fleet):
     for sequence in range(1, 6):
         publish(sequence, limit=3)
         fleet.record_result(f"r{sequence}", done(1))
@@ -109,13 +111,13 @@ def test_publications_beyond_the_bound_are_forgotten(session, publish, fleet):
     assert [record.sequence for record in read_history(session)] == [6]
 
 
-def test_only_so_many_are_read(session, publish):
+def test_a_read_may_be_limited_to_the_latest_records(session, publish):
     for sequence in (1, 2, 3):
         publish(sequence)
     assert [record.revision for record in read_history(session, 2)] == ["r3", "r2"]
 
 
-def test_a_revision_that_is_published_again_has_a_record_of_its_own(session, publish, fleet):
+def test_a_revision_that_is_published_again_has_a_second_record(session, publish, fleet):
     publish(1, "same")
     fleet.record_result("same", done(1))
     publish(2, "same")
@@ -123,7 +125,7 @@ def test_a_revision_that_is_published_again_has_a_record_of_its_own(session, pub
     assert [set(record.results) for record in read_history(session)] == [{"h2"}, {"h1"}]
 
 
-def test_a_damaged_record_hides_no_other(session, publish, client):
+def test_a_damaged_record_does_not_hide_others(session, publish, client):
     publish(1)
     publish(2)
     client.set(f"{PARENT}/0000000001", b"rubbish")
@@ -131,7 +133,7 @@ def test_a_damaged_record_hides_no_other(session, publish, client):
     assert [record.revision for record in read_history(session)] == ["r2", "?"]
 
 
-def test_a_history_that_cannot_be_tidied_fails_no_publication(session, publish, fleet, client):
+def test_a_publication_succeeds_although_the_history_cannot_be_compacted(session, publish, fleet, client):
     publish(1)
     fleet.record_result("r1", done(1))
     client.create(f"{PARENT}/0000000001/h1/below", b"")  # so that h1 cannot be deleted
@@ -140,24 +142,24 @@ def test_a_history_that_cannot_be_tidied_fails_no_publication(session, publish, 
     assert client.get("/hosts")[0] == b'{"version":"r2"}'
 
 
-def test_what_no_node_can_hold_is_counted_failures_are_kept():
+def test_results_that_exceed_the_node_limit_are_counted_and_failures_are_kept():
     chance = random.Random(1)
     many = {
         f"{chance.getrandbits(64):x}": replace(done(1), host_name=f"{chance.getrandbits(2000):x}")
         for _ in range(4000)
     }
-    results = {host_id: replace(one, host_id=host_id) for host_id, one in many.items()}
+    results = {host_id: replace(result, host_id=host_id) for host_id, result in many.items()}
     failed = replace(done(9), error="x" * 300)
     data = folded(PublicationRecord("r", 1.0, results={**results, "h9": failed}))
     assert len(data) <= NODE_LIMIT
-    found = PublicationRecord.from_json(unpack(data))
-    assert (found.results, found.left_out, found.done, found.failed) == ({"h9": failed}, 4000, 4000, 1)
+    record = PublicationRecord.from_json(unpack(data))
+    assert (record.results, record.left_out, record.done, record.failed) == ({"h9": failed}, 4000, 4000, 1)
     small = PublicationRecord.from_json(
         unpack(folded(PublicationRecord("r", 1.0, results={"h9": failed}), room=10))
     )
     assert small.results["h9"].error == "x" * 20
 
 
-def test_of_two_results_of_a_host_the_later_counts():
+def test_of_two_results_of_a_host_the_later_is_kept():
     early, late = done(1, 5.0), done(1, 6.0)
     assert merge({"h1": early}, {"h1": late}) == merge({"h1": late}, {"h1": early}) == {"h1": late}

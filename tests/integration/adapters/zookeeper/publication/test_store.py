@@ -1,4 +1,4 @@
-"""Publication: one transaction or marked chunks, killed anywhere, against concurrent writers."""
+"""Publications: in one transaction or in marked chunks, killed at any write, with concurrent writers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def store(session):
 
 
 def writes(session):
-    """Let a session count its transactions."""
+    """Return a list to which each later transaction of the session is added."""
     send, made = session.begin, []
 
     def count(*operations: Operation):
@@ -86,7 +86,7 @@ def writes(session):
     return made
 
 
-def test_the_first_publication_makes_everything(store, session):
+def test_the_first_publication_creates_all_nodes(store, session):
     assert store.published_state().cluster is None
     assert store.published_state().published.revision is None
     tree = shop(3)
@@ -99,7 +99,7 @@ def test_the_first_publication_makes_everything(store, session):
     assert [assignment.path for assignment in assignments] == ["/shop/s0000", "/shop/s0001", "/shop/s0002"]
 
 
-def test_a_change_is_one_transaction_of_what_changed(store, session):
+def test_a_change_is_one_transaction_with_the_changed_nodes(store, session):
     store.publish(publication(store, shop(3), "r1"))
     tree = shop(2)
     tree = Tree({**tree.nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
@@ -121,7 +121,7 @@ def test_a_change_is_one_transaction_of_what_changed(store, session):
     assert store.live_tree().tree == tree
 
 
-def test_targets_that_stay_are_not_written_and_stale_ones_go(store, session):
+def test_unchanged_targets_are_not_written_and_stale_targets_are_deleted(store, session):
     both = Tree({**shop(1).nodes, "/shop/s0000/deploy/2": {}})
     store.publish(publication(store, both, "r1"))
     made = writes(session)
@@ -131,7 +131,7 @@ def test_targets_that_stay_are_not_written_and_stale_ones_go(store, session):
     assert session.children("/zkdeployment/targets") == ["1"]
 
 
-def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, client):
+def test_a_publication_ends_a_stop_and_keeps_the_other_properties_of_hosts(store, session, client):
     store.publish(publication(store, shop(1), "r1"))
     client.set("/hosts", b'{"version": "r1", "note": "kept"}')
     stop = Stop(host_id="1", host_name="w", revision="r1", step="s", reason="r", time=1.0)
@@ -142,7 +142,7 @@ def test_publishing_ends_a_stop_and_keeps_what_else_hosts_says(store, session, c
     assert ZooKeeperFleetReader(session).snapshot().stops == ()
 
 
-def test_ephemeral_reserved_and_foreign_nodes_are_left_alone(store, client):
+def test_ephemeral_reserved_and_foreign_nodes_are_unchanged(store, client):
     store.publish(publication(store, shop(1), "r1"))
     client.create("/shop/s0000/providers/a:1", b'{"pid": 1}', ephemeral=True)
     client.create("/foreign", b"text of others")
@@ -177,7 +177,7 @@ def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client,
     assert store.published_state().published.revision == "r1"
 
 
-def test_a_node_too_large_is_refused_before_anything_is_written(store):
+def test_a_node_that_is_too_large_is_refused_before_any_write(store):
     tree = Tree({"/big": {"text": "x" * 600_000}})
     with pytest.raises(TreeError, match="/big: its properties take"):
         store.publish(publication(store, tree, "r1"))
@@ -185,7 +185,7 @@ def test_a_node_too_large_is_refused_before_anything_is_written(store):
     assert len(store.live_tree().tree) == 0
 
 
-def test_what_does_not_fit_at_the_end_is_refused_before_anything_is_written(store, monkeypatch):
+def test_a_final_transaction_that_is_too_large_is_refused_before_any_write(store, monkeypatch):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     managed = frozenset(f"/{number:020}" for number in range(25_000))
     with pytest.raises(TreeError, match="/zkdeployment/managed: "):
@@ -194,17 +194,20 @@ def test_what_does_not_fit_at_the_end_is_refused_before_anything_is_written(stor
     assert len(store.live_tree().tree) == 0
 
 
-def test_more_than_a_transaction_holds_goes_in_chunks(store, session):
+def test_a_publication_that_exceeds_a_transaction_is_written_in_chunks(store, session):
     tree = Tree({f"/n{number}": {"text": "x" * 300_000} for number in range(6)})
     made = writes(session)
     store.publish(publication(store, tree, "r1"))
     assert store.live_tree().tree == tree
     assert store.published_state().cluster == Cluster("r1")
-    assert len([operations for operations in made if any(isinstance(one, Create) for one in operations)]) > 3
+    assert (
+        len([operations for operations in made if any(isinstance(operation, Create) for operation in operations)])
+        > 3
+    )
 
 
 class Killed(BaseException):
-    """The syncer's end, in the middle of things."""
+    """The syncer was killed at a write."""
 
 
 def kill_at(session, number, *, after):
@@ -221,14 +224,14 @@ def kill_at(session, number, *, after):
     session.begin = begin
 
 
-def test_every_publication_has_a_higher_sequence_than_the_one_before(store, client):
+def test_every_publication_has_a_higher_sequence_than_its_predecessor(store, client):
     for given, expected in ((100, 100), (100, 101), (0, 102), (500, 500)):
         store.publish(publication(store, shop(1), "r1", sequence=given))
         assert store.published_state().published.sequence == expected
         assert json.loads(client.get("/zkdeployment/targets")[0])["sequence"] == expected
 
 
-def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_version_away(
+def test_the_sequence_is_kept_while_a_large_publication_or_an_import_removes_the_revision(
     zookeeper, session, store, monkeypatch
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
@@ -244,7 +247,7 @@ def test_the_sequence_stays_while_a_large_publication_or_an_import_takes_the_ver
     assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 200)
 
 
-def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, session, client):
+def test_a_strategy_is_published_replaced_and_removed_together_with_its_tree(store, session, client):
     assert (store.strategy(), store.published_state().published.strategy) == (None, None)
     store.publish(publication(store, shop(1), "r1"))
     assert client.exists("/zkdeployment/strategy") is None
@@ -253,19 +256,21 @@ def test_a_strategy_is_published_with_its_tree_replaced_and_taken_away(store, se
         made = writes(session)
         store.publish(publication(store, shop(1), revision, strategy=strategy))
         (operations,) = made
-        assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {one.path for one in operations}
+        assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {
+            operation.path for operation in operations
+        }
         assert store.strategy() == strategy
         assert store.published_state().published.strategy == strategy.name
         assert store.published_state().published.governs(store.published_state().cluster)
     made = writes(session)
     store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
-    assert "/zkdeployment/strategy" not in {one.path for one in made[0]}
+    assert "/zkdeployment/strategy" not in {operation.path for operation in made[0]}
     store.publish(publication(store, shop(1), "r5"))
     assert (store.strategy(), store.published_state().published.strategy) == (None, None)
     assert client.get("/zkdeployment/strategy")[0] == b""
 
 
-def test_a_strategy_is_in_force_for_its_own_revision_also_after_an_import_by_hand(store, session, client):
+def test_a_strategy_stays_in_force_for_its_revision_after_a_manual_import(store, session, client):
     store.publish(publication(store, shop(1), "r1", strategy=example()))
     ZooKeeperLiveTree(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
     assert store.published_state().published.revision is None
@@ -288,7 +293,7 @@ def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, m
     assert (store.strategy(), store.published_state().published.ordered) == (ALL_HOSTS, "two")
 
 
-def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
+def test_a_strategy_that_is_too_large_is_refused_before_any_write(store):
     names = frozenset(hashlib.sha256(str(number).encode()).hexdigest() for number in range(20_000))
     huge = Strategy("huge", (Group("g", critical=True, selectors=(Selector(names=names),)),))
     with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .* bytes"):
@@ -296,7 +301,7 @@ def test_a_strategy_too_large_is_refused_before_anything_is_written(store):
     assert store.published_state().cluster == Cluster(INITIAL)
 
 
-def test_a_strategy_that_somebody_damaged_is_an_error_and_replaced_by_the_next(store, client):
+def test_a_damaged_strategy_is_an_error_and_is_replaced_by_the_next_publication(store, client):
     store.publish(publication(store, shop(1), "r1", strategy=example()))
     for damage in (b"rubbish", b"{}"):
         client.set("/zkdeployment/strategy", damage)
@@ -307,7 +312,7 @@ def test_a_strategy_that_somebody_damaged_is_an_error_and_replaced_by_the_next(s
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_any_write_no_half_tree_is_deployed_and_the_next_publication_finishes(
+def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publication_succeeds(
     zookeeper, session, store, monkeypatch, after
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
@@ -350,7 +355,7 @@ def import_by_hand(session, tree):
     ZooKeeperLiveTree(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
 
 
-def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_publication(
+def test_a_killed_large_manual_import_deploys_nothing_until_the_next_publication(
     zookeeper, session, store, monkeypatch
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
@@ -378,7 +383,7 @@ def test_a_large_import_by_hand_that_was_killed_deploys_nothing_until_the_next_p
 
 
 @pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
-def test_a_syncer_that_lost_its_lock_writes_nothing_more(store, other, monkeypatch, limit):
+def test_a_syncer_that_lost_its_lock_stops_writing(store, other, monkeypatch, limit):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
     store.publish(publication(store, shop(1), "r1"))
     reached = []
@@ -398,7 +403,7 @@ def test_a_syncer_that_lost_its_lock_writes_nothing_more(store, other, monkeypat
     assert store.live_tree().tree == shop(1)
 
 
-def test_an_import_by_hand_that_changes_nothing_leaves_what_is_published(store, session):
+def test_a_manual_import_without_a_change_keeps_the_published_revision(store, session):
     store.publish(publication(store, shop(1), "r1"))
     before = session.get("/zkdeployment/targets")
     import_by_hand(session, shop(1))
@@ -407,12 +412,17 @@ def test_an_import_by_hand_that_changes_nothing_leaves_what_is_published(store, 
 
 
 @pytest.mark.parametrize("version", ["one", None, False])
-def test_what_a_killed_import_made_is_known_until_a_publication(session, store, client, monkeypatch, version):
+def test_nodes_created_by_a_killed_import_are_recorded_until_a_publication(
+    session, store, client, monkeypatch, version
+):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one", managed=frozenset({"/shop"})))
     client.set("/hosts", json.dumps({"version": version}).encode())
     more = Tree(
-        {**shop(1).nodes, **{path.replace("/shop", "/new"): found for path, found in shop(4).nodes.items()}}
+        {
+            **shop(1).nodes,
+            **{path.replace("/shop", "/new"): properties for path, properties in shop(4).nodes.items()},
+        }
     )
     with Session(session.connection) as doomed:
         kill_at(doomed, 3, after=False)
@@ -425,7 +435,7 @@ def test_what_a_killed_import_made_is_known_until_a_publication(session, store, 
     assert session.get("/zkdeployment/managed").properties == {"names": ["shop"]}
 
 
-def test_a_large_import_by_hand_does_not_end_what_holds_the_fleet(session, store, client, monkeypatch):
+def test_a_large_manual_import_does_not_end_a_stop_a_hold_or_an_import(session, store, client, monkeypatch):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one"))
     for held in ({"version": None}, {"version": False}, {"version": "one", "importing": "two"}):
@@ -436,7 +446,7 @@ def test_a_large_import_by_hand_does_not_end_what_holds_the_fleet(session, store
 
 
 @pytest.mark.parametrize("limit", [2000, 7], ids=["in one transaction", "in chunks"])
-def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_nothing(
+def test_an_agent_that_reads_during_publications_gets_a_complete_revision_or_a_conflict(
     zookeeper, session, store, monkeypatch, limit
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
@@ -465,7 +475,7 @@ def test_an_agent_that_reads_while_others_publish_gets_all_of_one_revision_or_no
     assert seen
 
 
-def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
+def test_a_stop_during_a_large_publication_prevails(store, session, monkeypatch):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "r1"))
     prepared = publication(store, shop(6), "r2")
@@ -488,9 +498,7 @@ def test_a_stop_during_a_large_publication_wins(store, session, monkeypatch):
     assert store.live_tree().tree == shop(6)
 
 
-def test_chunks_are_sent_ahead_but_nothing_before_the_mark_is_set_or_after_the_last_until_all_are_done(
-    session, monkeypatch
-):
+def test_chunks_are_pipelined_but_the_first_and_the_final_transaction_are_not(session, monkeypatch):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     places = []
     store = ZooKeeperPublications(session, reach=lambda place: places.append(place.partition(":")[0]))
@@ -501,7 +509,7 @@ def test_chunks_are_sent_ahead_but_nothing_before_the_mark_is_set_or_after_the_l
     assert between[-2:] == ["after", "after"]
 
 
-def test_an_unanswered_publication_is_no_success(store, session):
+def test_an_unanswered_publication_is_an_error(store, session):
     def begin(*_operations: Operation):
         raise UnreachableError("gone")
 
@@ -531,14 +539,14 @@ def test_only_one_syncer_has_the_lock(store, other):
     assert store.lock().holder() == "syncer on b"
 
 
-def test_hosts_are_read(store, session):
+def test_registered_hosts_are_read(store, session):
     host = Host(Identity("1", "w"), version="r1")
     ZooKeeperFleet(session).register(host)
     assert store.hosts() == (host,)
 
 
 @pytest.mark.parametrize("version", [None, False])
-def test_resume_sets_the_published_revision_again_and_forgets_the_stops(store, session, client, version):
+def test_resume_restores_the_published_revision_and_deletes_the_stops(store, session, client, version):
     store.publish(publication(store, shop(1), "r1"))
     client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
     client.create("/zkdeployment/stops/1", b"{}")
@@ -555,14 +563,14 @@ def test_a_running_cluster_is_not_resumed(store, session):
         ZooKeeperClusterControl(session).resume(RESUME)
 
 
-def test_nothing_is_resumed_without_a_whole_publication(session, client):
+def test_resume_is_refused_without_a_complete_publication(session, client):
     ZooKeeperFleet(session).register(Host(Identity("1", "w")))
     client.set("/hosts", b'{"version": null}')
     with pytest.raises(RefusedError, match="no revision is wholly published"):
         ZooKeeperClusterControl(session).resume(RESUME)
 
 
-def test_a_request_for_the_latest_is_carried_out(session, other):
+def test_a_request_for_the_latest_revision_is_served(session, other):
     syncer = ZooKeeperPublications(other)
     asked, requests = threading.Event(), []
     syncer.watch_requests(asked.set)
@@ -578,14 +586,16 @@ def test_a_request_for_the_latest_is_carried_out(session, other):
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found = ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "fixed", 7.0), timeout=60)
+    revision = ZooKeeperClusterControl(session).resume_latest(
+        Act("me", "resume --latest", "fixed", 7.0), timeout=60
+    )
     serving.join(60)
-    assert found == "r7"
+    assert revision == "r7"
     assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
     assert syncer.request() is None
 
 
-def test_a_syncer_that_cannot_publish_says_why(session, other):
+def test_the_error_has_the_reason_of_a_syncer_that_cannot_publish(session, other):
     syncer = ZooKeeperPublications(other)
     asked = threading.Event()
 
@@ -607,13 +617,13 @@ def test_a_syncer_that_cannot_publish_says_why(session, other):
     assert session.get("/zkdeployment/request") is None
 
 
-def test_without_a_syncer_the_request_is_taken_back(session):
+def test_a_request_is_withdrawn_if_no_syncer_serves_it(session):
     with pytest.raises(WaitTimeoutError, match=r"no syncer published within 0.2 s"):
         ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=0.2)
     assert session.get("/zkdeployment/request") is None
 
 
-def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
+def test_an_answer_to_an_older_request_does_not_change_the_newer_request(store, client):
     client.create("/zkdeployment")
     client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
     assert store.request() == PublicationRequest(id="new", by="7", reason="", time=0.0)
@@ -623,13 +633,13 @@ def test_an_answer_to_an_older_request_does_not_touch_the_newer(store, client):
     assert store.request().id == "new"
 
 
-def test_an_answered_request_is_not_asked_again(store, client):
+def test_an_answered_request_is_not_served_again(store, client):
     client.create("/zkdeployment")
     client.create("/zkdeployment/request", b'{"id": "new", "error": "no"}')
     assert store.request() is None
 
 
-def test_resume_looks_again_when_somebody_writes_to_hosts(store, session, client):
+def test_resume_retries_after_a_concurrent_write_to_hosts(store, session, client):
     store.publish(publication(store, shop(1), "r1"))
     client.set("/hosts", b'{"version": null}')
     send, disturbed = session.commit, []
@@ -674,7 +684,7 @@ def test_a_request_that_is_replaced_raises_a_conflict(session, client, newer_req
         ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
 
 
-def test_a_publication_removes_the_locks_of_services_that_are_gone_unless_somebody_has_them(session, store):
+def test_a_publication_deletes_the_lock_nodes_of_removed_services_unless_they_are_held(session, store):
     store.publish(publication(store, shop(4), "r1"))
     for name in ("shop,s0000", "shop,s0003", "never,there", "held,too", "by,hand"):
         session.ensure(f"/agent-locks/{name}")

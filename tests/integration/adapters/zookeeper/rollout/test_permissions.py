@@ -1,4 +1,4 @@
-"""What an agent reads of a rollout and reports to it."""
+"""The permissions that an agent reads from a rollout, and the reports that it writes."""
 
 import threading
 
@@ -31,7 +31,7 @@ def rollout(session):
         session.ensure(f"{ROLLOUT}/{name}")
 
 
-def test_without_a_rollout_of_this_publication_nothing_is_permitted(fleet, session):
+def test_no_phase_is_permitted_without_a_rollout_of_the_publication(fleet, session):
     assert fleet.permission(7, WEB1) == Permission()
     session.ensure("/zkdeployment/rollouts")
     for current in (b"", b'{"current": "6-1"}', b'{"current": "77-1"}', b'{"current": 7}'):
@@ -40,24 +40,28 @@ def test_without_a_rollout_of_this_publication_nothing_is_permitted(fleet, sessi
 
 
 @pytest.mark.usefixtures("rollout")
-def test_a_permission_is_the_grant_and_what_was_reported(fleet, session):
+def test_a_permission_has_the_grant_and_the_reports(fleet, session):
     assert fleet.permission(7, WEB1) == Permission("7-1")
     session.commit(Create(GRANT, encode_grant(PREPARE)))
     fleet.report_phase("7-1", Phase.PREPARE, HOST, PhaseReport(5.0, "it fell"))
-    found = fleet.permission(7, WEB1)
-    assert found == Permission("7-1", PREPARE, {Phase.PREPARE: PhaseReport(5.0, "it fell")})
-    assert (found.allows(Phase.PREPARE), found.allows(Phase.DEPLOY), found.failure) == (True, False, "it fell")
+    permission = fleet.permission(7, WEB1)
+    assert permission == Permission("7-1", PREPARE, {Phase.PREPARE: PhaseReport(5.0, "it fell")})
+    assert (permission.allows(Phase.PREPARE), permission.allows(Phase.DEPLOY), permission.failure) == (
+        True,
+        False,
+        "it fell",
+    )
 
 
 @pytest.mark.usefixtures("rollout")
 @pytest.mark.parametrize("change", ["grant", "withdrawal", "attempt"])
 def test_a_reader_of_a_permission_is_notified_of_its_change(fleet, session, change):
-    told = threading.Event()
+    notified = threading.Event()
     if change == "withdrawal":
         session.commit(Create(GRANT, encode_grant(PREPARE)))
     for _ in range(3):
-        fleet.permission(7, WEB1, told.set)
-    assert not told.is_set()
+        fleet.permission(7, WEB1, notified.set)
+    assert not notified.is_set()
     match change:
         case "grant":
             session.commit(Create(GRANT, encode_grant(PREPARE)))
@@ -65,7 +69,7 @@ def test_a_reader_of_a_permission_is_notified_of_its_change(fleet, session, chan
             session.commit(Delete(GRANT))
         case _:
             session.commit(Set("/zkdeployment/rollouts", b'{"current": "7-2"}'))
-    assert told.wait(30)
+    assert notified.wait(30)
 
 
 @pytest.mark.usefixtures("rollout")
@@ -80,7 +84,7 @@ def test_a_report_is_written_once_together_with_the_hosts_node(fleet, session):
     assert fleet.permission(7, WEB1).reports == {Phase.DEPLOY: PhaseReport(5.0, "it fell")}
 
 
-def test_a_rollout_that_is_gone_gets_no_report_but_the_host_shows_its_error(fleet, session):
+def test_a_removed_rollout_gets_no_report_but_the_hosts_node_has_the_error(fleet, session):
     fleet.register(HOST)
     fleet.report_phase("7-1", Phase.DEPLOY, Host(WEB1, error="it fell"), PhaseReport(5.0, "it fell"))
     assert session.children("/zkdeployment/rollouts") is None

@@ -1,4 +1,4 @@
-"""What agents tell of what their hosts have: real ZooKeeper, real files, the fake package manager."""
+"""The inventories that agents publish: real ZooKeeper, real files, the fake package manager."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def host(fleet):
     return fleet.host("h1", role="web", rack="rack01", tags="control, ssd", labels="tier=web")
 
 
-def told(fleet):
+def published_inventory(fleet):
     return decode("h1", fleet.client.get(NODE)[0])
 
 
@@ -29,52 +29,56 @@ def has(host):
     return Filesystem(host.root, RunDirectory(host.run)).inventory(host.packages.installed())
 
 
-def test_a_host_tells_all_it_has_at_registration_and_after_each_deployment_that_changed_it(fleet, host):
+def test_an_agent_publishes_its_inventory_at_registration_and_after_each_changing_deployment(fleet, host):
     fleet.service("/who/myfoo", "foo bar", "1.0", web=2)
     fleet.set_version("r1")
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1")
-        assert told(fleet).identity.role == "web"
-        facts = Facts("rack01", frozenset({"control", "ssd"}), {"tier": "web"}, told(fleet).identity.name)
-        assert told(fleet).facts == facts
-        assert told(fleet).inventory == has(host)
+        assert published_inventory(fleet).identity.role == "web"
+        facts = Facts(
+            "rack01", frozenset({"control", "ssd"}), {"tier": "web"}, published_inventory(fleet).identity.name
+        )
+        assert published_inventory(fleet).facts == facts
+        assert published_inventory(fleet).inventory == has(host)
         assert set(has(host).packages) == {"foo"}
         assert len(has(host).markers) == 2
         writes = fleet.client.get(NODE)[1].version
-        assert writes == 1  # registered with nothing, deployed
+        assert writes == 1  # created empty at registration, then written after the deployment
         fleet.set_version("r2")
         wait_until(lambda: host.at("r2"), "r2, which changes nothing")
         assert fleet.client.get(NODE)[1].version == writes
         fleet.remove("/who")
         fleet.set_version("r3")
         wait_until(lambda: host.at("r3"), "r3")
-        assert told(fleet).inventory == has(host)
+        assert published_inventory(fleet).inventory == has(host)
         assert has(host).markers == ()
     assert fleet.client.exists(NODE), "it outlives the agent"
 
 
-def test_what_a_failed_deployment_left_is_told_too(fleet, host):
+def test_the_inventory_is_published_after_a_failed_deployment(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", web=2)
     fleet.set_version("r1")
     host.fail("/who/myfoo 1")
     with host.agent():
         wait_until(lambda: host.node.get("error"), "the error")
-        wait_until(lambda: len(told(fleet).inventory.markers) == 1, "the one that was deployed")
-        assert told(fleet).inventory == has(host)
+        wait_until(lambda: len(published_inventory(fleet).inventory.markers) == 1, "the one that was deployed")
+        assert published_inventory(fleet).inventory == has(host)
 
 
-def test_an_inventory_that_cannot_be_written_fails_no_deployment_and_is_written_later(fleet, host):
+def test_a_deployment_succeeds_although_the_inventory_cannot_be_written_until_later(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
     fleet.set_version("r1")
     fleet.client.create(NODE, b"rubbish", makepath=True)
     fleet.client.set_acls(NODE, [make_acl("world", "anyone", read=True, admin=True)])
     with host.agent():
         wait_until(lambda: host.at("r1"), "r1 all the same")
-        assert told(fleet).inventory is None
+        assert published_inventory(fleet).inventory is None
         fleet.client.set_acls(NODE, [make_acl("world", "anyone", all=True)])
         fleet.set_version("r1", touched=True)
-        wait_until(lambda: told(fleet).inventory is not None, "the next look at the cluster version")
-        assert told(fleet).inventory == has(host)
+        wait_until(
+            lambda: published_inventory(fleet).inventory is not None, "the next look at the cluster version"
+        )
+        assert published_inventory(fleet).inventory == has(host)
 
 
 def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet, host):

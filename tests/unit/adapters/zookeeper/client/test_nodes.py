@@ -1,4 +1,4 @@
-"""Node data in zc.zk's form, and which paths are nodes."""
+"""Node data in the format of zc.zk, and valid paths of nodes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(TEXT | st.just("string_value"), VALUES, max_size=4))
-def test_what_is_encoded_reads_back(properties):
+def test_encoded_properties_are_decoded_unchanged(properties):
     assert decode(encode(properties)) == properties
 
 
 @given(st.binary())
-def test_any_data_reads_as_properties(data):
-    found = decode(data)
-    assert isinstance(found, dict)
-    assert decode(encode(found)) == found
+def test_any_data_is_decoded_as_properties(data):
+    properties_read = decode(data)
+    assert isinstance(properties_read, dict)
+    assert decode(encode(properties_read)) == properties_read
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_any_data_reads_as_properties(data):
         ({"name": "\u00e9\ud800"}, b'{"name":"\\u00e9\\ud800"}'),
     ],
 )
-def test_the_form_is_zc_zks(properties, data):
+def test_the_encoding_is_that_of_zc_zk(properties, data):
     assert encode(properties) == data
     assert decode(data) == properties
 
@@ -62,18 +62,18 @@ def test_the_form_is_zc_zks(properties, data):
         b'{"a":' * 9999 + b"1" + b"}" * 9999,
     ],
 )
-def test_what_is_no_object_is_a_string_value(data):
+def test_data_that_is_no_json_object_is_a_string_value(data):
     assert decode(data) == {"string_value": data.decode()}
 
 
-def test_blanks_are_no_properties_and_bad_utf_8_is_replaced():
+def test_blank_data_has_no_properties_and_invalid_utf_8_is_replaced():
     assert decode(b" \n") == {}
     assert decode(b"\xff!") == {"string_value": "\ufffd!"}
     assert decode(b' {"a": 1}\n') == {"a": 1}
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b c", "/...", "/a.b/~", "/\u00fcber/\U0001f600"])
-def test_paths_that_zookeeper_takes(path):
+def test_a_valid_path_is_accepted(path):
     assert check_path(path) == path
 
 
@@ -92,18 +92,18 @@ def test_paths_that_zookeeper_takes(path):
         ("/" + "a" * 32768, "is longer than 32768 characters"),
     ],
 )
-def test_paths_that_zookeeper_does_not_take(path, problem):
+def test_an_invalid_path_is_refused(path, problem):
     with pytest.raises(ConfigurationError, match=problem) as caught:
         check_path(path)
     assert len(str(caught.value)) < 250
 
 
 @given(TEXT.filter(lambda text: text not in {"", ".", ".."} and not any("\ud800" <= c <= "\udfff" for c in text)))
-def test_target_names_survive_as_names_of_nodes(name):
+def test_a_target_name_can_be_recovered_from_its_node_name(name):
     path = target_path(name)
     assert check_path(path) == path
     assert unquote(path.rpartition("/")[2]) == name
 
 
-def test_encoded_data_is_json_for_other_readers():
+def test_encoded_data_is_json():
     assert json.loads(encode({"a": [1, {"b": "\u2603"}]})) == {"a": [1, {"b": "\u2603"}]}

@@ -21,7 +21,7 @@ OPERATIONS = [
 
 
 def request(chroot: str, operations: list[Any], acl: list[Any] | None = None) -> Any:
-    """Return what is handed to kazoo's connection."""
+    """Return the request that is passed to kazoo's connection."""
     sent = []
     client = SimpleNamespace(
         chroot=chroot,
@@ -33,14 +33,14 @@ def request(chroot: str, operations: list[Any], acl: list[Any] | None = None) ->
     return sent[0]
 
 
-def test_nodes_are_made_with_the_access_list_of_the_client():
+def test_nodes_are_created_with_the_access_list_of_the_client():
     acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
     expected = kazoo.Transaction([kazoo.Create("/a", b"", acl, 0)])
     assert request("", [Create("/a")], acl).serialize() == expected.serialize()
 
 
 @pytest.mark.parametrize(("chroot", "root"), [("", "/"), ("/at/b", "/at/b")])
-def test_a_transaction_is_written_as_kazoo_writes_it(chroot: str, root: str):
+def test_a_transaction_is_encoded_as_kazoo_encodes_it(chroot: str, root: str):
     expected = kazoo.Transaction(
         [
             kazoo.Create(f"{chroot}/a", b"", OPEN_ACL_UNSAFE, 0),

@@ -6,7 +6,7 @@ from zkdeployment.rollout.state_machine import Phase
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 
 
-def test_the_mail_says_what_failed_where_and_that_the_fleet_is_stopped():
+def test_the_mail_names_the_failed_step_the_host_and_the_stop_of_the_fleet():
     subject, text = failure_mail(Failure(STOP), "the end\npassword=hunter2", reported=True)
     assert subject == "zkdeployment: app1.example.com (h1) failed at r1"
     facts = "Host:     app1.example.com (h1)\nRevision: r1\nStep:     deploy /a 0\nError:    boom\n\n"
@@ -14,13 +14,13 @@ def test_the_mail_says_what_failed_where_and_that_the_fleet_is_stopped():
     assert text.endswith("The end of the output:\n\nthe end\npassword=***\n")
 
 
-def test_the_mail_of_a_rollouts_host_says_that_the_fleet_goes_on():
+def test_the_mail_of_a_host_in_a_rollout_reports_that_the_fleet_continues():
     _, text = failure_mail(Failure(STOP, ("3-1", Phase.DEPLOY)), "", reported=True)
     assert "The fleet continues: rollout 3-1 judges" in text
     assert "output" not in text
 
 
-def test_the_mail_of_a_failure_that_zookeeper_does_not_have_does_not_say_that_the_fleet_is_stopped():
+def test_the_mail_of_a_failure_that_is_not_recorded_in_zookeeper_reports_no_stop():
     _, text = failure_mail(Failure(STOP), "", reported=False)
     assert "ZooKeeper does not answer." in text
     assert "is stopped" not in text
