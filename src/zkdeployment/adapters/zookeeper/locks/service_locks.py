@@ -69,7 +69,7 @@ class ZooKeeperServiceLock(ContenderLock):
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
-        self._work: LockedWork | None = None
+        self._own_works: tuple[LockedWork, ...] = ()  # what the record may say, if it is this object's
         self._sure_until = 0.0
         self._record_changed = threading.Event()
 
@@ -113,8 +113,10 @@ class ZooKeeperServiceLock(ContenderLock):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         # Sequence numbers only grow: the lowest contender stays the lowest for as long as its node exists.
         held = Check(f"{self._directory}/{self._node}", 0)
-        self._work = LockedWork(self._identity.id, self._identity.name, step, time.time())
-        data = encode(self._work.properties())
+        work = LockedWork(self._identity.id, self._identity.name, step, time.time())
+        # Until the server has confirmed the new record, the record of the step before may still be there.
+        self._own_works = (*self._own_works, work)
+        data = encode(work.properties())
         asked = _now()
         try:
             self._session.commit(held, Create(self._record, data))
@@ -126,6 +128,7 @@ class ZooKeeperServiceLock(ContenderLock):
                 self._session.commit(held, Set(self._record, data, former.version))
             except TransactionError as lost:
                 raise LockLostError(f"the lock {self._directory} is lost: {lost}") from lost
+        self._own_works = (work,)
         self._sure_until = asked + self._session.session_timeout * _LEASE
 
     def check_lease(self) -> None:
@@ -145,14 +148,14 @@ class ZooKeeperServiceLock(ContenderLock):
 
     def _withdraw(self, node: str | None) -> None:
         """Release the lock and remove the work record, in one transaction if possible."""
-        if self._work is not None:
+        if self._own_works:
             if node is not None:
                 with contextlib.suppress(TransactionError):
                     self._session.commit(Delete(f"{self._directory}/{node}"), Delete(self._record))
-                    self._work = None
+                    self._own_works = ()
                     return
-            remove_work(self._session, self._name, lambda work: work == self._work)
-            self._work = None
+            remove_work(self._session, self._name, self._own_works.__contains__)
+            self._own_works = ()
         super()._withdraw(node)
 
 

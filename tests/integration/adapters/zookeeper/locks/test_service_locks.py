@@ -172,6 +172,19 @@ def test_a_late_release_ends_the_lock_delay_of_the_waiting_host(session, other, 
     theirs.begin("deploy")
 
 
+def test_the_record_of_the_step_before_is_removed_when_the_next_step_finds_the_lock_lost(session, other, client):
+    mine, theirs = lock(session), lock(other, TWO)
+    assert mine.try_acquire()
+    mine.begin("undeploy /web/shop 0")
+    client.delete(mine.path)
+    with pytest.raises(LockLostError):
+        mine.begin("change packages")
+    assert not theirs.acquire(0)
+    mine.release()
+    assert not client.exists(RECORD)
+    assert theirs.acquire(0)
+
+
 def test_a_late_release_keeps_the_next_holders_record(session, other, client):
     lost = lose_session_during_step(session)
     theirs = lock(other, TWO, delay=0)
