@@ -25,7 +25,7 @@ prepare() {
     local extra=${1:-}
     local stamp=.venv/ready${extra:+-$extra}
     mkdir -p build
-    if ! is_current "$stamp"; then
+    if ! is_current "$stamp" "$extra"; then
         make_environment "$extra"
         install_system_packages "$extra"
         pwd >"$stamp"
@@ -36,7 +36,8 @@ prepare() {
 
 # Whether everything was installed since the last change of what is wanted, for a checkout in this place.
 is_current() {
-    [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ]
+    [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ] || return
+    [ "$2" != test ] || { has_nagios && has_chromium && has_axe; }
 }
 
 # Runs a step and shows what it printed only if it failed.
@@ -100,6 +101,8 @@ install_debian() {
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
+    [ "$1" != test ] || has_chromium || wanted+=(chromium)
+    [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     if ! has_zookeeper; then
         refresh_apt
         if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
@@ -107,6 +110,7 @@ install_debian() {
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" apt_install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
+    [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
 }
 
 install_fedora() {
@@ -124,9 +128,12 @@ install_fedora() {
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     [ "$1" != test ] || has_nagios || wanted+=(nagios)
+    [ "$1" != test ] || has_chromium || wanted+=(chromium)
+    [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+    [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
 }
 
 has() {
@@ -176,4 +183,21 @@ fetch_nagios() {
     rm -rf build/nagios
     mkdir -p build/nagios
     (cd build/nagios && apt-get --quiet download nagios4-core && dpkg-deb --extract nagios4-core_*.deb .)
+}
+
+has_chromium() {
+    has chromium || has chromium-browser
+}
+
+# The rules for accessible pages that tests run in Chromium: a file of JavaScript, at this version.
+axe_version=4.14.1
+
+has_axe() {
+    grep -qF "\"version\": \"$axe_version\"" build/axe/node_modules/axe-core/package.json 2>/dev/null
+}
+
+fetch_axe() {
+    rm -rf build/axe
+    npm install --prefix build/axe --no-package-lock --ignore-scripts --no-audit --no-fund --prefer-offline \
+        "axe-core@$axe_version"
 }

@@ -8,6 +8,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from support.browser import axe_source, browser
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
     _root_client,
@@ -21,6 +22,8 @@ from zkdeployment import log
 
 __all__ = [
     "_root_client",
+    "axe_source",
+    "browser",
     "client",
     "own_zookeeper_server",
     "proxy",
