@@ -30,6 +30,10 @@ class RefusedError(ZkdeploymentError):
     exit_code = 3
 
 
+class NotFoundError(RefusedError):
+    """The host, lock, publication, rollout or node that a request names does not exist."""
+
+
 class DeniedError(RefusedError):
     """ZooKeeper denies an operation: the rights of the node or the credentials of this process are wrong."""
 

@@ -25,10 +25,15 @@ _SESSION = 10.0  # seconds
 def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
     """Connect to ZooKeeper and return the adapters of an operator; raises ``UnreachableError``."""
     with Session(servers, session_timeout=_SESSION) as session:
-        yield OperatorAdapters(
-            fleet=ZooKeeperFleetReader(session),
-            tree=ZooKeeperLiveTree(session),
-            locks=ZooKeeperLocks(session),
-            rollouts=ZooKeeperRolloutControl(session),
-            cluster=ZooKeeperClusterControl(session),
-        )
+        yield operator_adapters(session)
+
+
+def operator_adapters(session: Session) -> OperatorAdapters:
+    """Return the adapters of an operator, which use ``session``."""
+    return OperatorAdapters(
+        fleet=ZooKeeperFleetReader(session),
+        tree=ZooKeeperLiveTree(session),
+        locks=ZooKeeperLocks(session),
+        rollouts=ZooKeeperRolloutControl(session),
+        cluster=ZooKeeperClusterControl(session),
+    )

@@ -1,0 +1,48 @@
+"""The socket that the service listens on, and the encryption of its connections."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Connections that wait to be accepted.
+_BACKLOG = 1024
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 is any free one. Raises ``ConfigurationError`` if it cannot be opened."""
+    try:
+        (family, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        listener = socket.socket(family)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; see listen in [server]"
+        ) from error
+    return listener
+
+
+def server_encryption(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return the encryption of the service: TLS 1.2 or later; raises ``ConfigurationError`` for unusable files."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot use the certificate {certificate} with the key {key}: {error.strerror or error}"
+        ) from error
+    return context

@@ -1,0 +1,1 @@
+"""The service: an HTTP server that answers people and programs."""

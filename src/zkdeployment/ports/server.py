@@ -1,0 +1,25 @@
+"""The adapters of the service, and the ports that only the service needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.model.connection_status import ConnectionStatus
+    from zkdeployment.ports.operator import OperatorAdapters
+    from zkdeployment.ports.process import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAdapters:
+    """The adapters that the service depends on.
+
+    ``connection`` returns the present state of the connection to ZooKeeper, without a request.
+    """
+
+    operator: OperatorAdapters
+    connection: Callable[[], ConnectionStatus]
+    clock: Clock

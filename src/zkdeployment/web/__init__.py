@@ -1,0 +1,1 @@
+"""The HTTP API and the pages of the service: from requests to values, from values to responses."""

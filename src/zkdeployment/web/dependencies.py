@@ -1,0 +1,35 @@
+"""What routes declare as parameters: the adapters of the service.
+
+FastAPI evaluates the annotations of routes, so this module and the modules of routes import all names at run time.
+"""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from zkdeployment.errors import UnreachableError
+from zkdeployment.ports.server import ServerAdapters
+
+
+def get_adapters(request: Request) -> ServerAdapters:
+    """Return the adapters of the application that handles a request."""
+    adapters: ServerAdapters = request.app.state.adapters
+    return adapters
+
+
+def get_connected_adapters(request: Request) -> ServerAdapters:
+    """Return the adapters; raises ``UnreachableError`` at once while there is no connection to ZooKeeper.
+
+    Waiting for a connection in each request would use up the threads of the service.
+    """
+    adapters = get_adapters(request)
+    if not adapters.connection().connected:
+        raise UnreachableError("the service has no connection to ZooKeeper; it reconnects by itself")
+    return adapters
+
+
+#: For routes that can answer without ZooKeeper.
+Adapters = Annotated[ServerAdapters, Depends(get_adapters)]
+
+#: For routes that send requests to ZooKeeper.
+ConnectedAdapters = Annotated[ServerAdapters, Depends(get_connected_adapters)]

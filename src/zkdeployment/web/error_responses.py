@@ -1,0 +1,113 @@
+"""The responses to errors: ``{"detail": text}`` for programs, a page for people, with the status of the error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from zkdeployment.errors import (
+    ConfigurationError,
+    ConflictError,
+    DeniedError,
+    NotFoundError,
+    RefusedError,
+    RestartError,
+    SourceError,
+    TreeError,
+    UnreachableError,
+    WaitTimeoutError,
+    ZkdeploymentError,
+    error_message,
+)
+from zkdeployment.log import get_logger
+from zkdeployment.web.models.error import ErrorDetail
+from zkdeployment.web.pages.rendering import error_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fastapi import FastAPI, Request, Response
+
+#: Seconds after which a client may try again while ZooKeeper, the repository or the syncer does not answer.
+RETRY_AFTER = 5
+
+#: The status of each kind of error; the first kind that matches counts.
+STATUSES: Sequence[tuple[type[ZkdeploymentError], int]] = (
+    (UnreachableError, 503),
+    (RestartError, 503),
+    (WaitTimeoutError, 503),
+    (SourceError, 503),
+    (DeniedError, 503),
+    (NotFoundError, 404),
+    (RefusedError, 409),
+    (ConflictError, 409),
+    (ConfigurationError, 400),
+    (TreeError, 422),
+)
+
+#: The status of an expected error of another kind: the act is not possible in the present state.
+_OTHER = 409
+
+#: The paths of the JSON API; all others belong to people.
+_API = ("/api/", "/v2", "/deployments", "/healthz", "/metrics", "/openapi.json")
+
+#: Descriptions of the error responses for ``responses=`` of routers.
+ERRORS: dict[int | str, dict[str, object]] = {
+    400: {"model": ErrorDetail, "description": "The request is malformed."},
+    404: {"model": ErrorDetail, "description": "The named thing does not exist."},
+    409: {"model": ErrorDetail, "description": "The present state of the fleet does not permit this."},
+    422: {"model": ErrorDetail, "description": "A value is not valid."},
+    503: {"model": ErrorDetail, "description": "ZooKeeper is unreachable; Retry-After says when to try again."},
+}
+
+
+def install_error_handlers(application: FastAPI) -> None:
+    """Make the application answer every error with its status and one sentence."""
+    application.add_exception_handler(ZkdeploymentError, _expected)
+    application.add_exception_handler(RequestValidationError, _invalid)
+    application.add_exception_handler(HTTPException, _rejected)
+    application.add_exception_handler(Exception, _unexpected)
+
+
+def error_status(error: ZkdeploymentError) -> int:
+    """Return the status of the response to an expected error."""
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), _OTHER)
+
+
+def respond(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response to an error: JSON below the paths of the API, a page elsewhere."""
+    if request.url.path.startswith(_API):
+        return JSONResponse({"detail": detail}, status, headers=headers)
+    return error_page(request, status, detail, headers)
+
+
+def _expected(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ZkdeploymentError)  # noqa: S101  it was registered for these
+    status = error_status(error)
+    headers = {"Retry-After": str(RETRY_AFTER)} if status == 503 else None
+    return respond(request, status, str(error), headers)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  it was registered for these
+    problems = error.errors()
+    status = 400 if any(problem["type"] == "json_invalid" for problem in problems) else 422
+    return respond(request, status, "; ".join(_problem(**problem) for problem in problems))
+
+
+def _problem(*, loc: Sequence[int | str], msg: str, **_: object) -> str:
+    place = ".".join(str(part) for part in loc)
+    return f"{place}: {msg}"
+
+
+def _rejected(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  it was registered for these
+    return respond(request, error.status_code, error.detail, error.headers)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    get_logger().error("request-failed", method=request.method, path=request.url.path, exc_info=error)
+    return respond(request, 500, error_message(error))

@@ -1,0 +1,1 @@
+"""The pages for people: one router for each page."""
