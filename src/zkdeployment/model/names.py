@@ -34,6 +34,7 @@ class NameKind(Enum):
     VERSION = "version"
     SUBTYPE = "subtype"
     PROPERTY = "property name"
+    USER = "user name"
 
 
 class _Rule(NamedTuple):
@@ -88,6 +89,11 @@ _RULES = {
     NameKind.PROPERTY: _Rule(
         r"(?!.*->)[^\s/#=][^\s=]{0,254}",
         "1 to 255 characters that can be seen; no blanks, no = or ->, not beginning with / or #",
+    ),
+    # HTTP's basic authentication has a colon between name and key.
+    NameKind.USER: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}",
+        "at most 64 letters from a to z, digits and . _ @ + -, beginning with a letter or a digit",
     ),
 }
 _COMPILED = {kind: re.compile(rule.pattern) for kind, rule in _RULES.items()}

@@ -15,6 +15,7 @@ from zkdeployment.model.names import NameKind, is_name, name_problem
         (NameKind.VERSION, "1.4~rc1"),
         (NameKind.SUBTYPE, "bar"),
         (NameKind.PROPERTY, "threads"),
+        (NameKind.USER, "alice@example.com"),
     ],
 )
 def test_ordinary_names_are_allowed(kind, name):

@@ -1,0 +1,145 @@
+"""Users of the service, their roles, and what each role may do.
+
+A user is a person or a program with a name and a key. The key is stored as a hash by the adapter and is no part of
+these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+#: What masked secrets are shown as.
+MASK = "***"
+
+
+class Role(Enum):
+    """The roles of users; the value is the word of commands, documents and answers."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    MONITORING = "monitoring"
+    TENANT = "tenant"
+    ADMIN = "admin"
+
+
+class Right(Enum):
+    """What the service asks for before it answers; the value completes the sentence "USER may not …"."""
+
+    READ_FLEET = "read the state of the fleet"
+    ACT_ON_FLEET = "act on the fleet"
+    ANSWER_CHECKS = "answer the checks of a monitoring system"
+    READ_POOLS = "read pools and nodes"
+    LEASE_NODES = "lease nodes"
+    READ_ALL_SESSIONS = "read the sessions of all tenants"
+    MANAGE_POOLS = "change nodes and the sessions of all tenants"
+    MANAGE_USERS = "manage users"
+    READ_AUDIT = "read who acted and who failed to log in"
+
+
+#: What each role may do. A monitoring user answers only the checks of the monitoring system of its own name, and a
+#: tenant reads and changes only its own sessions; the routes compare the names.
+RIGHTS: dict[Role, frozenset[Right]] = {
+    Role.VIEWER: frozenset({Right.READ_FLEET, Right.READ_POOLS}),
+    Role.OPERATOR: frozenset({Right.READ_FLEET, Right.READ_POOLS, Right.ACT_ON_FLEET, Right.READ_AUDIT}),
+    Role.MONITORING: frozenset({Right.ANSWER_CHECKS}),
+    Role.TENANT: frozenset({Right.READ_POOLS, Right.LEASE_NODES}),
+    Role.ADMIN: frozenset(Right),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A user of the service.
+
+    Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
+    stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
+    ``key_expires_at`` is when the present one expires (``None``: never). The other fields concern tenants;
+    ``None`` stands for the default of the pools: ``ssh_key`` is the public key that leased nodes admit,
+    ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
+    """
+
+    id: int
+    name: str
+    role: Role
+    created_at: float
+    retired_at: float | None = None
+    key_number: int = 1
+    key_expires_at: float | None = None
+    ssh_key: str | None = None
+    node_quota: int | None = None
+    session_lifetime: float | None = None
+    session_lifetime_max: float | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the user has the role of an admin, who is also a tenant."""
+        return self.role is Role.ADMIN
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the user was retired."""
+        return self.retired_at is not None
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """What the user may do: nothing after retirement."""
+        return frozenset() if self.is_retired else RIGHTS[self.role]
+
+    def may(self, right: Right) -> bool:
+        """Return whether the user has a right."""
+        return right in self.rights
+
+    def key_has_expired(self, now: float) -> bool:
+        """Return whether the user's key is no longer valid at ``now``."""
+        return self.key_expires_at is not None and self.key_expires_at <= now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """A user that is to be added; the fields are those of ``User``."""
+
+    name: str
+    role: Role
+    key_expires_at: float | None = None
+    ssh_key: str | None = None
+    node_quota: int | None = None
+    session_lifetime: float | None = None
+    session_lifetime_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A user and its new key, which is shown once and stored nowhere."""
+
+    user: User
+    key: str
+
+    def __repr__(self) -> str:
+        return f"IssuedKey({self.user.name}, {MASK})"
+
+
+class LoginProblem(Enum):
+    """Why a login is refused; the value is the reason for logs and people.
+
+    An unknown name and a wrong key are one problem: an answer must not tell which names exist.
+    """
+
+    WRONG = "the name or the key is wrong"
+    RETIRED = "the user is retired"
+    EXPIRED = "the key has expired"
+    THROTTLED = "there were too many failed logins"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRefusal:
+    """A refused login; after ``retry_after`` seconds another attempt is accepted."""
+
+    problem: LoginProblem
+    retry_after: float = 0.0
+
+    def __str__(self) -> str:
+        return self.problem.value

@@ -1,0 +1,55 @@
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.model.user import RIGHTS, IssuedKey, Right, Role, User
+
+ALICE = User(id=1, name="alice", role=Role.OPERATOR, created_at=1.0)
+
+
+@pytest.mark.parametrize(
+    ("role", "granted", "denied"),
+    [
+        (Role.VIEWER, Right.READ_FLEET, Right.ACT_ON_FLEET),
+        (Role.VIEWER, Right.READ_POOLS, Right.READ_ALL_SESSIONS),
+        (Role.OPERATOR, Right.ACT_ON_FLEET, Right.MANAGE_USERS),
+        (Role.OPERATOR, Right.READ_AUDIT, Right.LEASE_NODES),
+        (Role.MONITORING, Right.ANSWER_CHECKS, Right.READ_FLEET),
+        (Role.TENANT, Right.LEASE_NODES, Right.READ_FLEET),
+        (Role.TENANT, Right.READ_POOLS, Right.READ_ALL_SESSIONS),
+        (Role.ADMIN, Right.MANAGE_USERS, None),
+    ],
+)
+def test_a_role_grants_its_rights_and_no_others(role, granted, denied):
+    user = replace(ALICE, role=role)
+    assert user.may(granted)
+    assert denied is None or not user.may(denied)
+
+
+def test_an_admin_has_every_right_and_every_role_has_some():
+    assert RIGHTS[Role.ADMIN] == frozenset(Right)
+    assert all(RIGHTS[role] for role in Role)
+    assert RIGHTS.keys() == set(Role)
+
+
+def test_only_an_admin_is_an_admin():
+    assert [role for role in Role if replace(ALICE, role=role).is_admin] == [Role.ADMIN]
+
+
+def test_a_retired_user_has_no_rights():
+    retired = replace(ALICE, role=Role.ADMIN, retired_at=2.0)
+    assert retired.is_retired
+    assert retired.rights == frozenset()
+    assert not retired.may(Right.READ_FLEET)
+
+
+def test_a_key_expires_at_its_time():
+    assert not ALICE.key_has_expired(1e12)
+    limited = replace(ALICE, key_expires_at=100.0)
+    assert not limited.key_has_expired(99.9)
+    assert limited.key_has_expired(100.0)
+
+
+def test_a_new_key_is_not_shown_by_accident():
+    issued = IssuedKey(ALICE, "d1b5ad5c-0a4b-4b6c-9d67-9cb5f2d0a111")
+    assert "d1b5ad5c" not in f"{issued} {issued!r}"
