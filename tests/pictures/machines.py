@@ -1,19 +1,24 @@
-"""State machines: every state of an enum of the code, and the transitions between them."""
+"""State machines of the manual, drawn from the tables of the code.
+
+The states of a group are a view of a rollout; a test compares their transitions with those of simulated rollouts.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
-from zkdeployment.daemons.agent.agent import Outcome
+from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.fleet.rollout_states import GroupState
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from enum import Enum
 
 _BOX = (108, 34)
 _COLOURS = {"success": "good", "done": "good", "running": "good", "failed": "bad", "stopped": "bad"}
@@ -39,8 +44,10 @@ class Machine:
     transitions: tuple[Transition, ...]
 
     def draw(self) -> Picture:
-        """Draw it, with the causes as a numbered list below."""
-        causes = "; ".join(f"{one.source.value} to {one.target.value}: {one.cause}" for one in self.transitions)
+        """Return the picture, with the causes as a numbered list below."""
+        causes = "; ".join(
+            f"{arrow.source.value} to {arrow.target.value}: {arrow.cause}" for arrow in self.transitions
+        )
         picture = Picture(self.name, self.title, causes)
         for number, transition in enumerate(self.transitions, 1):
             self._draw(picture, number, transition)
@@ -51,10 +58,11 @@ class Machine:
             picture.text(x, y + 5, state.value, "strong mid")
         top = picture.height + 30
         for number, transition in enumerate(self.transitions, 1):
-            y = top + 24 * (number - 1)
-            _number(picture, 14, y, number)
-            picture.text(34, y + 4, f"{transition.source.value} → {transition.target.value}", "strong small")
-            picture.text(210, y + 4, transition.cause, "small")
+            _number(picture, 14, top, number)
+            picture.text(34, top + 4, f"{transition.source.value} → {transition.target.value}", "strong small")
+            for cause in transition.cause.split("; or "):
+                picture.text(210, top + 4, cause, "small")
+                top += 24
         return picture
 
     def _draw(self, picture: Picture, number: int, transition: Transition) -> None:
@@ -125,6 +133,20 @@ GROUP = Machine(
     ),
 )
 
+
+def _from_table(
+    table: Mapping[tuple[Enum, Enum], Enum], bends: Mapping[tuple[Enum, Enum], float]
+) -> tuple[Transition, ...]:
+    """Return the transitions of a (state, event) table; events between the same states share an arrow."""
+    causes: dict[tuple[Enum, Enum], list[str]] = {}
+    for (source, event), target in table.items():
+        if source is not target:
+            causes.setdefault((source, target), []).append(event.value)
+    return tuple(Transition(*ends, "; or ".join(events), bends.get(ends, 0)) for ends, events in causes.items())
+
+
+_PAIR = 22  # how far two arrows in opposite directions bend
+
 CLUSTER = Machine(
     "cluster",
     "The states of the cluster",
@@ -134,60 +156,31 @@ CLUSTER = Machine(
         ClusterState.HELD: (640, 40),
         ClusterState.IMPORTING: (80, 40),
     },
-    (
-        Transition(
-            ClusterState.RUNNING,
-            ClusterState.STOPPED,
-            "a host or a critical group failed; stop; rollout abort",
-            22,
-        ),
-        Transition(
-            ClusterState.STOPPED, ClusterState.RUNNING, "resume; with --latest after the next publication", 22
-        ),
-        Transition(ClusterState.RUNNING, ClusterState.HELD, "hold", 22),
-        Transition(ClusterState.HELD, ClusterState.RUNNING, "resume, or the next publication", 22),
-        Transition(
-            ClusterState.RUNNING,
-            ClusterState.IMPORTING,
-            "a publication starts that needs several transactions",
-            26,
-        ),
-        Transition(ClusterState.IMPORTING, ClusterState.RUNNING, "its last transaction", 26),
-        Transition(ClusterState.IMPORTING, ClusterState.STOPPED, "stop, or a host failed in its current step"),
-        Transition(ClusterState.HELD, ClusterState.STOPPED, "stop, or a host failed in its current step"),
+    _from_table(
+        CLUSTER_TRANSITIONS,
+        dict.fromkeys(itertools.permutations((ClusterState.RUNNING, ClusterState.STOPPED)), _PAIR)
+        | dict.fromkeys(itertools.permutations((ClusterState.RUNNING, ClusterState.HELD)), _PAIR)
+        | dict.fromkeys(itertools.permutations((ClusterState.RUNNING, ClusterState.IMPORTING)), _PAIR),
     ),
 )
 
-
-class _Cycle(Enum):
-    """The states of an agent that are not outcomes."""
-
-    READ = "read, plan"
-    WORK = "execute"
-
-
 AGENT = Machine(
     "agent",
-    "The outcomes of an agent's cycle",
+    "The states of an agent's cycle",
     {
-        _Cycle.READ: (90, 110),
-        Outcome.HELD: (90, 24),
-        Outcome.MOVED: (90, 196),
-        _Cycle.WORK: (370, 110),
-        Outcome.DONE: (640, 50),
-        Outcome.FAILED: (640, 170),
+        CycleState.READING: (90, 110),
+        CycleState.HELD: (90, 24),
+        CycleState.MOVED: (90, 196),
+        CycleState.DEPLOYING: (370, 110),
+        CycleState.DONE: (640, 50),
+        CycleState.FAILED: (640, 170),
     },
-    (
-        Transition(_Cycle.READ, Outcome.HELD, "the cluster is stopped, held or importing, or ZooKeeper lost data"),
-        Transition(_Cycle.READ, Outcome.DONE, "the host already has the cluster version", 16),
-        Transition(_Cycle.READ, _Cycle.WORK, "the host has another version; with a strategy, it is its turn"),
-        Transition(
-            _Cycle.READ, Outcome.FAILED, "the host failed before in this rollout, which continues without it", -16
-        ),
-        Transition(_Cycle.READ, Outcome.MOVED, "ZooKeeper is unreachable, or nodes changed while they were read"),
-        Transition(_Cycle.WORK, Outcome.DONE, "every step succeeded; the version is recorded"),
-        Transition(_Cycle.WORK, Outcome.FAILED, "a step failed: the fleet stops, or the host's group is judged"),
-        Transition(_Cycle.WORK, Outcome.MOVED, "the cluster version changed, or the agent is asked to end"),
+    _from_table(
+        CYCLE_TRANSITIONS,
+        {
+            (CycleState.READING, CycleState.DONE): 16,
+            (CycleState.READING, CycleState.FAILED): -16,
+        },
     ),
 )
 

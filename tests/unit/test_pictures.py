@@ -13,9 +13,10 @@ from pictures.machines import AGENT, CLUSTER, GROUP, MACHINES
 from pictures.timelines import example, slots
 from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
-from zkdeployment.daemons.agent.agent import Outcome
+from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.fleet.rollout_states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
 from zkdeployment.model.strategy import Facts, Pace, Strategy
 from zkdeployment.rollout.state_machine import Phase
 
@@ -42,13 +43,25 @@ def test_a_picture_has_a_title_and_a_description_and_nothing_lies_outside(name):
 
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(GROUP, GroupState), (CLUSTER, ClusterState), (AGENT, Outcome)],
+    [(GROUP, GroupState), (CLUSTER, ClusterState), (AGENT, CycleState)],
     ids=str,
 )
 def test_each_state_is_drawn_and_reached(machine, states):
-    assert set(states) <= machine.places.keys()
+    assert set(states) == machine.places.keys()
     reached = {end for transition in machine.transitions for end in transition[:2]}
     assert reached == machine.places.keys()
+
+
+@pytest.mark.parametrize(
+    ("machine", "table"), [(CLUSTER, CLUSTER_TRANSITIONS), (AGENT, CYCLE_TRANSITIONS)], ids=str
+)
+def test_each_change_of_state_in_a_table_of_the_code_is_drawn_with_its_event(machine, table):
+    arrows = {(arrow.source, arrow.target): arrow.cause.split("; or ") for arrow in machine.transitions}
+    changes = {(source, target) for (source, _), target in table.items() if source is not target}
+    assert arrows.keys() == changes
+    for (source, event), target in table.items():
+        if source is not target:
+            assert event.value in arrows[source, target]
 
 
 def test_no_two_states_of_a_machine_stand_in_one_place():

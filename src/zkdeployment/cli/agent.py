@@ -11,13 +11,13 @@ import click
 from zkdeployment import log
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
-from zkdeployment.daemons.agent.agent import Outcome
+from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.planning.plan_text import removed_files, sentence
 from zkdeployment.wiring.agent import build_agent, check_zookeeper, preview_plan, run_agent
 from zkdeployment.wiring.process import build_control
 
 #: The exit codes of --run-once; an agent that ends on SIGTERM has not failed.
-_EXIT = {Outcome.DONE: 0, Outcome.FAILED: 1, Outcome.HELD: 3, Outcome.MOVED: 0}
+_EXIT = {CycleState.DONE: 0, CycleState.FAILED: 1, CycleState.HELD: 3, CycleState.MOVED: 0}
 
 
 @click.command(name="agent")

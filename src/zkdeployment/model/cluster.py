@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
-    from zkdeployment.model.tree import Properties
+    from zkdeployment.model.tree import Properties, Value
 
 #: The version of the whole tree: a git commit id (text) or a subversion revision (number).
 Revision: TypeAlias = str | int
@@ -69,6 +69,12 @@ class Cluster:
     def start_spread(self) -> float:
         """Seconds over which hosts spread their start after a change wakes them all; 0 for a small fleet."""
         return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
+
+    def properties(self, former: Properties) -> dict[str, Value]:
+        """Return the properties of ``/hosts`` for this cluster; ``former`` are the properties that it replaces."""
+        kept = {name: value for name, value in former.items() if name != "importing"}
+        importing = {} if self.importing is None else {"importing": self.importing}
+        return kept | {"version": self.version} | importing
 
     @classmethod
     def from_properties(cls, properties: Properties, *, hosts: int = 0) -> Cluster:

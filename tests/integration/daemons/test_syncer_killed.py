@@ -20,7 +20,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication import builder as transactions
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.config.load import load
-from zkdeployment.daemons.agent.agent import Outcome
+from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.daemons.failpoints import VARIABLE
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError
@@ -89,7 +89,7 @@ class Case:
                 if process.poll() is None:
                     process.kill()
 
-    def restart_agent(self) -> tuple[Outcome, list[str]]:
+    def restart_agent(self) -> tuple[CycleState, list[str]]:
         """Start the agent and let it do what it can do now; return what became of it and the scripts it called."""
         before = len(self.fleet.calls())
         with build_agent(load(self.host.config), packages=self.host.packages, session_timeout=6) as (agent, _):
@@ -101,13 +101,13 @@ class Case:
         state = self.publishing.get("/hosts"), self.publishing.published
         if self.place == PLACES[0]:
             assert state == ({"version": old}, old)
-            assert self.restart_agent() == (Outcome.DONE, [])
+            assert self.restart_agent() == (CycleState.DONE, [])
         elif self.place == PLACES[-1]:
             assert state == ({"version": new}, new)
-            assert self.restart_agent() == (Outcome.DONE, SERVICES)
+            assert self.restart_agent() == (CycleState.DONE, SERVICES)
         else:
             assert state == ({"version": old, "importing": new}, None)
-            assert self.restart_agent() == (Outcome.HELD, [])
+            assert self.restart_agent() == (CycleState.HELD, [])
             with pytest.raises(RefusedError, match=rf"/hosts-lock is held by .*process {pid}"):
                 self.publishing.sync()
 
@@ -134,7 +134,7 @@ def test_no_host_gets_a_partial_tree_after_a_kill_at_any_write_and_the_next_sync
         *cases, clean = cases
         for case in cases:
             case.publishing.sync()
-            assert case.restart_agent() == (Outcome.DONE, SERVICES[:2])
+            assert case.restart_agent() == (CycleState.DONE, SERVICES[:2])
         monkeypatch.setattr(transactions, "OPERATIONS_LIMIT", LIMIT)
         new = publishing.push(NEW)
         clean.publishing.sync()
@@ -146,7 +146,7 @@ def test_no_host_gets_a_partial_tree_after_a_kill_at_any_write_and_the_next_sync
             case.finish(new)
             assert case.publishing.nodes() == clean.publishing.nodes()
             assert case.publishing.targets == clean.publishing.targets
-            assert case.restart_agent() == (Outcome.DONE, [] if case.place == PLACES[-1] else SERVICES)
+            assert case.restart_agent() == (CycleState.DONE, [] if case.place == PLACES[-1] else SERVICES)
 
 
 class Killed(BaseException):

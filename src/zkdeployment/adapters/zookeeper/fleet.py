@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Operation, Set
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Operation
+from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on
@@ -25,6 +26,7 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission, reporting
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.cluster_machine import ClusterEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -155,12 +157,11 @@ class ZooKeeperFleet:
         cluster, node = self._session.get_many([paths.HOSTS, host_path(host)])
         operations: list[Operation] = []
         if cluster is None:
-            operations.append(Create(paths.HOSTS, encode({"version": None})))
+            operations.append(Create(paths.HOSTS, encode(Cluster(None).properties({}))))
         elif Cluster.from_properties(cluster.properties).version is None:
             operations.append(Check(paths.HOSTS, cluster.version))
         else:
-            stopped = encode(cluster.properties | {"version": None})
-            operations.append(Set(paths.HOSTS, stopped, cluster.version))
+            operations.append(changing_cluster(cluster, ClusterEvent.STOP))
         return [
             *operations,
             *self._registration.update_operations(host, node),

@@ -1,35 +1,26 @@
 """The host agent: a loop that brings its host to the cluster version.
 
-Each cycle reads the cluster version from ZooKeeper; a watch only wakes the loop. One deployment belongs to
-``deployment_run``.
+Each cycle reads the cluster version from ZooKeeper; a watch only wakes the loop. What a cycle does belongs to
+``agent_cycle``, one deployment to ``deployment_run``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.agent_cycle import AgentCycle
 from zkdeployment.daemons.agent.agent_waits import AgentWaits
-from zkdeployment.daemons.agent.deployment_run import DeploymentRun
-from zkdeployment.daemons.agent.reporting.failure_reporter import reason
-from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
-from zkdeployment.daemons.agent.rollout_gate import RolloutGate
-from zkdeployment.daemons.agent.supervision import Supervision
+from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
-    ConflictError,
     DeniedError,
-    HostFilesError,
     RestartError,
     ShutdownError,
-    StalePublicationError,
     UnreachableError,
     ZkdeploymentError,
 )
-from zkdeployment.log import bound, get_logger
-from zkdeployment.model.cluster import ClusterState
+from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,19 +29,8 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
-    from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.publication import Published
 
 _SETTLE = 0.05  # seconds until the cluster version is read again after it changed during a cycle
-
-
-class Outcome(Enum):
-    """The outcome of one cycle."""
-
-    DONE = "done"  # the host is at the cluster version
-    HELD = "held"  # nothing may start
-    FAILED = "failed"  # the fleet was stopped, or the rollout continues without this host
-    MOVED = "moved"  # the cluster version changed, or the agent was asked to end: read again
 
 
 class Agent:
@@ -62,12 +42,10 @@ class Agent:
         self._adapters = adapters
         self._reporting = reporting
         self._control = control
-        self._after = after
         self._waits = AgentWaits(adapters, control)
-        self._inventory = InventoryReporter(adapters, reporting.host)
-        self._watermark = Watermark(adapters.files)
-        self._held: ClusterState | None = None
-        self._spread = 0.0
+        self._cycle = AgentCycle(
+            adapters, reporting, control, self._waits, after=after, is_disturbed=self._is_disturbed
+        )
         self._backoff = Backoff(first=5.0, most=60.0)
         self._following = False
         self._succeeded = False
@@ -91,28 +69,28 @@ class Agent:
                     return settings
                 if self._adapters.outdated():
                     raise RestartError("zkdeployment was upgraded; the agent restarts with the new program")
-                outcome = self._guarded_turn()
+                outcome = self._guarded_cycle()
                 if self._backoff.seconds:
                     self._waits.hold_back(self._backoff.seconds)
-                elif outcome is Outcome.MOVED or self._adapters.outdated():
+                elif outcome is CycleState.MOVED or self._adapters.outdated():
                     self._waits.wait_for_wake(_SETTLE)
                 elif self._waits.wait_for_cycle():
-                    self._waits.spread_out(self._spread)
+                    self._waits.spread_out(self._cycle.start_spread)
         return None
 
-    def run_once(self) -> Outcome:
+    def run_once(self) -> CycleState:
         """Bring this host to the cluster version once and return the outcome.
 
         Raises ``UnreachableError`` at once when ZooKeeper cannot be reached.
         """
         self._adapters.connect()
-        outcome = Outcome.MOVED
+        outcome = CycleState.MOVED
         with self._unregistering():
             self._register()
-            while outcome is Outcome.MOVED:
+            while outcome is CycleState.MOVED:
                 self._control.check()
-                outcome = self._turn()
-                if outcome is Outcome.MOVED:
+                outcome = self._cycle.run()
+                if outcome is CycleState.MOVED:
                     self._control.wait(_SETTLE)
         return outcome
 
@@ -153,92 +131,15 @@ class Agent:
                 self._adapters.fleet.unregister()
             self._reporting.heartbeat.write_metrics(up=self._succeeded)
 
-    def _guarded_turn(self) -> Outcome:
+    def _guarded_cycle(self) -> CycleState:
         """Run one cycle; show an unexpected error on the host and back off instead of ending the agent."""
         try:
-            outcome = self._turn()
+            outcome = self._cycle.run()
         except ZkdeploymentError:
             raise
         except Exception as error:  # noqa: BLE001  a defect of this program must not end every agent
             get_logger().exception("cycle-failed")
-            self._reporting.refusal.stay_failed(reason(error))
             self._backoff.fail()
-            return Outcome.FAILED
+            return self._cycle.fail(error)
         self._backoff.reset()
         return outcome
-
-    def _turn(self) -> Outcome:
-        """Run one reconciliation cycle for the current cluster version."""
-        try:
-            self._reporting.registration.ensure_registered()
-            self._inventory.catch_up()
-            cluster = self._reporting.retry.read_cluster()
-            published = (
-                self._read_published()
-            )  # after the cluster version, so that a version never lacks its strategy
-            self._spread = 0.0 if cluster is None else cluster.start_spread
-            revision = None if cluster is None else cluster.revision
-            if cluster is None or revision is None:
-                return self._hold(cluster)
-            self._held = None
-            gate = self._gate(published, revision) if published.governs(cluster) else None
-            with bound(revision=revision):
-                if revision == self._reporting.host.version:
-                    self._settle()
-                    if gate is not None:
-                        gate.confirm()
-                    return Outcome.DONE
-                if gate is not None and (failure := gate.failure()) is not None:
-                    self._reporting.refusal.stay_failed(failure)
-                    return Outcome.FAILED
-                return self._deploy(revision, gate)
-        except StalePublicationError as error:
-            self._reporting.refusal.refuse(str(error))
-            return Outcome.HELD
-        except (ConflictError, UnreachableError) as error:
-            get_logger().info("cycle-restarted", reason=str(error))
-            return Outcome.MOVED
-        finally:
-            self._reporting.heartbeat.write_metrics()
-
-    def _gate(self, published: Published, revision: Revision) -> RolloutGate:
-        return RolloutGate(
-            self._adapters,
-            self._reporting,
-            self._waits,
-            sequence=published.sequence,
-            revision=revision,
-            spread=self._spread,
-        )
-
-    def _read_published(self) -> Published:
-        """Return what is published and remember it before anything is done.
-
-        Raises ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
-        """
-        published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
-        self._watermark.check(published)
-        self._watermark.note(published)
-        self._reporting.refusal.clear_refusal()
-        return published
-
-    def _settle(self) -> None:
-        try:
-            self._reporting.deployment.settle()
-        except HostFilesError as error:
-            get_logger().error("status-not-written", reason=str(error))
-
-    def _hold(self, cluster: Cluster | None) -> Outcome:
-        state = ClusterState.STOPPED if cluster is None else cluster.state
-        if state is not self._held:
-            self._held = state
-            get_logger().warning("deployments-held", cluster=state.value)
-            self._adapters.notifier.status(f"nothing starts: the cluster is {state.value}")
-        return Outcome.HELD
-
-    def _deploy(self, revision: Revision, gate: RolloutGate | None) -> Outcome:
-        supervision = Supervision(
-            self._adapters, self._reporting, self._control, revision, gate, disturbed=self._is_disturbed
-        )
-        run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, after=self._after)
-        return Outcome.DONE if run.run() else Outcome.FAILED

@@ -9,11 +9,11 @@ import contextlib
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import Node, encode
-from zkdeployment.adapters.zookeeper.client.transactions import Check, Operation, Set
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Operation
+from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.operator.stops import (
     few_stops,
@@ -24,13 +24,15 @@ from zkdeployment.adapters.zookeeper.operator.stops import (
 from zkdeployment.adapters.zookeeper.publication.last_publication import published_revision
 from zkdeployment.adapters.zookeeper.publication.requests import answer_request, asking, read_request
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
-from zkdeployment.model.cluster import INITIAL, Cluster, ClusterState
+from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.model.cluster_machine import ClusterEvent
 from zkdeployment.model.publication import GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
@@ -49,38 +51,29 @@ class ZooKeeperClusterControl:
         self._session = session
 
     def stop(self, act: Act) -> None:
-        self._commit_with_retries(lambda: self._halting(act, self._hosts("stop"), version=None))
+        self._commit_with_retries(lambda: self._halting(act, self._hosts("stop"), ClusterEvent.STOP))
 
     def hold(self, act: Act) -> None:
-        def holding() -> list[Operation]:
-            hosts = self._hosts("hold")
-            cluster = Cluster.from_properties(hosts.properties)
-            if cluster.state is ClusterState.STOPPED:
-                raise RefusedError("the cluster is stopped, and a hold would lift that; see 'zkdeployment status'")
-            if cluster.importing is not None:
-                raise RefusedError(
-                    f"{cluster.importing} is being published, which would end the hold at once; try again when it"
-                    " is, or use 'zkdeployment stop'"
-                )
-            return self._halting(act, hosts, version=False)
-
-        self._commit_with_retries(holding)
+        self._commit_with_retries(lambda: self._halting(act, self._hosts("hold"), ClusterEvent.HOLD))
 
     def resume(self, act: Act) -> Revision:
-        published: Revision = ""
+        published: Revision | None = None
 
         def resuming() -> list[Operation]:
             nonlocal published
-            hosts, targets, published = _resumable(*self._session.get_many([paths.HOSTS, paths.TARGETS]))
+            hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+            if hosts is None:
+                raise _no_cluster("resume")
+            published = published_revision(targets)
             return [
-                Check(paths.TARGETS, targets.version),
-                Set(paths.HOSTS, encode(hosts.properties | {"version": published}), hosts.version),
+                changing_cluster(hosts, ClusterEvent.RESUME, published),
+                Check(paths.TARGETS, -1 if targets is None else targets.version),
                 *forgetting_stops(few_stops(self._session, hosts.version)),
                 recording(self._session, act),
             ]
 
         self._commit_with_retries(resuming)
-        return published
+        return cast("Revision", published)  # otherwise the event was refused
 
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         request = PublicationRequest(
@@ -127,15 +120,12 @@ class ZooKeeperClusterControl:
     def _hosts(self, verb: str) -> Node:
         hosts = self._session.get(paths.HOSTS)
         if hosts is None:
-            raise RefusedError(
-                f"there is no /hosts: nothing was ever published here, so there is nothing to {verb}"
-            )
+            raise _no_cluster(verb)
         return hosts
 
-    def _halting(self, act: Act, hosts: Node, *, version: bool | None) -> list[Operation]:
-        changed = encode(hosts.properties | {"version": version})
+    def _halting(self, act: Act, hosts: Node, event: ClusterEvent) -> list[Operation]:
         return [
-            Set(paths.HOSTS, changed, hosts.version),
+            changing_cluster(hosts, event),
             *recording_stop(self._session, Stop.of_operator(act)),
             recording(self._session, act),
         ]
@@ -167,22 +157,5 @@ class ZooKeeperClusterControl:
         return published
 
 
-def _resumable(hosts: Node | None, targets: Node | None) -> tuple[Node, Node, Revision]:
-    """Return ``/hosts``, the targets' node and the published revision.
-
-    Raises ``RefusedError`` if there is nothing to resume.
-    """
-    if hosts is None:
-        raise RefusedError("there is no /hosts: nothing was ever published here, so there is nothing to resume")
-    cluster = Cluster.from_properties(hosts.properties)
-    if cluster.state not in {ClusterState.STOPPED, ClusterState.HELD}:
-        raise RefusedError(
-            f"the cluster is neither stopped nor held: it is {cluster.state.value} at {cluster.version}"
-        )
-    published = published_revision(targets)
-    if targets is None or published is None or cluster.importing is not None:
-        raise RefusedError(
-            "no revision is wholly published (a publication was interrupted, or there was none);"
-            " publish one with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
-        )
-    return hosts, targets, published
+def _no_cluster(verb: str) -> RefusedError:
+    return RefusedError(f"there is no /hosts: nothing was ever published here, so there is nothing to {verb}")

@@ -20,13 +20,15 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
     check_sizes,
     size,
 )
+from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster, setting_cluster
 from zkdeployment.adapters.zookeeper.operator.stops import RecordedStops, few_stops, forgetting_stops
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.cluster import BY_HAND
+from zkdeployment.model.cluster import BY_HAND, Cluster
+from zkdeployment.model.cluster_machine import ClusterEvent, advance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -148,9 +150,12 @@ def import_transactions(
     chunks = list(_chunks([*first, *work], acl))
     if len(chunks) < 2 or hosts is None:
         return chunks
-    marked = {"importing": BY_HAND, **hosts.properties}
-    opening = [Set(paths.HOSTS, encode(marked), hosts.version), *first]
-    closing = [Set(paths.HOSTS, encode(hosts.properties), hosts.version + 1)]
+    cluster = Cluster.from_properties(hosts.properties)
+    opened = advance(cluster, ClusterEvent.BEGIN, cluster.importing or BY_HAND)
+    # The mark of an interrupted publication stays: only the next publication removes it.
+    closed = advance(opened, ClusterEvent.REVERT) if cluster.importing is None else opened
+    opening = [setting_cluster(hosts, opened), *first]
+    closing = [setting_cluster(hosts, closed, later=1)]
     if managed is not None:
         begun = begun_tops(managed) | made_tops(change)
         data = encode_managed(managed_tops(managed), begun)
@@ -166,12 +171,11 @@ def import_transactions(
 
 def _opening(publication: Publication, snapshot: StoredPublication) -> list[Operation]:
     """Return the operations that mark a large publication as under way and list its new top-level nodes."""
-    hosts, managed = snapshot.hosts, snapshot.managed
-    marked = hosts.properties | {"importing": publication.revision}
+    managed = snapshot.managed
     names = managed_tops(managed) | publication.managed
     begun = begun_tops(managed) | made_tops(publication.change)
     return [
-        Set(paths.HOSTS, encode(marked), hosts.version),
+        changing_cluster(snapshot.hosts, ClusterEvent.BEGIN, publication.revision),
         _invalidation(snapshot.targets),
         Set(paths.MANAGED, encode_managed(names, begun), managed.version),
     ]
@@ -212,14 +216,13 @@ def _closing(publication: Publication, snapshot: StoredPublication, *, opened: b
     ``opened``: the transaction of ``_opening`` was committed before. The operations fail if a stop was recorded
     after the snapshot was read.
     """
-    kept = {name: value for name, value in snapshot.hosts.properties.items() if name != "importing"}
     exact = {} if publication.exact is None else {"exact": publication.exact}
     sequence = sequence_of(publication, snapshot)
     managed = encode_managed(publication.managed, publication.leftovers)
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision
-    said = {"version": revision, "sequence": sequence, **exact, **by, "ordered": revision}
+    properties = {"version": revision, "sequence": sequence, **exact, **by, "ordered": revision}
     return [
         *_recording(publication, snapshot, sequence),
         *(
@@ -228,8 +231,8 @@ def _closing(publication: Publication, snapshot: StoredPublication, *, opened: b
             else []
         ),
         *_strategy_operations(publication, snapshot),
-        Set(paths.TARGETS, encode(said), snapshot.targets.version + opened),
-        Set(paths.HOSTS, encode(kept | {"version": publication.revision}), snapshot.hosts.version + opened),
+        Set(paths.TARGETS, encode(properties), snapshot.targets.version + opened),
+        changing_cluster(snapshot.hosts, ClusterEvent.COMPLETE, publication.revision, later=int(opened)),
         *forgetting_stops(snapshot.stops),
         *([] if snapshot.request is None else [snapshot.request]),
     ]

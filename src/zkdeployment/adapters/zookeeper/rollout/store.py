@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set
+from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
@@ -26,6 +27,7 @@ from zkdeployment.adapters.zookeeper.rollout.old_rollouts import remove_old_roll
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.cluster_machine import ClusterEvent
 from zkdeployment.rollout.phases import proving as proving_hosts
 from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.rollout.state_machine import HostProgress, Phase
@@ -216,7 +218,7 @@ class ZooKeeperRollouts:
             return
         cluster = Cluster.from_properties(node.properties)
         if cluster.version in {state.revision, False, None}:
-            yield Set(paths.HOSTS, encode(node.properties | {"version": None}), node.version)
+            yield changing_cluster(node, ClusterEvent.STOP)
             yield from recording_stop(self._session, stop)
 
     def _wake(self, _event: object) -> None:

@@ -1,0 +1,150 @@
+"""One cycle of the agent: reads the cluster version, decides by ``cycle_machine`` what follows, and deploys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
+from zkdeployment.daemons.agent.deployment_run import DeploymentRun
+from zkdeployment.daemons.agent.reporting.failure_reporter import reason
+from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
+from zkdeployment.daemons.agent.rollout_gate import RolloutGate
+from zkdeployment.daemons.agent.supervision import Supervision
+from zkdeployment.daemons.watermark import Watermark
+from zkdeployment.errors import ConflictError, HostFilesError, StalePublicationError, UnreachableError
+from zkdeployment.log import bound, get_logger
+from zkdeployment.model.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.agent_waits import AgentWaits
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.publication import Published
+
+
+class AgentCycle:
+    """Runs the cycles of one host's agent, one at a time.
+
+    ``after`` is the command to run after a deployment, or empty. ``is_disturbed`` returns whether a deployment
+    that waits is to be abandoned. ``start_spread`` is the ``start_spread`` of the last cluster version.
+    """
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        control: Control,
+        waits: AgentWaits,
+        *,
+        after: Sequence[str],
+        is_disturbed: Callable[[], bool],
+    ) -> None:
+        self._adapters = adapters
+        self._reporting = reporting
+        self._control = control
+        self._waits = waits
+        self._after = after
+        self._is_disturbed = is_disturbed
+        self._inventory = InventoryReporter(adapters, reporting.host)
+        self._watermark = Watermark(adapters.files)
+        self._held: ClusterState | None = None
+        self._state = CycleState.READING
+        self.start_spread = 0.0
+
+    def run(self) -> CycleState:
+        """Run one reconciliation cycle for the current cluster version and return its outcome."""
+        self._state = CycleState.READING
+        try:
+            self._reconcile()
+        except StalePublicationError as error:
+            self._reporting.refusal.refuse(str(error))
+            self._advance(CycleEvent.PUBLICATION_LOST)
+        except (ConflictError, UnreachableError) as error:
+            get_logger().info("cycle-restarted", reason=str(error))
+            self._advance(CycleEvent.INTERRUPTED)
+        finally:
+            self._reporting.heartbeat.write_metrics()
+        return self._state
+
+    def fail(self, error: Exception) -> CycleState:
+        """Show the unexpected ``error`` that ended the cycle on the host, and return the outcome."""
+        self._reporting.refusal.stay_failed(reason(error))
+        # The error may also have come after the outcome, from writing the metrics.
+        return CYCLE_TRANSITIONS.get((self._state, CycleEvent.DEFECT_MET), CycleState.FAILED)
+
+    def _advance(self, event: CycleEvent) -> None:
+        self._state = CYCLE_TRANSITIONS[self._state, event]
+
+    def _reconcile(self) -> None:
+        self._reporting.registration.ensure_registered()
+        self._inventory.catch_up()
+        cluster = self._reporting.retry.read_cluster()
+        published = self._read_published()  # after the cluster version: a version never lacks its strategy
+        self.start_spread = 0.0 if cluster is None else cluster.start_spread
+        if cluster is None or cluster.revision is None:
+            self._hold(cluster)
+            self._advance(CycleEvent.CLUSTER_CLOSED)
+            return
+        self._held = None
+        gate = self._gate(published, cluster.revision) if published.governs(cluster) else None
+        with bound(revision=cluster.revision):
+            self._advance(self._compare(cluster.revision, gate))
+            if self._state is CycleState.DEPLOYING:
+                self._advance(self._deploy(cluster.revision, gate))
+
+    def _compare(self, revision: Revision, gate: RolloutGate | None) -> CycleEvent:
+        """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
+        if revision == self._reporting.host.version:
+            self._settle()
+            if gate is not None:
+                gate.confirm()
+            return CycleEvent.VERSION_PRESENT
+        if gate is not None and (failure := gate.failure()) is not None:
+            self._reporting.refusal.stay_failed(failure)
+            return CycleEvent.HOST_EXCLUDED
+        return CycleEvent.VERSION_WANTED
+
+    def _deploy(self, revision: Revision, gate: RolloutGate | None) -> CycleEvent:
+        supervision = Supervision(
+            self._adapters, self._reporting, self._control, revision, gate, disturbed=self._is_disturbed
+        )
+        run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, after=self._after)
+        return CycleEvent.STEPS_SUCCEEDED if run.run() else CycleEvent.STEP_FAILED
+
+    def _gate(self, published: Published, revision: Revision) -> RolloutGate:
+        return RolloutGate(
+            self._adapters,
+            self._reporting,
+            self._waits,
+            sequence=published.sequence,
+            revision=revision,
+            spread=self.start_spread,
+        )
+
+    def _read_published(self) -> Published:
+        """Return what is published and remember it before anything is done.
+
+        Raises ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
+        """
+        published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
+        self._watermark.check(published)
+        self._watermark.note(published)
+        self._reporting.refusal.clear_refusal()
+        return published
+
+    def _settle(self) -> None:
+        try:
+            self._reporting.deployment.settle()
+        except HostFilesError as error:
+            get_logger().error("status-not-written", reason=str(error))
+
+    def _hold(self, cluster: Cluster | None) -> None:
+        state = ClusterState.STOPPED if cluster is None else cluster.state
+        if state is not self._held:
+            self._held = state
+            get_logger().warning("deployments-held", cluster=state.value)
+            self._adapters.notifier.status(f"nothing starts: the cluster is {state.value}")
