@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import stat
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConfigurationError
@@ -35,11 +36,16 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def server_encryption(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the encryption of the service: TLS 1.2 or later; raises ``ConfigurationError`` for unusable files."""
+    """Return the encryption of the service: TLS 1.2 or later.
+
+    Raises ``ConfigurationError`` for unusable files, and for a key that everyone can access.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
+        if (mode := stat.S_IMODE(key.stat().st_mode)) & stat.S_IRWXO:
+            raise ConfigurationError(f"everyone has access to {key} (mode {mode:03o}); run chmod o-rwx {key}")
         context.load_cert_chain(certificate, key)
     except OSError as error:
         raise ConfigurationError(

@@ -18,8 +18,10 @@ from zkdeployment.errors import without_passwords
 from zkdeployment.wiring.process import check_access
 
 if TYPE_CHECKING:
-    from zkdeployment.config.settings import Settings
-    from zkdeployment.model.servers import Access
+    from collections.abc import Sequence
+
+    from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.model.servers import Access, AclEntry
 
 
 @click.group(name="config", cls=VerbGroup)
@@ -76,7 +78,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     for field in fields(settings):
         if field.name == "access":
             main |= _plain_access(settings.access)
-        elif field.name not in ("source", "identity", "named", "sync", "coordinate"):
+        elif field.name not in ("source", "identity", "named", "sync", "coordinate", "server"):
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:
@@ -85,16 +87,31 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     for section, part in (("sync", settings.sync), ("coordinate", settings.coordinate)):
         if part is not None:
             sections[section] = {_key(field.name): _value(getattr(part, field.name)) for field in fields(part)}
+    sections["server"] = _plain_server(settings.server)
     return sections
+
+
+def _plain_server(server: ServerSettings) -> dict[str, object]:
+    return {
+        "listen": server.listen,
+        "certificate": _value(server.certificate),
+        "key": _value(server.key),
+        "plain-text": "yes" if server.plain_text else "no",
+        "base-url": server.base_url,
+        "users-acl": _plain_acl(server.users_acl),
+    }
 
 
 def _plain_access(access: Access) -> dict[str, object]:
     files = {name: getattr(access, name) for name in ("ca", "certificate", "key", "credentials")}
-    grants = [":".join(filter(None, grant)).replace("auth:", "creator:") for grant in access.acl]
     return {f"zookeeper-{name}": _value(file) for name, file in files.items()} | {
         "zookeeper-plain-text": "yes" if access.plain_text else "no",
-        "zookeeper-acl": grants,
+        "zookeeper-acl": _plain_acl(access.acl),
     }
+
+
+def _plain_acl(acl: Sequence[AclEntry]) -> list[str]:
+    return [":".join(filter(None, entry)).replace("auth:", "creator:") for entry in acl]
 
 
 def _key(name: str) -> str:

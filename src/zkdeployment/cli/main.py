@@ -35,6 +35,7 @@ VERBS = {
     "resume": LazyVerb("fleet.resume", "End a stop or a hold."),
     "rollout": LazyVerb("rollout.rollout", "Simulate, watch and direct rollouts by a strategy."),
     "sandbox": LazyVerb("sandbox", "Run a throw-away fleet on this machine."),
+    "serve": LazyVerb("serve", "Run the service: pages for people, an HTTP API for programs."),
     "status": LazyVerb("fleet.status", "Show the fleet: version wanted, version had, state, error."),
     "stop": LazyVerb("fleet.stop", "Stop the whole fleet."),
     "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),

@@ -28,7 +28,7 @@ _MAX_BYTES = 1024
 def read_access(section: Section) -> Access:
     """Return the access that a section configures; problems are reported to the section."""
     ca, certificate, key, credentials = (section.file(name) for name in _FILES)
-    plain_text = section.checked(_PLAIN_TEXT, _yes_no_problem) == "yes"
+    plain_text = section.checked(_PLAIN_TEXT, yes_no_problem) == "yes"
     if (certificate is None) != (key is None):
         section.report("zookeeper-certificate", "expected both this key and zookeeper-key, found only one of them")
     if certificate is not None and ca is None:
@@ -49,7 +49,7 @@ def read_access(section: Section) -> Access:
         credentials=credentials,
         secret=None if credentials is None else _secret(section, credentials),
         plain_text=plain_text,
-        acl=_acl(section, authenticated=authenticated),
+        acl=read_acl(section, "zookeeper-acl", authenticated=authenticated),
     )
 
 
@@ -59,7 +59,8 @@ def _check_closed(section: Section, name: str, file: Path | None) -> None:
         section.report(name, f"everyone has access to {file} (mode {mode:03o}); run chmod o-rwx {file}")
 
 
-def _yes_no_problem(value: str) -> str | None:
+def yes_no_problem(value: str) -> str | None:
+    """Return the problem of a value that should be ``yes`` or ``no``."""
     return None if value in {"yes", "no"} else f"expected yes or no, found {value!r}"
 
 
@@ -73,20 +74,20 @@ def _secret(section: Section, file: Path) -> str | None:
     return secret
 
 
-def _acl(section: Section, *, authenticated: bool) -> tuple[AclEntry, ...]:
-    """Return the access control list, one entry for each line; the default is all rights for the creator only."""
-    lines = [line.strip() for line in (section.text("zookeeper-acl") or "").splitlines()]
-    entries = [entry for line in lines if line and (entry := _acl_entry(section, line)) is not None]
+def read_acl(section: Section, key: str, *, authenticated: bool) -> tuple[AclEntry, ...]:
+    """Return an access control list, one entry for each line; the default is all rights for the creator only."""
+    lines = [line.strip() for line in (section.text(key) or "").splitlines()]
+    entries = [entry for line in lines if line and (entry := _acl_entry(section, key, line)) is not None]
     if _CREATOR[:2] in (entry[:2] for entry in entries) and not authenticated:
-        section.report("zookeeper-acl", "creator requires zookeeper-credentials or zookeeper-certificate")
+        section.report(key, "creator requires zookeeper-credentials or zookeeper-certificate")
     return tuple(entries) or ((_CREATOR,) if authenticated else ())
 
 
-def _acl_entry(section: Section, line: str) -> AclEntry | None:
+def _acl_entry(section: Section, key: str, line: str) -> AclEntry | None:
     match = _ACL_ENTRY.fullmatch(line)
     if match is None:
         section.report(
-            "zookeeper-acl",
+            key,
             "expected lines like creator:cdrwa, world:anyone:r, digest:USER:HASH:r or x509:CN=viewer:r,"
             f" found {line!r}",
         )

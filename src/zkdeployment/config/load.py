@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini
+from zkdeployment.config import access, ini, server
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
 from zkdeployment.config.settings import CoordinateSettings, Settings, SyncSettings
@@ -46,6 +46,7 @@ KEYS = {
     ),
     "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history", "metrics"),
     "coordinate": ("metrics",),
+    "server": server.KEYS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -63,10 +64,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     """
     values, problems = ini.parse(ini.read(path), KEYS)
     main = Section("zkdeployment", values.get("zkdeployment", {}), problems)
+    zookeeper_access = access.read_access(main)
     settings = Settings(
         source=path,
         zookeeper=main.checked("zookeeper", connection_problem) or "zookeeper:2181",
-        access=access.read_access(main),
+        access=zookeeper_access,
         root=main.path("root") or Path("/"),
         identity=_identity(main) if host else None,
         named=main.text("host-name") is not None,
@@ -87,6 +89,9 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
         coordinate=CoordinateSettings(
             metrics=_metrics(Section("coordinate", values.get("coordinate", {}), problems))
+        ),
+        server=server.read_server(
+            Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
     )
     problems += _shared_metrics(settings)

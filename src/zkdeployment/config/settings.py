@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.host import Identity
+    from zkdeployment.model.servers import AclEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,34 @@ class CoordinateSettings:
     """The settings of the coordinator; ``metrics`` is the file for its metrics."""
 
     metrics: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
+
+    ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
+    people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
+    users and logins.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    certificate: Path | None = None
+    key: Path | None = None
+    plain_text: bool = False
+    base_url: str | None = None
+    users_acl: tuple[AclEntry, ...] = ()
+
+    @property
+    def listen(self) -> str:
+        """The address with its port, as the configuration contains it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address of the service for browsers on this machine, or the address that people use."""
+        return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +100,7 @@ class Settings:
     metrics: Path | None = None
     sync: SyncSettings | None = None
     coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)
+    server: ServerSettings = field(default_factory=ServerSettings)
 
     @property
     def servers(self) -> Servers:

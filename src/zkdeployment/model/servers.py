@@ -39,6 +39,11 @@ class Access:
     plain_text: bool = False
     acl: tuple[AclEntry, ...] = ()
 
+    @property
+    def authenticated(self) -> bool:
+        """Whether this client authenticates itself."""
+        return self.credentials is not None or self.certificate is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Servers:

@@ -1,15 +1,61 @@
-"""Composition of the service: its adapters, which share one session."""
+"""Composition of the service: its session, the adapters on it, the application and the HTTP server."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.listener import open_listener, server_encryption
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.server.http_server import HttpServer
+from zkdeployment.daemons.server.service_daemon import ServiceDaemon
 from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.web.application import build_application
+from zkdeployment.web.site import Site
 from zkdeployment.wiring.operator import operator_adapters
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    import ssl
+    from collections.abc import Iterator
+
+    from zkdeployment.config.settings import ServerSettings, Settings
+
+#: Seconds: the session has no ephemeral nodes, and a request must not wait long for ZooKeeper.
+_SESSION = 10.0
+_CALL = 5.0
+
+
+@contextlib.contextmanager
+def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]:
+    """Yield the service and its control; it listens already, but contacts no server before it runs.
+
+    Raises ``ConfigurationError`` if the service cannot listen, or cannot use its certificate.
+    """
+    encryption = _encryption(settings.server)
+    listener = open_listener(settings.server.host, settings.server.port)
+    with contextlib.closing(listener):
+        session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
+        try:
+            control = Control(SystemClock())
+            session.on_change(control.wake)
+            application = build_application(server_adapters(session), public_site(settings.server))
+            server = HttpServer(application, listener, encryption)
+            yield (
+                ServiceDaemon(
+                    server,
+                    control,
+                    url=settings.server.url,
+                    connect=session.open,
+                    notifier=SystemdNotifier(),
+                ),
+                control,
+            )
+        finally:
+            session.close()
 
 
 def server_adapters(session: Session) -> ServerAdapters:
@@ -19,3 +65,16 @@ def server_adapters(session: Session) -> ServerAdapters:
         connection=lambda: session.link,
         clock=SystemClock(),
     )
+
+
+def public_site(server: ServerSettings) -> Site:
+    """Return the names under which browsers may reach the service, and whether they do so encrypted."""
+    url = urlsplit(server.url)
+    hosts = {name for name in (url.hostname, server.host) if name}
+    return Site(hosts=frozenset(hosts), encrypted=url.scheme == "https")
+
+
+def _encryption(server: ServerSettings) -> ssl.SSLContext | None:
+    if server.certificate is None or server.key is None:
+        return None
+    return server_encryption(server.certificate, server.key)

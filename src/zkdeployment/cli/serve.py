@@ -1,0 +1,41 @@
+"""``zkdeployment serve``: runs the service for people and programs."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+from zkdeployment import log
+from zkdeployment.config.load import load
+from zkdeployment.errors import ConfigurationError
+
+
+@click.command(name="serve")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+def command(config: Path, *, verbose: bool) -> None:
+    """Run the service, in the foreground, until SIGTERM: pages for people, an HTTP API for programs.
+
+    The section [server] of CONFIG says where it listens; the default is http://127.0.0.1:8420. Several services
+    may run on different machines: each answers every request. Hosts do not need the service.
+
+    \b
+    Example:
+      zkdeployment serve /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    settings = load(config, host=False)
+    try:
+        from zkdeployment.wiring.server import build_service  # noqa: PLC0415  hosts have no libraries of the service
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the service needs the library {error.name}, which is not installed; install the package"
+            " zkdeployment-server, or zkdeployment[server] with pip"
+        ) from error
+    with build_service(settings) as (service, control):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: control.stop())
+        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        service.run()

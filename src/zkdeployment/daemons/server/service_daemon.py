@@ -1,0 +1,78 @@
+"""The service: it keeps the connection to ZooKeeper and the HTTP server alive until it is asked to end.
+
+The service has no state of its own. Any number of services may run; each of them answers every request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import RestartError, ZkdeploymentError, error_message
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.server.http_server import HttpServer
+    from zkdeployment.ports.process import Notifier
+
+#: Seconds between two checks of the connection and of the HTTP server.
+_INTERVAL = 2.0
+
+
+class ServiceDaemon:
+    """Answers requests at ``url``; ``connect`` opens the session and does nothing when it is open."""
+
+    def __init__(
+        self, server: HttpServer, control: Control, *, url: str, connect: Callable[[], None], notifier: Notifier
+    ) -> None:
+        self._server = server
+        self._control = control
+        self._url = url
+        self._connect = connect
+        self._notifier = notifier
+        self._logged: str | None = None
+
+    def run(self) -> None:
+        """Serve until asked to end.
+
+        Raises ``RestartError`` if the connection cannot be restored or the HTTP server has ended.
+        """
+        self._server.start()
+        get_logger().info("service-started", url=self._url)
+        self._notifier.ready()
+        try:
+            while not self._control.stopping:
+                self._check()
+                self._notifier.watchdog()
+                self._control.wait(min(_INTERVAL, self._notifier.pace))
+        finally:
+            self._notifier.stopping()
+            self._server.stop()
+            get_logger().info("service-ended")
+
+    def _check(self) -> None:
+        """Restore the connection, and report when it is lost or restored."""
+        if not self._server.alive:
+            raise RestartError("the HTTP server has ended; see the log, and start the service again")
+        try:
+            self._connect()
+        except RestartError:
+            raise
+        except ZkdeploymentError as error:
+            self._report(error_message(error))
+        else:
+            self._report("")
+
+    def _report(self, problem: str) -> None:
+        """Log a change: the problem of the connection, or its end if ``problem`` is empty."""
+        if problem == self._logged:
+            return
+        self._logged = problem
+        if problem:
+            self._notifier.status(problem.partition("\n")[0])
+            get_logger().warning("zookeeper-unreachable", reason=problem)
+        else:
+            self._notifier.status(f"serves {self._url}")
+            get_logger().info("zookeeper-connected")
