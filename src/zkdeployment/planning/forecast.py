@@ -14,7 +14,7 @@ from zkdeployment.planning.order import Order  # noqa: TC001  the field type of 
 from zkdeployment.planning.plan_text import action, describe, sentence
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
-from zkdeployment.planning.targets import wanted_for
+from zkdeployment.planning.targets.wanted import wanted_for
 from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import apply_change, stored_alike
 from zkdeployment.tree.links import resolved_properties

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zkdeployment.model.cluster import INITIAL, is_commit
 from zkdeployment.model.publication import RequestState
-from zkdeployment.planning.targets import unchecked_assignments
+from zkdeployment.planning.targets.selection import unchecked_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -15,7 +15,8 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.planning.convergence import count_excluded
 from zkdeployment.planning.review import Review, place
-from zkdeployment.planning.targets import compile_targets, host_problems
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.wanted import host_problems
 from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved

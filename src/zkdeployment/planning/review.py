@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.services import has_property
-from zkdeployment.planning.targets import compile_targets, recompile_targets
+from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.rollout.documents.reading import Documents, document_files, read_strategies
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files

@@ -12,7 +12,7 @@ from zkdeployment.model.strategy import ALL_HOSTS
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.forecast import Outlook, forecast
 from zkdeployment.planning.order import order
-from zkdeployment.planning.targets import compile_targets
+from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import diff
 

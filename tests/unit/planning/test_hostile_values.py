@@ -12,7 +12,9 @@ from zkdeployment.model.inventory import Inventory
 from zkdeployment.model.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.planner import plan
-from zkdeployment.planning.targets import assignments_from_json, compile_targets, wanted_for
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.encoding import assignments_from_json
+from zkdeployment.planning.targets.wanted import wanted_for
 
 PIECES = st.sampled_from(
     [

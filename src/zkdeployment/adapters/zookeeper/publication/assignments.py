@@ -10,8 +10,8 @@ from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.planning import targets as planning
 from zkdeployment.planning.services import deploy_node
+from zkdeployment.planning.targets.wanted import wanted_for, wanted_from_tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,7 +39,7 @@ def read_wanted(session: Session, identity: Identity, revision: Revision) -> Des
     # was read. An agent reads the cluster version first, so ``seen`` is as new as the publication that it follows.
     if targets.changed > seen:
         raise ConflictError(f"the targets changed while those of {identity} were read")
-    return planning.wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
+    return wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
 
 
 def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
@@ -59,7 +59,7 @@ def _from_tree(session: Session, identity: Identity, revision: Revision) -> Desi
     # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
     if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
         raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
-    return planning.wanted_from_tree(identity, tree)
+    return wanted_from_tree(identity, tree)
 
 
 def _changed(node: Node | None) -> int | None:

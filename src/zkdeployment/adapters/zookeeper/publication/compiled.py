@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.errors import TreeError
-from zkdeployment.planning.targets import assignments_from_json
+from zkdeployment.planning.targets.encoding import assignments_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

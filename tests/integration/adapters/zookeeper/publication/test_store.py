@@ -35,7 +35,7 @@ from zkdeployment.model.publication import Publication, PublicationRequest, Tree
 from zkdeployment.model.stop import Stop
 from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.model.tree import Tree
-from zkdeployment.planning.targets import compile_targets
+from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.tree.diff import diff
 
 RESUME = Act("me", "resume", "", 7.0)

@@ -1,0 +1,166 @@
+"""Compiles a tree into targets, completely or for the services that a change concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import TreeError
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.names import NameKind, is_name
+from zkdeployment.model.problem import Problem
+from zkdeployment.model.tree import parent_path
+from zkdeployment.planning.controllers import read_controller
+from zkdeployment.planning.services import Service, check_n, has_property, read_property, read_service
+from zkdeployment.planning.targets.conflicts import target_conflicts
+from zkdeployment.planning.targets.selection import by_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.tree import Tree
+
+
+def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple[Targets, tuple[Problem, ...]]:
+    """Return the targets of a tree and all problems, each with its path.
+
+    The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
+    restricts targets and problems to these names: errors for other hosts do not concern an agent.
+    """
+    compiler = _Compiler(tree)
+    compiler.read(tree.nodes, only)
+    targets = {
+        name: tuple(sorted(assignments, key=by_path)) for name, assignments in sorted(compiler.targets.items())
+    }
+    return targets, (*compiler.problems, *target_conflicts(targets, targets))
+
+
+def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tuple[Targets, tuple[Problem, ...]]:
+    """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
+
+    ``last`` are the targets of the tree before the change, which had no problems. ``changed`` must include all
+    nodes with property links, because these depend on other nodes.
+    """
+    stale = frozenset(path for node in changed for path in _concerned(node))
+    compiler = _Compiler(tree)
+    places = {f"{path}/deploy" for path in stale}
+    compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
+    renewed = {
+        name for name, assignments in last.items() if any(assignment.path in stale for assignment in assignments)
+    }
+    renewed |= compiler.targets.keys()
+    targets = {name: assignments for name, assignments in last.items() if name not in renewed}
+    for name in renewed:
+        kept = [assignment for assignment in last.get(name, ()) if assignment.path not in stale]
+        if assignments := [*kept, *compiler.targets.get(name, ())]:
+            targets[name] = tuple(sorted(assignments, key=by_path))
+    checked = renewed | {name.removeprefix("/roles/") for name in renewed}
+    return targets, (*compiler.problems, *target_conflicts(checked & targets.keys(), targets))
+
+
+class _Compiler:
+    """One compilation: each service node is read once, however many targets it has."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.services: dict[str, Service | None] = {}
+        self.made: dict[tuple[str, int], Assignment] = {}
+        self.targets: dict[str, list[Assignment]] = {}
+        self.problems: list[Problem] = []
+        self.above_types: frozenset[str] | None = None
+
+    def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
+        """Add the controllers and targets among these nodes that have one of these names (``None``: all)."""
+        for path in paths:
+            above, _, name = path.rpartition("/")
+            if path.startswith("/roles/"):
+                name = path
+            if only is not None and name not in only:
+                continue
+            if above == "/roles":
+                self._add_controller(path)
+            elif name != path and above.endswith("/deploy") and above != "/deploy":
+                self._add(above.removesuffix("/deploy"), path, name)
+
+    def _add(self, service_path: str, path: str, name: str) -> None:
+        """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
+        if service_path not in self.services:
+            if not has_property(self.tree, service_path, "type"):
+                self._note_missing_type(service_path, path)
+                return
+            self.services[service_path], problems = read_service(self.tree, service_path)
+            self.problems += problems
+        service = self.services[service_path]
+        if problem := _target_problem(name):
+            self.problems.append(Problem(problem, path=path))
+            return
+        n = 1
+        if self.tree.nodes[path] and has_property(self.tree, path, "n"):
+            try:
+                n = check_n(read_property(self.tree, path, "n"))
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+                return
+        if service is not None:
+            self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
+
+    def _assignment(self, path: str, service: Service, n: int) -> Assignment:
+        """Return the assignment of a service; targets with the same number of instances share it."""
+        if (path, n) not in self.made:
+            self.made[path, n] = Assignment(
+                path=path,
+                n=n,
+                package=service.package,
+                application=service.application,
+                subtype=service.subtype,
+                version=service.version,
+                patches=service.patches,
+            )
+        return self.made[path, n]
+
+    def _add_controller(self, path: str) -> None:
+        if has_property(self.tree, path, "type"):
+            try:
+                self.targets[path] = [read_controller(self.tree, path)]
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+
+    def _note_missing_type(self, service_path: str, path: str) -> None:
+        """Add a problem for a service without a type, unless its ``deploy`` node is an ordinary node.
+
+        A service may itself be called deploy, and so may a node above services.
+        """
+        if has_property(self.tree, service_path + "/deploy", "type") or path in self._above_types():
+            return
+        self.services[service_path] = None
+        message = "no type: it has a deploy node, so expected a package name and perhaps a subtype"
+        self.problems.append(Problem(message, path=service_path))
+
+    def _above_types(self) -> frozenset[str]:
+        """Return the nodes that have a type, and all nodes above them."""
+        if self.above_types is None:
+            paths: set[str] = set()
+            for path in self.tree.nodes:
+                node = path if has_property(self.tree, path, "type") else ""
+                while node and node not in paths:
+                    paths.add(node)
+                    node = parent_path(node)
+            self.above_types = frozenset(paths)
+        return self.above_types
+
+
+def _target_problem(name: str) -> str | None:
+    """Return why a node below ``deploy`` cannot be a target, or ``None`` if it can."""
+    if any(is_name(kind, name) for kind in (NameKind.HOST_ID, NameKind.HOST_NAME, NameKind.ROLE)):
+        return None
+    shown = name if len(name) <= 60 else name[:57] + "..."
+    return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"
+
+
+def _concerned(path: str) -> Iterator[str]:
+    """Yield the services and controllers that may depend on a node: itself, and services with it in ``deploy``."""
+    yield path
+    while path:
+        path, _, name = path.rpartition("/")
+        if name == "deploy":
+            yield path

@@ -1,0 +1,62 @@
+"""Decodes published assignments; ``Assignment.to_json`` encodes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from zkdeployment.errors import TreeError
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.names import NameKind
+from zkdeployment.planning.services import (
+    application_of,
+    check_n,
+    check_name,
+    check_patches,
+    check_path,
+    check_version,
+    patch_problems,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.tree import Value
+
+_FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
+
+
+def assignment_from_json(value: object) -> Assignment:
+    """Return the assignment that ``Assignment.to_json`` encoded, checked again; raises ``TreeError``."""
+    if not isinstance(value, dict) or value.keys() != _FIELDS:
+        expected = ", ".join(sorted(_FIELDS))
+        found = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
+        raise TreeError(f"a published assignment must have {expected}; found {found}; publish again")
+    fields = cast("Mapping[str, Value]", value)
+    package = check_name(NameKind.PACKAGE, fields["package"])
+    application = check_name(NameKind.PACKAGE, fields["application"])
+    version = None if fields["version"] is None else check_version(fields["version"])
+    expected = package if version is not None else application_of(package)
+    if application != expected:
+        raise TreeError(
+            f"a published assignment of {package} names {application}, expected {expected}; publish again"
+        )
+    patches = check_patches(fields["patches"])
+    for problem in patch_problems(package, version, patches):
+        raise TreeError(f"a published assignment {problem}; publish again")
+    return Assignment(
+        path=check_path(fields["path"]),
+        n=check_n(fields["n"]),
+        package=package,
+        application=application,
+        subtype=None if fields["subtype"] is None else check_name(NameKind.SUBTYPE, fields["subtype"]),
+        version=version,
+        patches=patches,
+    )
+
+
+def assignments_from_json(value: object) -> tuple[Assignment, ...]:
+    """Return the assignments of a JSON list; raises ``TreeError``."""
+    if not isinstance(value, list):
+        raise TreeError(f"published assignments are {shown(value)}, expected a list; publish again")
+    return tuple(assignment_from_json(entry) for entry in value)

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.service_trees import foo_assignment
+from zkdeployment.errors import TreeError
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.planning.targets.encoding import assignment_from_json, assignments_from_json
+
+NAMES = st.sampled_from(["foo", "foo.bar", "f00_1", "a+b", "Z"])
+
+
+VERSIONS = st.sampled_from(["1", "1.4", "1.4-2", "2:1.4", "1~rc1", "nan"])
+
+
+CHECKOUTS = st.sampled_from(["git://host/repo#1", "svn:/srv/repo/trunk"])
+
+
+@st.composite
+def assignments(draw):
+    package = draw(NAMES)
+    patches = draw(st.dictionaries(NAMES.map(lambda name: f"x{name}"), VERSIONS, max_size=2))
+    version = draw(st.none() | VERSIONS | (CHECKOUTS if not patches else st.none()))
+    return Assignment(
+        path="/" + "/".join(draw(st.lists(NAMES, min_size=1, max_size=3))),
+        n=draw(st.integers(0, 5)),
+        package=package if version is not None else f"{package}-1",
+        application=package,
+        subtype=draw(st.none() | NAMES),
+        version=version,
+        patches=patches,
+    )
+
+
+@given(st.lists(assignments(), max_size=3))
+def test_published_assignments_are_read_back(wanted):
+    text = json.dumps([assignment.to_json() for assignment in wanted])
+    assert assignments_from_json(json.loads(text)) == tuple(wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"path": "/../x"}, "is not a name of a service node"),
+        ({"path": 5}, "path is 5"),
+        ({"n": -1}, "n is -1"),
+        ({"n": True}, "n is True"),
+        ({"package": "../foo"}, "is not a package name"),
+        ({"application": "../foo"}, "is not a package name"),
+        ({"application": "bar"}, "names bar, expected foo"),
+        ({"version": None, "package": "foo-1", "application": "bar"}, "names bar, expected foo"),
+        ({"version": None}, "has no dash"),
+        ({"version": "a b"}, "is not a version"),
+        ({"version": "git:-x#1"}, "expected a repository, found"),
+        ({"version": "hg:/x#1"}, "unknown scheme"),
+        ({"version": "git:/srv/foo#1", "patches": ["fix 1"]}, "only packages can have patches"),
+        ({"subtype": "-r"}, "is not a subtype"),
+        ({"patches": ["x"]}, "patches holds 'x'"),
+        ({"more": 1}, "found application, more, n, package"),
+    ],
+)
+def test_published_assignments_are_checked_again(change, message):
+    with pytest.raises(TreeError, match=message):
+        assignment_from_json(foo_assignment().to_json() | change)
+
+
+@pytest.mark.parametrize("value", [None, [], "x", {"path": "/a"}])
+def test_an_invalid_assignment_is_refused(value):
+    with pytest.raises(TreeError, match=r"a published assignment must have .*; publish again"):
+        assignment_from_json(value)
+
+
+def test_an_invalid_list_of_assignments_is_refused():
+    with pytest.raises(TreeError, match="expected a list"):
+        assignments_from_json({"string_value": "x"})
