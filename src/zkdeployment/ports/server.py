@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.process import Clock
+    from zkdeployment.ports.users import LoginStore, UserStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,5 +22,7 @@ class ServerAdapters:
     """
 
     operator: OperatorAdapters
+    users: UserStore
+    logins: LoginStore
     connection: Callable[[], ConnectionStatus]
     clock: Clock

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.model.act import Act
+    from zkdeployment.model.logins.login import FailedLogin
     from zkdeployment.model.user import IssuedKey, LoginRefusal, NewUser, User
 
 
@@ -72,3 +73,6 @@ class LoginStore(Protocol):
 
     def end_session(self, token: str) -> None:
         """End a login session, if there is one of this token."""
+
+    def failed_logins(self) -> tuple[FailedLogin, ...]:
+        """Return the latest failed logins, oldest first."""

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.listener import open_listener, server_encryption
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
+from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.daemons.server.service_daemon import ServiceDaemon
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.model.servers import AclEntry
 
 #: Seconds: the session has no ephemeral nodes, and a request must not wait long for ZooKeeper.
 _SESSION = 10.0
@@ -42,7 +46,9 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
         try:
             control = Control(SystemClock())
             session.on_change(control.wake)
-            application = build_application(server_adapters(session), public_site(settings.server))
+            application = build_application(
+                server_adapters(session, settings.server.users_acl), public_site(settings.server)
+            )
             server = HttpServer(application, listener, encryption)
             yield (
                 ServiceDaemon(
@@ -58,12 +64,16 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             session.close()
 
 
-def server_adapters(session: Session) -> ServerAdapters:
-    """Return the adapters of the service, which use ``session``."""
+def server_adapters(session: Session, users_acl: tuple[AclEntry, ...] = ()) -> ServerAdapters:
+    """Return the adapters of the service, which use ``session``; ``users_acl`` guards the nodes of users."""
+    hasher, clock = KeyHasher(), SystemClock()
+    users = ZooKeeperUsers(session, users_acl, hasher, clock)
     return ServerAdapters(
         operator=operator_adapters(session),
         connection=lambda: session.link,
-        clock=SystemClock(),
+        users=users,
+        logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
+        clock=clock,
     )
 
 

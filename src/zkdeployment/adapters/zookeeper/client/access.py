@@ -16,6 +16,8 @@ from kazoo.security import ACL, Id, Permissions
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zkdeployment.model.servers import Access, AclEntry
 
 _RIGHTS = {
@@ -35,8 +37,15 @@ def client_options(access: Access) -> dict[str, Any]:
     if access.secret is not None:
         options["auth_data"] = [("digest", access.secret)]
     if access.acl:
-        options["default_acl"] = [_acl(grant) for grant in access.acl]
+        options["default_acl"] = kazoo_acl(access.acl)
     return options
+
+
+def kazoo_acl(entries: Iterable[AclEntry]) -> list[ACL]:
+    """Return an access control list in kazoo's form."""
+    return [
+        ACL(sum(_RIGHTS[letter] for letter in set(rights)), Id(scheme, who)) for scheme, who, rights in entries
+    ]
 
 
 def encryption(access: Access) -> ssl.SSLContext | None:
@@ -88,13 +97,6 @@ def connect(
     except BaseException:
         plain.close()
         raise
-
-
-def _acl(grant: AclEntry) -> ACL:
-    rights = 0
-    for letter in grant.rights:
-        rights |= _RIGHTS[letter]
-    return ACL(rights, Id(grant.scheme, grant.identity))
 
 
 def _no_passphrase() -> str:

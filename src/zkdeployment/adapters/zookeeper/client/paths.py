@@ -27,6 +27,11 @@ SYNCER = f"{OURS}/syncer"
 STRATEGY = f"{OURS}/strategy"
 COORDINATORS = f"{OURS}/coordinators"
 ROLLOUTS = f"{OURS}/rollouts"
+USERS = f"{OURS}/users"
+LOGINS = f"{OURS}/logins"
+LOGIN_SESSIONS = f"{LOGINS}/sessions"
+LOGIN_THROTTLE = f"{LOGINS}/throttle"
+FAILED_LOGINS = f"{LOGINS}/failed"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10
@@ -70,6 +75,11 @@ def sequences(names: Iterable[str]) -> list[int]:
 def rollout_path(rollout: str) -> str:
     """Return the path of a rollout; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
     return f"{ROLLOUTS}/{rollout}"
+
+
+def user_path(name: str) -> str:
+    """Return the path of a user; the name must be valid."""
+    return f"{USERS}/{name}"
 
 
 def grants_path(rollout: str) -> str:

@@ -69,10 +69,14 @@ class Session(Connection):
 
     # Reading
 
-    def get(self, path: str) -> Node | None:
-        """Return a node; ``None`` if it does not exist."""
+    def get(self, path: str, watch: Callable[[object], None] | None = None) -> Node | None:
+        """Return a node; ``None`` if it does not exist.
+
+        ``watch`` (which must not block) is called once when the node that was read changes or is removed, or when
+        the connection is lost.
+        """
         check_path(path)
-        answer = self._read(path, lambda: self._client.get_async(path))
+        answer = self._read(path, lambda: self._client.get_async(path, watch=watch))
         return None if answer is None else Node.read(answer)
 
     def children(self, path: str, watch: Callable[[object], None] | None = None) -> list[str] | None:

@@ -12,6 +12,8 @@ from zkdeployment.errors import ConflictError, DeniedError, TreeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zkdeployment.model.servers import AclEntry
+
 ANY_VERSION = -1
 
 #: Bytes, well below ZooKeeper's own limit (1 MiB a request), which it enforces by dropping the connection.
@@ -24,11 +26,12 @@ _OVERHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create a node, which must not exist."""
+    """Create a node, which must not exist; ``acl`` is its access list, by default that of the session."""
 
     path: str
     data: bytes = b""
     ephemeral: bool = False
+    acl: tuple[AclEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,10 @@ class TransactionError(ConflictError):
 
 
 def size(operation: Operation, acl: int = 0) -> int:
-    """Return the approximate bytes of an operation in a transaction; ``acl`` are those of an access list."""
-    listed = acl if isinstance(operation, Create) else 0
+    """Return the approximate bytes of an operation in a transaction; ``acl`` are those of the session's list."""
+    listed = 0
+    if isinstance(operation, Create):
+        listed = sum(len(entry.scheme) + len(entry.identity) + 12 for entry in operation.acl) or acl
     return len(operation.path.encode()) + len(operation.data) + listed + _OVERHEAD
 
 

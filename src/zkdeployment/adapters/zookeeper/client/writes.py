@@ -21,6 +21,7 @@ from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from zkdeployment.adapters.zookeeper.client import transactions
+from zkdeployment.adapters.zookeeper.client.access import kazoo_acl
 from zkdeployment.adapters.zookeeper.client.nodes import check_path, under
 from zkdeployment.adapters.zookeeper.client.transactions import check_sizes
 
@@ -68,12 +69,12 @@ def _access_list(acl: tuple[ACL, ...]) -> bytes:
 
 def _body(chroot: str, operations: Sequence[Operation], acl: bytes) -> bytearray:
     body = bytearray()
-    lasting, ephemerally = acl + _LASTING, acl + _EPHEMERAL
     for operation in operations:
         path = write_string(under(chroot, check_path(operation.path)))
         match operation:
-            case transactions.Create(_, data, ephemeral):
-                body += _CREATE + path + write_buffer(data) + (ephemerally if ephemeral else lasting)
+            case transactions.Create(_, data, ephemeral, own):
+                listed = _access_list(tuple(kazoo_acl(own))) if own else acl
+                body += _CREATE + path + write_buffer(data) + listed + (_EPHEMERAL if ephemeral else _LASTING)
             case transactions.Set(_, data, version):
                 body += _SET + path + write_buffer(data) + int_struct.pack(version)
             case transactions.Delete(_, version):

@@ -1,0 +1,1 @@
+"""Users of the service, their login sessions, and the throttling of failed logins."""

@@ -1,0 +1,123 @@
+"""Logins: keys are verified, failed attempts are throttled and recorded, people get login sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.key_hashes import VerifiedKeys
+from zkdeployment.adapters.zookeeper.users.failed_logins import read_failed_logins, record_failed_login
+from zkdeployment.adapters.zookeeper.users.login_sessions import LoginSessions
+from zkdeployment.adapters.zookeeper.users.throttle import LoginThrottle
+from zkdeployment.log import get_logger
+from zkdeployment.model.logins.login import FailedLogin
+from zkdeployment.model.user import LoginProblem, LoginRefusal, User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.adapters.key_hashes import KeyHasher
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+    from zkdeployment.model.servers import AclEntry
+    from zkdeployment.ports.process import Clock
+
+#: Keys that are hashed at the same time: each takes 19 MiB.
+_AT_ONCE = 4
+
+#: Seconds that a login waits for its turn to be hashed.
+_PATIENCE = 5.0
+
+
+class ZooKeeperLogins:
+    """Logins through one session (a ``LoginStore``)."""
+
+    def __init__(
+        self, session: Session, acl: tuple[AclEntry, ...], users: ZooKeeperUsers, hasher: KeyHasher, clock: Clock
+    ) -> None:
+        self._session, self._acl, self._users, self._hasher, self._clock = session, acl, users, hasher, clock
+        self._throttle = LoginThrottle(session, acl)
+        self._sessions = LoginSessions(session, acl)
+        self._verified = VerifiedKeys()
+        self._turns = [threading.Lock() for _ in range(_AT_ONCE)]
+
+    def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
+        known = self._verified_before(name, key)
+        if known is not None:
+            return self._judge(known)
+        with self._turn(name) as in_time:
+            if not in_time:
+                return LoginRefusal(LoginProblem.THROTTLED, _PATIENCE)
+            # Requests of a client that started at the same time: the first one has verified the key.
+            known = self._verified_before(name, key)
+            return self._judge(known) if known is not None else self._verify(name, key, address)
+
+    def begin_session(self, user: User) -> str:
+        return self._sessions.begin(user, self._clock.now())
+
+    def session_user(self, token: str) -> User | None:
+        login = self._sessions.find(token)
+        if login is None:
+            return None
+        user = self._users.user(login.user)
+        if user is not None and login.belongs_to(user, self._clock.now()):
+            return user
+        self._sessions.end(token)
+        return None
+
+    def end_session(self, token: str) -> None:
+        self._sessions.end(token)
+
+    def failed_logins(self) -> tuple[FailedLogin, ...]:
+        return read_failed_logins(self._session)
+
+    def _verified_before(self, name: str, key: str) -> User | None:
+        """Return the user if this process verified its present key before."""
+        if name not in self._verified:
+            return None
+        record = self._users.record(name)
+        if record is None or not self._verified.matches(name, key, record.key_hash):
+            return None
+        return record.user
+
+    def _verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
+        now = self._clock.now()
+        wait = self._throttle.claim(name, address, now)
+        if wait > 0:
+            get_logger().warning("login-throttled", address=address, seconds=wait)
+            return LoginRefusal(LoginProblem.THROTTLED, wait)
+        # The node is read in any case, so that a name that does not exist takes as long.
+        record = self._users.record(name, cached=False)
+        if not self._hasher.matches(key, record.key_hash if record is not None else None) or record is None:
+            return self._failed(record.user.name if record is not None else None, address, LoginProblem.WRONG)
+        self._throttle.release(name, address, now)
+        self._verified.remember(name, key, record.key_hash)
+        verdict = self._judge(record.user)
+        if isinstance(verdict, LoginRefusal):
+            return self._failed(record.user.name, address, verdict.problem)
+        return verdict
+
+    def _failed(self, user: str | None, address: str, problem: LoginProblem) -> LoginRefusal:
+        get_logger().warning("login-failed", user=user, address=address, problem=problem.value)
+        record_failed_login(self._session, self._acl, FailedLogin(self._clock.now(), user, address, problem))
+        return LoginRefusal(problem)
+
+    def _judge(self, user: User) -> User | LoginRefusal:
+        """Return a user whose key is right, unless the user is retired or the key has expired."""
+        if user.is_retired:
+            return LoginRefusal(LoginProblem.RETIRED)
+        if user.key_has_expired(self._clock.now()):
+            return LoginRefusal(LoginProblem.EXPIRED)
+        return user
+
+    @contextlib.contextmanager
+    def _turn(self, name: str) -> Iterator[bool]:
+        """Wait for the turn of a name, and yield whether it came in time."""
+        lock = self._turns[hash(name) % _AT_ONCE]
+        in_time = lock.acquire(timeout=_PATIENCE)
+        try:
+            yield in_time
+        finally:
+            if in_time:
+                lock.release()

@@ -1,0 +1,181 @@
+"""The users of the service: one node for each, which holds a hash of the key and never the key."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
+from zkdeployment.adapters.zookeeper.operator.audit import recording
+from zkdeployment.adapters.zookeeper.users.user_records import UserRecord, decode_user, encode_user
+from zkdeployment.adapters.zookeeper.users.watched_nodes import WatchedNodes
+from zkdeployment.errors import ConflictError, RefusedError, UnreachableError
+from zkdeployment.model.names import NameKind, is_name, name_problem
+from zkdeployment.model.user import IssuedKey, User
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.key_hashes import KeyHasher
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.servers import AclEntry
+    from zkdeployment.model.user import NewUser
+    from zkdeployment.ports.process import Clock
+
+#: Attempts at a write while others write to the same nodes.
+_ATTEMPTS = 20
+
+_LAST_ID = "last_id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A user as it is to be, and the operations that make it so."""
+
+    record: UserRecord
+    operations: list[Operation]
+
+
+class ZooKeeperUsers:
+    """The users below ``/zkdeployment/users``, through one session (a ``UserStore``).
+
+    ``acl`` is the access list of the nodes; without entries they have that of the session.
+    """
+
+    def __init__(self, session: Session, acl: tuple[AclEntry, ...], hasher: KeyHasher, clock: Clock) -> None:
+        self._session, self._acl, self._hasher, self._clock = session, acl, hasher, clock
+        self._nodes = WatchedNodes(session)
+
+    def users(self) -> tuple[User, ...]:
+        return tuple(sorted(self._read_all(), key=lambda user: user.id))
+
+    def user(self, name: str) -> User | None:
+        record = self.record(name)
+        return None if record is None else record.user
+
+    def add(self, new: NewUser, act: Act) -> IssuedKey:
+        problem = name_problem(NameKind.USER, new.name)
+        if problem is not None:
+            raise RefusedError(f"cannot add the user: {problem}")
+        key, path = str(uuid.uuid4()), paths.user_path(new.name)
+        key_hash = self._hasher.hash(key)
+
+        def adding() -> _Change:
+            counter, taken = self._session.get_many([paths.USERS, path])
+            if taken is not None:
+                raise RefusedError(
+                    f"there is a user {new.name} already, or there was one; expected a name that was never used:"
+                    " 'zkdeployment user list' shows all, 'zkdeployment user reset-key' replaces a lost key"
+                )
+            number = self._next_id(counter)
+            user = User(
+                id=number,
+                name=new.name,
+                role=new.role,
+                created_at=self._clock.now(),
+                key_expires_at=new.key_expires_at,
+                ssh_key=new.ssh_key,
+                node_quota=new.node_quota,
+                session_lifetime=new.session_lifetime,
+                session_lifetime_max=new.session_lifetime_max,
+            )
+            record = UserRecord(user, key_hash)
+            return _Change(
+                record,
+                [
+                    self._counting(counter, number),
+                    Create(path, encode_user(record), acl=self._acl),
+                    recording(self._session, act),
+                ],
+            )
+
+        return IssuedKey(self._commit(adding).user, key)
+
+    def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
+        key = str(uuid.uuid4())
+        key_hash = self._hasher.hash(key)
+
+        def reset(record: UserRecord) -> UserRecord:
+            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
+            return UserRecord(user, key_hash)
+
+        return IssuedKey(self._change(name, reset, act), key)
+
+    def retire(self, name: str, act: Act) -> User:
+        return self._change(
+            name, lambda record: replace(record, user=replace(record.user, retired_at=self._clock.now())), act
+        )
+
+    def update(self, name: str, change: Callable[[User], User], act: Act) -> User:
+        def updated(record: UserRecord) -> UserRecord:
+            before = record.user
+            user = replace(change(before), id=before.id, name=before.name, key_number=before.key_number)
+            return replace(record, user=user)
+
+        return self._change(name, updated, act)
+
+    def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
+        """Return a user with the hash of its key; without ``cached`` the node is read in any case."""
+        if not is_name(NameKind.USER, name):
+            return None
+        path = paths.user_path(name)
+        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
+
+    def _read_all(self) -> list[User]:
+        names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]
+        nodes = self._session.get_many(paths.user_path(name) for name in names)
+        records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
+        return [record.user for record in records if record is not None]
+
+    def _next_id(self, counter: Node | None) -> int:
+        last = 0 if counter is None else counter.properties.get(_LAST_ID)
+        if not isinstance(last, int):  # the counter is damaged
+            last = max((user.id for user in self._read_all()), default=0)
+        return last + 1
+
+    def _counting(self, counter: Node | None, number: int) -> Operation:
+        data = encode({_LAST_ID: number})
+        if counter is not None:
+            return Set(paths.USERS, data, counter.version)
+        self._session.ensure(paths.OURS)
+        return Create(paths.USERS, data, acl=self._acl)
+
+    def _change(self, name: str, change: Callable[[UserRecord], UserRecord], act: Act) -> User:
+        path = paths.user_path(name)
+
+        def changing() -> _Change:
+            node = self._session.get(path) if is_name(NameKind.USER, name) else None
+            record = decode_user(name, node)
+            if node is None or record is None:
+                raise RefusedError(f"there is no user {name!a}; 'zkdeployment user list' shows all users")
+            if record.user.is_retired:
+                raise RefusedError(f"the user {name} is retired, for good; add a user of another name")
+            changed = change(record)
+            return _Change(changed, [Set(path, encode_user(changed), node.version), recording(self._session, act)])
+
+        return self._commit(changing).user
+
+    def _commit(self, build: Callable[[], _Change]) -> UserRecord:
+        """Commit a change, which is built anew from current reads for each attempt, and return the new record."""
+        for _ in range(_ATTEMPTS):
+            change = build()
+            try:
+                self._session.commit(*change.operations)
+            except ConflictError:
+                continue
+            except UnreachableError:
+                if not self._was_made(change):
+                    raise
+            return change.record
+        raise ConflictError(
+            f"the user was not changed: others changed users during each of {_ATTEMPTS} attempts; try again"
+        )
+
+    def _was_made(self, change: _Change) -> bool:
+        """Return whether a change whose answer was lost was made."""
+        return self.record(change.record.user.name, cached=False) == change.record

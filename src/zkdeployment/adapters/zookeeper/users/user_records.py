@@ -1,0 +1,91 @@
+"""The nodes of users: a ``User`` and the hash of its key, as properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.log import get_logger
+from zkdeployment.model.user import Role, User
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.model.tree import Properties, Value
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """A user and the hash of its key."""
+
+    user: User
+    key_hash: str = field(repr=False)
+
+
+def encode_user(record: UserRecord) -> bytes:
+    """Encode the data of a user's node."""
+    user = record.user
+    properties: dict[str, Value] = {
+        "id": user.id,
+        "role": user.role.value,
+        "created_at": user.created_at,
+        "retired_at": user.retired_at,
+        "key_hash": record.key_hash,
+        "key_number": user.key_number,
+        "key_expires_at": user.key_expires_at,
+        "ssh_key": user.ssh_key,
+        "node_quota": user.node_quota,
+        "session_lifetime": user.session_lifetime,
+        "session_lifetime_max": user.session_lifetime_max,
+    }
+    return encode({name: value for name, value in properties.items() if value is not None})
+
+
+def decode_user(name: str, node: Node | None) -> UserRecord | None:
+    """Decode the node of a user; ``None`` if there is none, or if it is damaged, which is logged."""
+    if node is None:
+        return None
+    properties = node.properties
+    try:
+        user = User(
+            id=_whole(properties, "id"),
+            name=name,
+            role=Role(properties.get("role")),
+            created_at=_number(properties, "created_at"),
+            retired_at=_number_or_none(properties, "retired_at"),
+            key_number=_whole(properties, "key_number"),
+            key_expires_at=_number_or_none(properties, "key_expires_at"),
+            ssh_key=_text_or_none(properties, "ssh_key"),
+            node_quota=None if properties.get("node_quota") is None else _whole(properties, "node_quota"),
+            session_lifetime=_number_or_none(properties, "session_lifetime"),
+            session_lifetime_max=_number_or_none(properties, "session_lifetime_max"),
+        )
+    except ValueError as error:
+        get_logger().warning("user-unreadable", user=name, error=str(error))
+        return None
+    return UserRecord(user, _text_or_none(properties, "key_hash") or "")
+
+
+def _number(properties: Properties, name: str) -> float:
+    value = properties.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: expected a number, found {type(value).__name__}")  # noqa: TRY004
+    return value
+
+
+def _number_or_none(properties: Properties, name: str) -> float | None:
+    return None if properties.get(name) is None else _number(properties, name)
+
+
+def _whole(properties: Properties, name: str) -> int:
+    value = _number(properties, name)
+    if not isinstance(value, int):
+        raise ValueError(f"{name}: expected a whole number, found {value}")  # noqa: TRY004
+    return value
+
+
+def _text_or_none(properties: Properties, name: str) -> str | None:
+    value = properties.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name}: expected a text, found {type(value).__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""Logins to the service: login sessions, failed logins, and the throttling of these."""

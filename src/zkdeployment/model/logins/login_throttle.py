@@ -1,0 +1,94 @@
+"""Slows down guessing of keys: how long a client waits after failed logins, by user name and by address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Seconds after the last failure when failures are forgotten.
+FORGOTTEN_AFTER = 900.0
+
+#: Client addresses of IPv6 are counted by network: one client has many.
+_NETWORK_BITS = 64
+
+
+class ThrottleKind(Enum):
+    """What failed logins are counted for; the value is its name in ZooKeeper."""
+
+    NAME = "name"
+    ADDRESS = "address"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRule:
+    """How many failures cost nothing, and the longest wait in seconds; the wait doubles with each failure."""
+
+    free: int
+    longest: float
+
+
+#: A name is throttled mildly, as anybody can have it throttled. Many people may share one address.
+RULES = {ThrottleKind.NAME: ThrottleRule(5, 30.0), ThrottleKind.ADDRESS: ThrottleRule(20, 300.0)}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FailureCount:
+    """The number of failed logins in a row, and the time of the last one in seconds since the epoch."""
+
+    count: int
+    last: float
+
+
+def seconds_to_wait(kind: ThrottleKind, failures: FailureCount | None, now: float) -> float:
+    """Return the seconds until another attempt is accepted; 0 if it is accepted at ``now``."""
+    rule = RULES[kind]
+    if failures is None or is_forgotten(failures, now) or failures.count < rule.free:
+        return 0.0
+    pause: float = min(rule.longest, 2.0 ** min(failures.count - rule.free, 30))
+    return min(pause, max(0.0, failures.last + pause - now))
+
+
+def after_failure(failures: FailureCount | None, now: float) -> FailureCount:
+    """Return the count after one more failure."""
+    return FailureCount(1 if failures is None or is_forgotten(failures, now) else failures.count + 1, now)
+
+
+def after_success(kind: ThrottleKind, failures: FailureCount | None) -> FailureCount | None:
+    """Return the count after an attempt that was counted as a failure in advance succeeded.
+
+    A success clears the name. An address keeps its other failures: who has one key could clear it at will.
+    """
+    if kind is ThrottleKind.NAME or failures is None or failures.count <= 1:
+        return None
+    return FailureCount(failures.count - 1, failures.last)
+
+
+def is_forgotten(failures: FailureCount, now: float) -> bool:
+    """Return whether failures no longer count; also if their time is in a future that no clock explains."""
+    return abs(now - failures.last) >= FORGOTTEN_AFTER
+
+
+def kept_counts(counts: Mapping[str, FailureCount], now: float, limit: int) -> dict[str, FailureCount]:
+    """Return at most ``limit`` counts that are not forgotten.
+
+    The present ones (``last`` is ``now``) precede, then the highest: a flood of others displaces none of them.
+    """
+    valid = {key: failures for key, failures in counts.items() if not is_forgotten(failures, now)}
+    by_importance = sorted(valid, key=lambda key: (valid[key].last >= now, valid[key]), reverse=True)
+    return {key: valid[key] for key in by_importance[:limit]}
+
+
+def throttled_address(address: str) -> str:
+    """Return what failures of a client are counted for: its address, for IPv6 its network."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, _NETWORK_BITS), strict=False))
+    return str(parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else parsed)
