@@ -44,6 +44,10 @@ class KeyRing:
         form = ["--armor"] if armour else []
         return self._run(*form, "--export", *fingerprints)
 
+    def export_secret(self, fingerprint: str) -> bytes:
+        """Return a secret key in the format of ``signing-key``."""
+        return self._run("--armor", "--export-secret-keys", fingerprint)
+
     def _gpg(self, *words: str) -> str:
         return self._run(*words).decode()
 

@@ -44,7 +44,18 @@ KEYS = {
         "checkout-sources",
         "metrics",
     ),
-    "sync": ("url", "branch", "tree-directory", "interval", "allowed-signers", "history", "metrics"),
+    "sync": (
+        "url",
+        "branch",
+        "tree-directory",
+        "interval",
+        "allowed-signers",
+        "push-url",
+        "push-key",
+        "signing-key",
+        "history",
+        "metrics",
+    ),
     "coordinate": ("metrics",),
     "server": server.KEYS,
 }
@@ -160,6 +171,7 @@ def _sync(section: Section) -> SyncSettings | None:
     branch = section.checked("branch", _branch_problem)
     interval = section.number("interval", positive=True)
     allowed_signers = section.path("allowed-signers")
+    push_key, signing_key = section.path("push-key"), section.path("signing-key")
     metrics = _metrics(section)
     history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:
@@ -170,6 +182,9 @@ def _sync(section: Section) -> SyncSettings | None:
         branch=branch,
         interval=interval,
         allowed_signers=allowed_signers,
+        push_url=section.text("push-url"),
+        push_key=push_key,
+        signing_key=signing_key,
         history=history,
         metrics=metrics,
     )

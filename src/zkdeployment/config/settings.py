@@ -21,7 +21,8 @@ class SyncSettings:
     """The settings of the syncer; ``branch`` ``None`` is the remote's default branch, ``interval`` is in seconds.
 
     ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
-    metrics.
+    metrics. Acts that are commits are pushed to ``push_url`` (``None``: ``url``) with the SSH key ``push_key``,
+    and signed with ``signing_key``.
     """
 
     url: str
@@ -29,6 +30,9 @@ class SyncSettings:
     branch: str | None = None
     interval: float | None = None
     allowed_signers: Path | None = None
+    push_url: str | None = None
+    push_key: Path | None = None
+    signing_key: Path | None = None
     history: int = 500
     metrics: Path | None = None
 

@@ -58,6 +58,25 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
     return tuple(sorted([*_read(git, entries), *documents], key=lambda file: file.name))
 
 
+def read_usable_files(git: Git, tree: str) -> tuple[tuple[SourceFile, ...], frozenset[str]]:
+    """Return the files as ``read_files`` does, without those that cannot be used, and the names of the latter.
+
+    A tree that has to be left may be damaged: symbolic links in place of tree files, or no tree files at all.
+    """
+    listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
+    entries = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
+    tree_entries = [entry for entry in entries if is_tree_file(entry.name)]
+    usable = [entry for entry in tree_entries if _is_usable(entry)]
+    documents = _documents(git, [entry for entry in entries if entry.mode not in _NO_FILE])
+    files = sorted([*_read(git, usable), *documents], key=lambda file: file.name)
+    return tuple(files), frozenset(shown(entry.name) for entry in tree_entries if entry not in usable)
+
+
+def shown(name: str) -> str:
+    """Return a name that git listed, without bytes that are not UTF-8, for messages and as a key."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """An entry of ``ls-tree --long``; only files have a size. Bytes of a name that are not UTF-8 are kept."""
@@ -93,6 +112,10 @@ def _checked(entry: _Entry, revision: str) -> _Entry:
     return entry
 
 
+def _is_usable(entry: _Entry) -> bool:
+    return entry.mode not in _NO_FILE and entry.name == shown(entry.name) and entry.size <= MOST_BYTES_OF_A_FILE
+
+
 def _documents(git: Git, entries: Iterable[_Entry]) -> Iterator[SourceFile]:
     """Yield the YAML files that hold rollout documents; reads at most the size limit of one file at a time."""
     batch: list[_Entry] = []
@@ -111,8 +134,7 @@ def _documents(git: Git, entries: Iterable[_Entry]) -> Iterator[SourceFile]:
 def _about_rollouts(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
     for file in _read(git, entries):
         if mentions_documents(file.content):
-            shown = file.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            yield SourceFile(shown, file.content)
+            yield SourceFile(shown(file.name), file.content)
 
 
 def _read(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:

@@ -29,7 +29,7 @@ from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.origin import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.source_files import SourceFile
@@ -50,6 +50,7 @@ class GitSource:
     """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
 
     ``allowed_signers`` is a file of SSH or OpenPGP keys; with it, only commits signed by one of them are read.
+    ``variables`` are added to git's environment when it contacts the repository.
     Each run of git is limited to ``timeout`` seconds. An unreachable remote is retried three times, every ``gap``
     seconds.
     """
@@ -60,6 +61,7 @@ class GitSource:
     allowed_signers: Path | None = field(default=None, kw_only=True)
     timeout: float = field(default=300, kw_only=True)
     gap: float = field(default=3, kw_only=True)
+    variables: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     now: Callable[[], float] = field(default=time.time, kw_only=True)
     #: Commits of the mirror by id; each is read once.
     _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -103,6 +105,20 @@ class GitSource:
             return False
         answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit.id)
         return answer.status != 1 and bool(answer.check())
+
+    @property
+    def mirror(self) -> Git:
+        """A git in the mirror that ignores the configuration of the system and the user."""
+        return self._mirror(self._directory, alone=True)
+
+    @property
+    def remote(self) -> Git:
+        """A git in the mirror that contacts the repository, as ``origin``."""
+        return self._mirror(self._directory)
+
+    def verify(self, commit: str) -> None:
+        """Raise ``SourceError`` if signatures are required and a fetched commit has no valid one."""
+        self._verify(self.mirror, commit)
 
     def _find(self, revision: Revision) -> tuple[Git, Commit]:
         """Return the mirror and a commit in it; raises ``SourceError`` if the mirror does not have it."""
@@ -205,7 +221,11 @@ class GitSource:
 
     def _remote_tip(self) -> str:
         """Return the branch's tip at the remote; raises ``SourceError`` with the reason if there is none."""
-        git = Git(timeout=self.timeout, settings={"remote.origin.url": _absolute(self.url)})
+        git = Git(
+            timeout=self.timeout,
+            settings={"remote.origin.url": _absolute(self.url)},
+            variables=self.variables,
+        )
         answer = git.run("ls-remote", "--quiet", "--end-of-options", "origin", "HEAD", "refs/heads/*")
         if answer.status:
             raise self._refusal(answer.words)
@@ -237,6 +257,7 @@ class GitSource:
             options=(f"--git-dir={directory}",),
             timeout=self.timeout,
             settings={"remote.origin.url": _absolute(self.url)},
+            variables=self.variables,
             alone=alone,
         )
 

@@ -1,0 +1,302 @@
+"""Acts as commits in a git repository (a ``TreeCommits``).
+
+An act is computed on the branch's tip in a mirror of its own, committed there without a work tree, and pushed
+without force. If others pushed first, the act is computed again on their tip. A push whose answer was lost is
+settled by a look at the branch.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.git.commits import ask, read, read_range
+from zkdeployment.adapters.git.files import read_files, read_usable_files
+from zkdeployment.adapters.git.pushing import PushResult, push
+from zkdeployment.adapters.git.signing import signing
+from zkdeployment.adapters.git.top_tree import top_entries, write_commit, write_tree
+from zkdeployment.errors import ConflictError, RefusedError, SourceError, TreeError, without_passwords
+from zkdeployment.model.cluster import is_commit
+from zkdeployment.model.commits import BranchSnapshot, CommitOutcome, CommitSummary
+from zkdeployment.model.problem import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from zkdeployment.adapters.git.command import Git
+    from zkdeployment.adapters.git.source import GitSource
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.commits import Author, FileChanges
+    from zkdeployment.ports.commits import CommitOrder
+
+#: How often an act is computed before it gives way to others who push.
+ATTEMPTS = 5
+
+#: The newest commits of the branch among which the last one with a valid signature is looked for.
+_SEARCHED = 200
+
+_COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class GitTreeCommits:
+    """Commits to the branch of ``source``, whose repository is the one that commits are pushed to.
+
+    ``signing_key`` is the file of the key that signs commits. ``committer`` is this program on this machine.
+    ``reach`` is called at the points at which a test may kill this process.
+    """
+
+    source: GitSource
+    committer: Author
+    signing_key: Path | None = None
+    reach: Callable[[str], None] = field(default=lambda _: None)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
+        with self._lock:
+            if not dry_run:
+                self._require_key()
+            for _ in range(ATTEMPTS):
+                outcome = self._attempt(order, dry_run=dry_run)
+                if outcome is not None:
+                    return outcome
+        raise ConflictError(
+            f"the act was not committed: others pushed to {self._shown} during each of {ATTEMPTS} attempts;"
+            " try again"
+        )
+
+    def revision(self, name: str) -> str:
+        with self._lock:
+            return self._resolve(name, self._tip())
+
+    def contains(self, revision: Revision, commit: str) -> bool:
+        if str(revision) == commit:
+            return True
+        with self._lock:
+            for fetched in (False, True):
+                if fetched:
+                    self.source.fetch()
+                try:
+                    if self.source.descends(revision, commit):
+                        return True
+                except SourceError:
+                    continue  # the mirror may be older than the revision
+        return False
+
+    def trailer(self, revision: Revision, key: str) -> str | None:
+        if not is_commit(str(revision)):
+            return None
+        with self._lock:
+            self.source.fetch()
+            form = f"--format=%(trailers:key={key},valueonly,only,unfold)"
+            log = ("log", "-1", "--no-show-signature", form, "--end-of-options", str(revision))
+            answer = self.source.mirror.run(*log, "--")
+            return answer.text or None if answer.status == 0 else None
+
+    def _attempt(self, order: CommitOrder, *, dry_run: bool) -> CommitOutcome | None:
+        """Return the outcome of an act on the present tip; ``None`` if others pushed first."""
+        tip = self._tip()
+        past = None if order.back_to is None else self._resolve(order.back_to, tip)
+        made = self._made(order, past, tip)
+        if made is not None:
+            return CommitOutcome(made, changed=True, made=True)
+        base = self._verified_base(tip, past)
+        branch = self._snapshot(tip, base, past)
+        changes = order.compute(branch)
+        self._check(order, branch, changes)
+        known = {entry.blob for tree in filter(None, (base, past)) for entry in top_entries(self._git, tree)}
+        tree = write_tree(self._git, base, changes.files, known, branch.unusable)
+        if (
+            tree == self._git.run("rev-parse", "--verify", "--end-of-options", f"{tip}^{{tree}}").check().text
+            and base == tip
+        ):
+            return CommitOutcome(tip, changed=False, undone=branch.newer)
+        diff = self._diff(tip, tree)
+        if dry_run:
+            return CommitOutcome(None, changed=True, diff=diff, undone=branch.newer)
+        commit = self._write(order, tree, tip, changes)
+        self.reach("before:push")
+        if not self._push(commit, tip):
+            return None
+        self.reach("after:push")
+        return CommitOutcome(commit, changed=True, made=True, diff=diff, undone=branch.newer)
+
+    def _tip(self) -> str:
+        return str(self.source.fetch())
+
+    @property
+    def _git(self) -> Git:
+        return self.source.mirror
+
+    @property
+    def _shown(self) -> str:
+        return without_passwords(self.source.url)
+
+    def _require_key(self) -> None:
+        if self.source.allowed_signers is not None and self.signing_key is None:
+            raise RefusedError(
+                "cannot commit the act: allowed-signers requires signed commits, and [sync] names no signing-key;"
+                " set signing-key to the file of a key in allowed-signers"
+            )
+
+    def _resolve(self, name: str, tip: str) -> str:
+        """Return the id of a commit of the branch that is given by its id, whole or shortened."""
+        if not _COMMIT_NAME.fullmatch(name):
+            raise RefusedError(f"expected the id of a commit, found {name!a}; 'zkdeployment history' lists them")
+        found = self._git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if found.status or not self.source.descends(tip, found.text):
+            raise RefusedError(
+                f"{name} is not a revision of the branch: expected a commit that {tip} descends from;"
+                " 'zkdeployment history' lists those that were published"
+            )
+        return found.text
+
+    def _made(self, order: CommitOrder, past: str | None, tip: str) -> str | None:
+        """Return the commit that an earlier run of this act made, if there is one."""
+        if order.once is None:
+            return None
+        key, value = order.once
+        form = f"--format=%H%x00%(trailers:key={key},valueonly,only,unfold,separator=%x00)"
+        span = tip if past is None else f"{past}..{tip}"
+        log = ("log", "-z", "--no-show-signature", "--reverse", form, "--end-of-options", span, "--")
+        fields = self._git.run(*log).check().output.decode("utf-8", "replace").split("\0")
+        commit = ""
+        for text in fields:
+            if is_commit(text):
+                commit = text
+            elif text.strip() == value and self._is_verified(commit):
+                return commit
+        return None
+
+    def _verified_base(self, tip: str, past: str | None) -> str:
+        """Return the commit whose files an act changes: the tip, or the last verified commit under a rollback.
+
+        Nothing of an unverified commit may become part of a signed one.
+        """
+        try:
+            self.source.verify(tip)
+        except SourceError as error:
+            if past is None:
+                raise RefusedError(
+                    f"cannot commit the act on the tip of the branch: {error}; push a signed commit, or"
+                    " leave the tip with 'zkdeployment rollback'"
+                ) from error
+        else:
+            return tip
+        span = ("rev-list", "--first-parent", f"--max-count={_SEARCHED}", "--end-of-options", f"{past}..{tip}")
+        candidates = [*self._git.run(*span).check().text.split(), past]
+        return next((commit for commit in candidates if self._is_verified(commit)), past)
+
+    def _is_verified(self, commit: str) -> bool:
+        try:
+            self.source.verify(commit)
+        except SourceError:
+            return False
+        return True
+
+    def _snapshot(self, tip: str, base: str, past: str | None) -> BranchSnapshot:
+        if past is None:
+            return BranchSnapshot(tip, read_files(self._git, f"{base}^{{tree}}", tip))
+        files, unusable = read_usable_files(self._git, f"{base}^{{tree}}")
+        return BranchSnapshot(
+            tip,
+            files,
+            unusable,
+            past=past,
+            past_files=self.source.files(past),
+            newer=tuple(self._newer(past, tip)),
+        )
+
+    def _newer(self, past: str, tip: str) -> Iterator[CommitSummary]:
+        for commit in read_range(self._git, f"{past}..{tip}", most=_SEARCHED):
+            yield CommitSummary(commit.id, commit.author, commit.subject, commit.time)
+
+    def _check(self, order: CommitOrder, branch: BranchSnapshot, changes: FileChanges) -> None:
+        after = changes.apply(branch.files)
+        errors = [
+            str(problem) for problem in order.check(branch.files, after) if problem.severity is Severity.ERROR
+        ]
+        if errors:
+            count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+            raise TreeError("\n  ".join([f"the act was not committed, for {count} in its result:", *errors]))
+
+    def _diff(self, tip: str, tree: str) -> str:
+        options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+        diff = self._git.run("diff", *options, "--end-of-options", f"{tip}^{{tree}}", tree).check()
+        return diff.output.decode("utf-8", "replace")
+
+    def _write(self, order: CommitOrder, tree: str, tip: str, changes: FileChanges) -> str:
+        """Return the commit, signed where a key is configured; raises ``RefusedError`` if it would be refused."""
+        # A commit that is dated before its parent is refused where signatures are required.
+        date = max(int(time.time()), int(read(ask(self._git, tip)).time))
+        people = {
+            "GIT_AUTHOR_NAME": order.author.name,
+            "GIT_AUTHOR_EMAIL": order.author.email,
+            "GIT_AUTHOR_DATE": f"@{date} +0000",
+            "GIT_COMMITTER_NAME": self.committer.name,
+            "GIT_COMMITTER_EMAIL": self.committer.email,
+            "GIT_COMMITTER_DATE": f"@{date} +0000",
+        }
+        git = replace(self._git, variables={**self._git.variables, **people})
+        with signing(git, self.signing_key) as (signer, options):
+            try:
+                commit = write_commit(signer, tree, tip, changes.message, *options)
+            except SourceError as error:
+                if self.signing_key is None:
+                    raise
+                raise RefusedError(
+                    f"cannot sign the commit with signing-key {self.signing_key}: {error}"
+                ) from error
+        try:
+            self.source.verify(commit)
+        except SourceError as error:
+            raise RefusedError(
+                f"the act was not pushed, because no syncer would publish it: {error}; set signing-key to the"
+                " file of a key in allowed-signers"
+            ) from error
+        return commit
+
+    def _push(self, commit: str, tip: str) -> bool:
+        """Push a commit; return ``False`` if others changed the branch first.
+
+        Raises ``RefusedError`` if the repository does not take the commit.
+        """
+        answer = push(self.source.remote, commit, self._branch())
+        if answer.result is PushResult.ACCEPTED:
+            return True
+        # Whatever the answer says, the branch decides: an answer may be lost, or be that of a second delivery.
+        try:
+            current = self._tip()
+        except SourceError as error:
+            raise SourceError(
+                f"it is not known whether {commit} was pushed to {self._shown}: {answer.reason or error}; see"
+                " whether the branch contains it, then repeat the act"
+            ) from error
+        if self.source.descends(current, commit):
+            return True
+        if answer.result is PushResult.REFUSED:
+            raise RefusedError(f"the repository {self._shown} refused the commit:\n  {answer.reason}")
+        if answer.result is PushResult.DENIED:
+            raise RefusedError(
+                f"cannot push to {self._shown}: {answer.reason}; set push-url and push-key in [sync] to a"
+                " repository and a key that may push to it"
+            )
+        if answer.result is PushResult.OVERTAKEN or current != tip:
+            return False
+        failure = SourceError(f"the act was not pushed to {self._shown}: {answer.reason}; try again")
+        failure.retry_helps = True
+        raise failure
+
+    def _branch(self) -> str:
+        """Return the name of the branch; without a configured one it is the repository's default branch."""
+        if self.source.branch is not None:
+            return self.source.branch
+        answer = self.source.remote.run("ls-remote", "--symref", "--end-of-options", "origin", "HEAD").check()
+        for line in answer.text.splitlines():
+            if line.startswith("ref: refs/heads/"):
+                return line.split()[1].removeprefix("refs/heads/")
+        raise SourceError(f"the repository {self._shown} has no default branch; set branch in [sync]")

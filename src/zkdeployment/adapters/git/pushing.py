@@ -1,0 +1,78 @@
+"""Pushing a commit to a branch, never with force, and what git's answer means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.git.command import DENIED, GitTimeoutError, last_words
+from zkdeployment.model.act import sanitize
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.git.command import Git
+
+
+class PushResult(Enum):
+    """What a push led to, as far as the answer says; an answer may also be lost."""
+
+    ACCEPTED = "accepted"
+    OVERTAKEN = "overtaken"  # others changed the branch at the same time
+    REFUSED = "refused"  # by the repository: a hook, a protected branch
+    DENIED = "denied"  # no rights to push
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PushAnswer:
+    """The result of a push, and its reason in the words of git and of the repository's hooks."""
+
+    result: PushResult
+    reason: str = ""
+
+
+#: Parts of messages of a repository that the user may read and not write.
+_READ_ONLY = (
+    *DENIED,
+    "insufficient permission",
+    "unable to create temporary object directory",
+    "service not enabled",
+    "not allowed",
+    "read-only",
+    "read only",
+    "Read-only",
+    "does not appear to be a git repository",
+    "denied to",
+    "not authorized",
+)
+_OVERTAKEN = re.compile(
+    r"\[rejected\]|fetch first|non-fast-forward|cannot lock ref|failed to update ref|incorrect old value"
+)
+_REMOTE = "remote:"
+
+
+def push(git: Git, commit: str, branch: str) -> PushAnswer:
+    """Push a commit to a branch of ``origin``; a branch that others changed stays as it is."""
+    options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
+    try:
+        answer = git.run("push", *options, "--end-of-options", "origin", f"{commit}:refs/heads/{branch}")
+    except GitTimeoutError as error:
+        return PushAnswer(PushResult.UNKNOWN, str(error))
+    if not answer.status:
+        return PushAnswer(PushResult.ACCEPTED)
+    status = next((line for line in answer.text.splitlines() if line.startswith("!")), "")
+    said = f"{status}\n{answer.words}"
+    if _OVERTAKEN.search(status):
+        return PushAnswer(PushResult.OVERTAKEN)
+    if any(part in said for part in _READ_ONLY) and "hook declined" not in said:
+        return PushAnswer(PushResult.DENIED, last_words(answer.words))
+    if "[remote rejected]" in status:
+        return PushAnswer(PushResult.REFUSED, _refusal(answer.words) or sanitize(status.partition("] ")[2]))
+    return PushAnswer(PushResult.UNKNOWN, last_words(answer.words))
+
+
+def _refusal(said: str) -> str:
+    """Return what the repository's hooks said, one printable line for each of theirs."""
+    lines = (line.removeprefix(_REMOTE) for line in said.splitlines() if line.startswith(_REMOTE))
+    return "\n  ".join(filter(None, map(sanitize, lines)))

@@ -1,0 +1,126 @@
+"""Acts as commits: the author, the branch as an act finds it, the change that the act makes, and the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.act import sanitize
+from zkdeployment.model.source_files import SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zkdeployment.model.tree import Value
+
+#: The trailer of a rollback's commit message that names the revision whose tree files the commit restores.
+ROLLBACK_TRAILER = "Zkdeployment-Rollback-To"
+
+#: The trailer that names the rollout whose failure made the coordinator commit a rollback.
+ROLLOUT_TRAILER = "Zkdeployment-Failed-Rollout"
+
+#: Characters that git removes from names and mail addresses.
+_CRUD = "<>\n\0"
+_ENDS = " .,:;<>\"\\'"
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The author of a commit."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+    @classmethod
+    def of(cls, name: str, email: str) -> Author:
+        """Return an author that git accepts: one line each, without angle brackets, never empty."""
+        return cls(_identity(name) or "unknown", _identity(email) or "unknown")
+
+
+def _identity(text: str) -> str:
+    return "".join(character for character in sanitize(text) if character not in _CRUD).strip(_ENDS)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """A commit of the branch: its id, its author, its subject, and its time in seconds since the epoch."""
+
+    id: str
+    author: str
+    subject: str
+    time: float
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the commit as ``-o json`` prints it."""
+        return {"revision": self.id, "author": self.author, "subject": self.subject, "time": self.time}
+
+
+@dataclass(frozen=True, slots=True)
+class BranchSnapshot:
+    """The branch at its tip: the tree files and documents in the top directory.
+
+    ``unusable`` are the names of entries that look like tree files and are none, such as symbolic links.
+    ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer`` are the
+    commits since that revision, newest first.
+    """
+
+    tip: str
+    files: Sequence[SourceFile]
+    unusable: frozenset[str] = frozenset()
+    past: str | None = None
+    past_files: Sequence[SourceFile] = ()
+    newer: Sequence[CommitSummary] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """The change of an act: the new content of files by name (``None`` deletes the file), and the commit message.
+
+    ``trailers`` end the message, one ``KEY: VALUE`` a line, so that programs recognise the commit.
+    """
+
+    files: Mapping[str, bytes | None]
+    subject: str
+    body: str = ""
+    trailers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """The whole commit message."""
+        trailers = "\n".join(f"{key}: {sanitize(value)}" for key, value in self.trailers.items())
+        parts = (sanitize(self.subject), self.body.strip(), trailers)
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def apply(self, files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
+        """Return the files with the change."""
+        kept = [file for file in files if file.name not in self.files]
+        new = [SourceFile(name, content) for name, content in self.files.items() if content is not None]
+        return tuple(sorted([*kept, *new], key=lambda file: file.name))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """The outcome of an act as a commit.
+
+    ``commit`` is in the branch if ``made``; without a change it is the tip of the branch, and for a dry run it is
+    ``None``. ``changed`` is whether there is anything to change. ``diff`` is the change as ``git diff`` prints it.
+    ``undone`` are the commits that a rollback undoes, newest first.
+    """
+
+    commit: str | None
+    changed: bool
+    made: bool = False
+    diff: str = ""
+    undone: Sequence[CommitSummary] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the outcome as ``-o json`` prints it."""
+        return {
+            "commit": self.commit,
+            "changed": self.changed,
+            "diff": self.diff,
+            "undone": [commit.to_json() for commit in self.undone],
+        }

@@ -1,0 +1,58 @@
+"""The port for acts that are commits: changes of what is wanted, made in the branch of the tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
+    from zkdeployment.model.problem import Problem
+    from zkdeployment.model.source_files import SourceFile
+
+#: The check of a change: from the files at the tip and the files of the commit to the problems of the latter.
+CommitCheck: TypeAlias = "Callable[[Sequence[SourceFile], Sequence[SourceFile]], Iterable[Problem]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOrder:
+    """An act that is to become a commit.
+
+    ``compute`` returns the change for the branch as it is; it is called again when others pushed in the meantime,
+    and may raise ``RefusedError``. ``back_to`` names the revision whose files the act restores: a commit id, whole
+    or shortened. Such an act may leave a tip that is damaged, or not signed as it has to be. ``once`` is a trailer
+    (key and value) of ``compute``'s message: if a commit since ``back_to`` has it, that commit is the outcome.
+    """
+
+    author: Author
+    compute: Callable[[BranchSnapshot], FileChanges]
+    check: CommitCheck
+    back_to: str | None = None
+    once: tuple[str, str] | None = None
+
+
+class TreeCommits(Protocol):
+    """The branch of the tree as a place for commits. Several threads may call these methods.
+
+    ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
+    repository or the configuration does not allow the act, with what is missing.
+    """
+
+    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
+        """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
+
+        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if others
+        pushed at each attempt.
+        """
+
+    def revision(self, name: str) -> str:
+        """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
+
+    def contains(self, revision: Revision, commit: str) -> bool:
+        """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
+
+    def trailer(self, revision: Revision, key: str) -> str | None:
+        """Return a trailer of a commit's message; ``None`` without such a trailer or commit."""
