@@ -114,7 +114,7 @@ def test_two_acts_at_the_same_time_both_land(branch: Branch) -> None:
         def compute(found: BranchSnapshot) -> FileChanges:
             if first.pop() if first else False:
                 barrier.wait(30)
-            return counting(found)
+            return FileChanges(counting(found).files, f"Count for the act {number}")
 
         places[number].commit(order(compute))
 
