@@ -8,10 +8,10 @@ from zkdeployment.errors import HostFilesError, TreeError
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.plan import ChangeController, PackageChange
-from zkdeployment.planning.ownership import removable_packages
 from zkdeployment.planning.packages import has_version
 from zkdeployment.planning.services import check_path, check_type, check_version, has_property
 from zkdeployment.planning.services import read_property as read
+from zkdeployment.planning.steps.ownership import removable_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection

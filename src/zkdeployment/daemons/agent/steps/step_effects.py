@@ -24,7 +24,7 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.ownership import packages_to_register
+from zkdeployment.planning.steps.ownership import packages_to_register
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters

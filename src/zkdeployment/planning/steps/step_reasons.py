@@ -1,6 +1,6 @@
 """The reasons that a plan gives for its steps, as people read them.
 
-Which steps a plan has is decided in ``planner``.
+Which steps a plan has is decided in the other modules of this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which packages are the agent's own."""
 
 from zkdeployment.model.inventory import Inventory, Package
-from zkdeployment.planning.ownership import packages_to_register, removable_packages
+from zkdeployment.planning.steps.ownership import packages_to_register, removable_packages
 
 
 def test_registered_and_installed_packages_are_removable_but_no_mere_directories():

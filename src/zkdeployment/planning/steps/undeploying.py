@@ -1,0 +1,126 @@
+"""The undeployments of a host: which deployments end, in which order, and with which scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import HostFilesError
+from zkdeployment.model.plan import Undeploy
+from zkdeployment.planning.packages import version_key
+from zkdeployment.planning.steps.step_reasons import why_undeployed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.inventory import Inventory, Marker
+    from zkdeployment.planning.steps.software_difference import SoftwareDifference
+
+
+@dataclass(frozen=True, slots=True)
+class EndingDeployments:
+    """The undeployments of a host, in order.
+
+    ``handover`` is the path of the service that passes from one application to another on this host, whose lock
+    is kept in between; ``None`` if there is no such service.
+    """
+
+    undeploys: tuple[Undeploy, ...]
+    handover: str | None
+
+
+def end_deployments(
+    wanted: Collection[Assignment], difference: SoftwareDifference, services: Collection[str]
+) -> EndingDeployments:
+    """Return the undeployments of recorded deployments that are not ``wanted``.
+
+    ``services`` are the paths of services in the tree. Deployments without a lock come first, the one whose lock
+    is handed over comes last. Raises ``HostFilesError`` if a script is lost and cannot be reinstalled.
+    """
+    assignments, inventory = difference.wanted.assignments, difference.inventory
+    kept = {
+        (assignment.application, deployment) for assignment in assignments for deployment in assignment.deployments
+    }
+    ending = [marker for marker in inventory.markers if (marker.application, marker.deployment) not in kept]
+    handovers = () if difference.wanted.controller is not None else _handovers(assignments, inventory, ending)
+    handover = max(handovers, default=None)
+    locked = {assignment.path for assignment in wanted}.union(services)
+
+    def order(marker: Marker) -> tuple[bool, bool, Deployment, str]:
+        path = marker.deployment.path
+        return path in locked, path == handover, marker.deployment, marker.application
+
+    undeploys = (
+        _undeploy(marker, difference, is_locked=marker.deployment.path in locked)
+        for marker in sorted(ending, key=order)
+    )
+    return EndingDeployments(tuple(undeploys), handover)
+
+
+def _handovers(assignments: Iterable[Assignment], inventory: Inventory, ending: Iterable[Marker]) -> Iterator[str]:
+    """Return the paths of services that pass from one application to another on this host."""
+    deployed = {(marker.application, marker.deployment.path) for marker in inventory.markers}
+    ending_paths = {marker.deployment.path for marker in ending}
+    return (
+        assignment.path
+        for assignment in assignments
+        if assignment.path in ending_paths and (assignment.application, assignment.path) not in deployed
+    )
+
+
+def _undeploy(marker: Marker, difference: SoftwareDifference, *, is_locked: bool) -> Undeploy:
+    script, package = _find_script(marker, difference.inventory, difference.application_of)
+    return Undeploy(
+        deployment=marker.deployment,
+        application=marker.application,
+        script=script,
+        files=marker.files,
+        reason=why_undeployed(marker, difference.wanted.assignments),
+        locked=is_locked,
+        package=package,
+    )
+
+
+def _find_script(
+    marker: Marker, inventory: Inventory, application_of: Callable[[str], str]
+) -> tuple[str | None, str]:
+    """Return the script that undeploys a deployment (``None``: missing) and the package of that script.
+
+    The script is that of the recorded package, else the recorded script, else that of the application's newest
+    package. A package whose script is missing is installed, so it can be reinstalled. Raises ``HostFilesError`` if
+    there is neither a script nor such a package: nothing could end the deployment's processes.
+    """
+    scripts = {name: script for name, script in inventory.scripts.items() if name not in inventory.lost_scripts}
+    if marker.package is not None:
+        if marker.package in scripts:
+            return scripts[marker.package], marker.package
+        if _is_installed(marker.package, inventory):
+            return None, marker.package
+    for name, script in scripts.items():
+        if script == marker.script:
+            return script, name
+    for names in (scripts, [name for name in inventory.packages if _is_installed(name, inventory)]):
+        candidates = [name for name in names if application_of(name) == marker.application]
+        if candidates:
+            # A package named after the application wins over its patches.
+            best = max(
+                candidates, key=lambda name: (application_of(name) == marker.application, version_key(name))
+            )
+            return scripts.get(best), best
+    raise HostFilesError(_missing(marker))
+
+
+def _is_installed(name: str, inventory: Inventory) -> bool:
+    return name in inventory.packages and name not in inventory.checkouts
+
+
+def _missing(marker: Marker) -> str:
+    package = marker.package or marker.application
+    script = marker.script or f"/opt/{package}/bin/zookeeper-deploy"
+    files = ", ".join(f"/etc/{marker.application}/{name}" for name in marker.files)
+    return (
+        f"cannot undeploy {marker.deployment} ({marker.application}): expected its deploy script {script}, found"
+        f" neither the script nor an installed package that has it; install {package} again, or end what the"
+        f" deployment runs by hand and remove {files}"
+    )
