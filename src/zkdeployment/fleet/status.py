@@ -86,10 +86,10 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout.
     """
     cluster = snapshot.cluster
-    wanted = _wanted(cluster, snapshot.published)
-    rollout = _rollout_of(snapshot, wanted)
+    wanted = wanted_revision(cluster, snapshot.published)
+    rollout = rollout_of_wanted(snapshot, wanted)
     known = [
-        *(_host_status(host, wanted, rollout) for host in snapshot.hosts),
+        *(host_status(host, wanted, rollout) for host in snapshot.hosts),
         *_absent(snapshot, wanted, rollout),
     ]
     known.sort(key=lambda host: (host.name, host.id))
@@ -112,7 +112,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     )
 
 
-def _rollout_of(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
+def rollout_of_wanted(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
     """Return the rollout of the wanted revision, if there is one."""
     state = snapshot.rollout
     return state if state is not None and str(state.revision) == str(wanted) else None
@@ -150,13 +150,15 @@ def _is_missed(snapshot: FleetSnapshot) -> bool:
     return snapshot.governed and state is not None and rollout_state(state) is RolloutProgressState.PARTIAL
 
 
-def _wanted(cluster: Cluster | None, published: Revision | None) -> Revision | None:
+def wanted_revision(cluster: Cluster | None, published: Revision | None) -> Revision | None:
+    """Return the revision that hosts want: while the version is null or false, the last one that was published."""
     if cluster is None or cluster.version is None or cluster.version is False:
         return published
     return cluster.version if cluster.importing is None else cluster.importing
 
 
-def _host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
+def host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
+    """Return the status of a registered host; ``rollout`` is the rollout of the ``wanted`` revision, if any."""
     if host.error is not None:
         state = HostState.FAILED
     elif host.deploying is not None and not host.is_waiting:

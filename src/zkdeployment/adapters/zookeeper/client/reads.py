@@ -5,6 +5,7 @@ Most of the time of many single requests is spent in kazoo.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from kazoo.protocol.states import ZnodeStat
 from zkdeployment.adapters.zookeeper.client.nodes import under
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _FAILED = -1
 
@@ -46,6 +47,35 @@ def read_together(client: Any, reads: Sequence[Read]) -> Any:
     request = _MultiRead(tuple(_request(client.chroot, read) for read in reads))
     client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
     return result
+
+
+def follow_each(
+    client: Any,
+    reads: Sequence[Read],
+    changed: Callable[[Any], None],
+    window: int,
+    wait: Callable[[Any, Read], Any],
+) -> Iterator[tuple[Read, Any]]:
+    """Send single reads with a watch each, ``window`` at a time, and yield each with its answer.
+
+    ZooKeeper sets no watches for reads in one request. ``wait`` returns the answer to a request of a read, ``None``
+    for a missing node, which is then watched for its creation.
+    """
+    flying: deque[tuple[Read, Any]] = deque()
+    for read in [*reads, *[None] * window]:
+        if len(flying) >= window or (read is None and flying):
+            sent, result = flying.popleft()
+            answer = wait(result, sent)
+            while answer is None and wait(client.exists_async(sent.path, watch=changed), sent) is not None:
+                answer = wait(_send(client, sent, changed), sent)
+            yield sent, answer
+        if read is not None:
+            flying.append((read, _send(client, read, changed)))
+
+
+def _send(client: Any, read: Read, changed: Callable[[Any], None]) -> Any:
+    send = client.get_children_async if read.children else client.get_async
+    return send(read.path, watch=changed)
 
 
 def _request(chroot: str, read: Read) -> GetData | GetChildren:

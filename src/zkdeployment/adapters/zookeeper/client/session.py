@@ -14,7 +14,7 @@ from kazoo.retry import RetryFailedError
 
 from zkdeployment.adapters.zookeeper.client.connection import Connection
 from zkdeployment.adapters.zookeeper.client.nodes import Node, check_path
-from zkdeployment.adapters.zookeeper.client.reads import Read, read_together
+from zkdeployment.adapters.zookeeper.client.reads import Read, follow_each, read_together
 from zkdeployment.adapters.zookeeper.client.transactions import (
     Create,
     Operation,
@@ -124,6 +124,37 @@ class Session(Connection):
             yield from self._pipeline(waiting)
         except exceptions.ConnectionLoss as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def last_transaction(self) -> int:
+        """Return the last transaction that every later read sees; waits for the connection."""
+        self._get_ready(time.monotonic() + self.call_timeout)
+        return self.seen
+
+    @property
+    def seen(self) -> int:
+        """The last transaction that this client has heard of, 0 if there is none."""
+        return int(self._client.last_zxid or 0)
+
+    def follow(self, reads: Sequence[Read], changed: Callable[[Any], None]) -> Iterator[tuple[Read, Any]]:
+        """Read nodes or names of children in pipelined requests, and yield each with its answer.
+
+        ``changed`` (which must not block) is called with kazoo's event once when that may be outdated, also after a
+        lost connection. The answer is ``None`` for a missing node; its creation counts as a change.
+        """
+        for read in reads:
+            check_path(read.path)
+        try:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            for read, answer in follow_each(self._client, reads, changed, WINDOW, self._await):
+                yield read, Node.read(answer) if answer is not None and not read.children else answer
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def _await(self, result: Any, read: Read) -> Any:
+        try:
+            return self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
+        except exceptions.NoNodeError:
+            return None
 
     def _read_many(self, wanted: list[Read]) -> tuple[int, list[Any]]:
         """Return the last transaction that every read has seen, and the answers of one pipelined round."""

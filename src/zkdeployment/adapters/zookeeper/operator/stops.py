@@ -21,6 +21,7 @@ from zkdeployment.model.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
 
@@ -46,11 +47,12 @@ def read_stops(session: Session) -> tuple[Stop, ...]:
     """Return the recorded stops; read in one pipelined round."""
     names = session.children(paths.STOPS) or ()
     nodes = session.get_many(f"{paths.STOPS}/{name}" for name in names)
-    return tuple(
-        replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
-        for name, node in zip(names, nodes, strict=True)
-        if node is not None
-    )
+    return tuple(stop_of(name, node) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def stop_of(name: str, node: Node) -> Stop:
+    """Decode the node of a stop; its ``name`` says whether the node is shared."""
+    return replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
 
 
 def recorded_stops(session: Session) -> RecordedStops:

@@ -18,7 +18,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.history import HostResult, PublicationRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -71,8 +71,21 @@ def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> N
 
 def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:
     """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
-    found = _sequences(session)
-    places = [paths.history_path(one) for one in (found if last is None else found[-last:])]
+    sequences = _sequences(session)
+    return _records(session, sequences if last is None else sequences[-last:])
+
+
+def read_publication(session: Session, sequence: int) -> tuple[PublicationRecord, ...]:
+    """Return the record of a publication, after that of the next one if there is one; empty if it is unknown."""
+    sequences = _sequences(session)
+    if sequence not in sequences:
+        return ()
+    place = sequences.index(sequence)
+    return _records(session, sequences[place : place + 2])
+
+
+def _records(session: Session, sequences: Iterable[int]) -> tuple[PublicationRecord, ...]:
+    places = [paths.history_path(sequence) for sequence in sequences]
     nodes = session.get_many(places)
     return tuple(
         _with_results(session, path, _record(node), node.children)

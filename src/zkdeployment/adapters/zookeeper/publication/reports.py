@@ -36,8 +36,11 @@ def write_report(session: Session, by: str, said: str, interval: float, fetched:
 def read_report(session: Session) -> SyncerReport | None:
     """Return the last heartbeat; ``None`` if no syncer ever followed a branch."""
     node = session.get(paths.SYNCER)
-    if node is None:
-        return None
+    return None if node is None else report_of(node)
+
+
+def report_of(node: Node) -> SyncerReport:
+    """Decode the node of the last heartbeat."""
     found = node.properties
     interval = found.get("interval")
     return SyncerReport(

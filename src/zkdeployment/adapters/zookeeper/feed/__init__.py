@@ -1,0 +1,1 @@
+"""The cached fleet: a service reads ZooKeeper once for all its clients."""

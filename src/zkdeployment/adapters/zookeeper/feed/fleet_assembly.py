@@ -1,0 +1,181 @@
+"""Assembles the reading of the fleet from followed nodes; what has not changed is not decoded again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
+from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
+from zkdeployment.adapters.zookeeper.operator.stops import stop_of
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
+from zkdeployment.adapters.zookeeper.publication.reports import report_of
+from zkdeployment.adapters.zookeeper.publication.requests import request_of
+from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.fleet.cached_fleet import FleetReading
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Published
+    from zkdeployment.model.stop import Stop
+    from zkdeployment.rollout.state import RolloutState
+
+T = TypeVar("T")
+
+_NODES = (paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.ROLLOUTS, paths.SYNCER)
+_LISTS = (
+    paths.HOSTS,
+    paths.TARGETS,
+    paths.STOPS,
+    paths.INVENTORY,
+    paths.OUT_OF_SERVICE,
+    paths.COORDINATORS,
+)
+
+
+class FleetAssembly:
+    """The fleet that followed nodes describe; it has the values that ``ZooKeeperFleetReader`` reads at once."""
+
+    def __init__(self, nodes: FollowedNodes) -> None:
+        self._nodes = nodes
+        self._decoded: dict[str, tuple[Node, Any]] = {}
+        self._names: tuple[object, frozenset[str]] = ((), frozenset())
+        self._absent: tuple[KnownHost, ...] = ()
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield everything that has to be followed, as far as the nodes read so far show it."""
+        yield from (Read(path) for path in _NODES)
+        yield from (Read(path, children=True) for path in _LISTS)
+        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE):
+            yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
+        yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
+        current = current_id(self._nodes.node(paths.ROLLOUTS))
+        if current is not None and "/" not in current:
+            yield Read(paths.rollout_path(current))
+        yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
+
+    def reading(self, *, started: int, finished: int, number: int) -> FleetReading:
+        """Return the reading; ``started``, ``finished`` and ``number`` as in ``FleetReading``."""
+        hosts, targets = self._nodes.node(paths.HOSTS), self._nodes.node(paths.TARGETS)
+        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        last = decode_published(targets)
+        syncer = self._nodes.node(paths.SYNCER)
+        request = self._nodes.node(paths.REQUEST)
+        governed = last.strategy is not None
+        reading = FleetReading(
+            FleetSnapshot(
+                cluster=cluster,
+                published=published_revision(targets),
+                changed=None if hosts is None else hosts.modified,
+                hosts=self._all(paths.HOSTS, _host),
+                stops=self._all(paths.STOPS, stop_of),
+                request=None if request is None else request_of(request),
+                absent=self._absent_hosts(),
+                targets=self._target_names(),
+                out_of_service=dict(self._all(paths.OUT_OF_SERVICE, _out_of_service)),
+                strategy=last.strategy,
+                governed=last.governs(cluster),
+                rollout=self._rollout(last) if governed else None,
+                coordinator=self._leader() if governed else None,
+            ),
+            started=started,
+            finished=finished,
+            number=number,
+            sequence=last.sequence,
+            syncer=None if syncer is None else report_of(syncer),
+        )
+        self._forget()
+        return reading
+
+    def _all(self, directory: str, decode: Callable[[str, Node], T]) -> tuple[T, ...]:
+        """Return the values of all existing nodes in a directory, in the order of their names."""
+        values = (self._value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory))
+        return tuple(value for value in values if value is not None)
+
+    def _value(self, path: str, name: str, decode: Callable[[str, Node], T]) -> T | None:
+        """Return the value of a node, the same object for as long as the node has not changed."""
+        node = self._nodes.node(path)
+        if node is None:
+            return None
+        known = self._decoded.get(path)
+        if known is None or known[0] is not node:
+            known = self._decoded[path] = node, decode(name, node)
+        value: T = known[1]
+        return value
+
+    def _forget(self) -> None:
+        """Drop the values of nodes that are no longer followed."""
+        gone = [path for path, (node, _) in self._decoded.items() if self._nodes.node(path) is not node]
+        for path in gone:
+            del self._decoded[path]
+
+    def _absent_ids(self) -> list[str]:
+        registered = set(self._nodes.children(paths.HOSTS))
+        return [name for name in self._nodes.children(paths.INVENTORY) if name not in registered]
+
+    def _absent_hosts(self) -> tuple[KnownHost, ...]:
+        """Return the absent hosts: the same tuple if none of them has changed."""
+        found = (
+            self._value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids()
+        )
+        absent = tuple(host for host in found if host is not None)
+        if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
+            self._absent = absent
+        return self._absent
+
+    def _target_names(self) -> frozenset[str]:
+        names = self._nodes.children(paths.TARGETS)
+        if self._names[0] is not names:
+            self._names = names, frozenset(map(unquote, names))
+        return self._names[1]
+
+    def _rollout(self, last: Published) -> RolloutState | None:
+        current = current_id(self._nodes.node(paths.ROLLOUTS))
+        state = None if current is None else self._value(paths.rollout_path(current), current, _rollout_state)
+        return state if state is not None and state.sequence == last.sequence else None
+
+    def _leaders(self) -> list[str]:
+        return queued(self._nodes.children(paths.COORDINATORS))[:1]
+
+    def _leader(self) -> str | None:
+        for name in self._leaders():
+            path = f"{paths.COORDINATORS}/{name}"
+            node = self._nodes.node(path)
+            if node is not None:
+                return contender(path, node).identity
+        return None
+
+
+def _host(name: str, node: Node) -> Host:
+    return Host.from_properties(name, node.properties, since=node.modified)
+
+
+def _out_of_service(name: str, node: Node) -> tuple[str, str]:
+    return name, str(node.properties.get("role"))
+
+
+def _known_host(name: str, node: Node) -> KnownHost:
+    return decode_inventory(name, node.data)
+
+
+def _rollout_state(name: str, node: Node) -> RolloutState | None:
+    try:
+        return decode_state(node.data)
+    except ZkdeploymentError as error:
+        get_logger().warning("rollout-unreadable", rollout=name, reason=str(error))
+        return None
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not other

@@ -1,0 +1,231 @@
+"""Events: the differences of two readings of the fleet, and the recent events that a client can resume from.
+
+An event names what changed, with a few facts for displays; clients read the details themselves. To add a kind, add
+it to ``EventKind``, and to ``_DIFFERENCES`` the function that compares two readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.rollout_states import rollout_state
+from zkdeployment.fleet.rollout_text import describe_rollout
+from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
+from zkdeployment.model.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from zkdeployment.fleet.cached_fleet import FleetReading
+    from zkdeployment.fleet.snapshot import FleetSnapshot
+    from zkdeployment.model.tree import Value
+
+#: The most events of one reading that are passed on. After more changes at once, clients load everything again.
+MOST_AT_ONCE = 500
+
+#: How many events are kept for clients that resume.
+KEPT = 5000
+
+#: The most characters of a text in an event.
+_LONGEST = 300
+
+
+class EventKind(Enum):
+    """The subject of an event."""
+
+    HOST = "host"  # a host registered, left, or wrote to its node
+    PUBLICATION = "publication"  # the cluster version or the published revision changed
+    ROLLOUT = "rollout"  # the rollout of the published revision changed
+    STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
+    FEED = "feed"  # the service lost or regained its connection to ZooKeeper
+    RESET = "reset"  # events were lost, or were too many: load everything again
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    """One event: its kind, the id of its subject (a host id, a sequence, a rollout's id), and a small body."""
+
+    kind: EventKind
+    subject: str
+    body: Mapping[str, Value] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the data of the event as ``GET /api/v1/events`` sends them."""
+        return {"id": self.subject, **self.body}
+
+
+RESET_EVENT = FleetEvent(EventKind.RESET, "all")
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """The events of one reading, in order.
+
+    ``id`` is the last transaction that the reading certainly contains; clients resume from it. ``upto`` is the last
+    transaction that the reading can contain. ``number`` counts the batches of this service.
+    """
+
+    number: int
+    id: int
+    upto: int
+    events: tuple[FleetEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """The recent batches of events, oldest first: at most ``KEPT`` events, however fast the fleet changes.
+
+    Changes up to transaction ``base`` can be missing in ``batches``, later ones cannot. ``last`` is the number of
+    the newest batch.
+    """
+
+    base: int = 0
+    batches: tuple[EventBatch, ...] = ()
+    last: int = 0
+
+    def appended(self, id_: int, upto: int, events: Sequence[FleetEvent]) -> EventLog:
+        """Return the log with a batch of these events; the oldest batches are dropped when there are too many."""
+        shown = tuple(events) if len(events) <= MOST_AT_ONCE else (RESET_EVENT,)
+        batches = (*self.batches, EventBatch(self.last + 1, id_, upto, shown))
+        base, kept = self.base, sum(len(batch.events) for batch in batches)
+        start = 0
+        while kept > KEPT and start < len(batches) - 1:
+            base, kept = max(base, batches[start].upto), kept - len(batches[start].events)
+            start += 1
+        return EventLog(base, batches[start:], self.last + 1)
+
+    def after(self, number: int) -> tuple[EventBatch, ...] | None:
+        """Return the batches after the one with this number; ``None`` if some of them were dropped."""
+        if number >= self.last:
+            return ()
+        if not self.batches or self.batches[0].number > number + 1:
+            return None
+        return self.batches[number + 1 - self.batches[0].number :]
+
+    def since(self, id_: int) -> tuple[EventBatch, ...] | None:
+        """Return the batches that can contain a change after transaction ``id_``, wherever a client received it.
+
+        ``None`` means that older changes are no longer known. A batch may repeat what the client knows already.
+        """
+        if id_ < self.base:
+            return None
+        return tuple(batch for batch in self.batches if batch.upto > id_)
+
+
+def events_between(before: FleetReading, after: FleetReading) -> tuple[FleetEvent, ...]:
+    """Return the events that lead from one reading to the next."""
+    return tuple(event for difference in _DIFFERENCES for event in difference(before, after))
+
+
+def connection_event(*, connected: bool, read_at: float) -> FleetEvent:
+    """Return the event for a lost or regained connection to ZooKeeper; ``read_at`` as in ``CachedFleet``."""
+    return FleetEvent(EventKind.FEED, "zookeeper", {"connected": connected, "read_at": read_at})
+
+
+def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    old, new = before.fleet, after.fleet
+    if (before.sequence, old.cluster, old.published) == (after.sequence, new.cluster, new.published):
+        return
+    yield FleetEvent(
+        EventKind.PUBLICATION,
+        str(after.sequence),
+        {
+            "sequence": after.sequence,
+            "revision": new.published,
+            "wanted": wanted_revision(new.cluster, new.published),
+            "cluster": None if new.cluster is None else new.cluster.state.value,
+        },
+    )
+
+
+def _rollouts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    old, new = before.fleet, after.fleet
+    if (old.rollout, old.coordinator, old.governed) == (new.rollout, new.coordinator, new.governed):
+        return
+    state = new.rollout
+    if state is None:
+        yield FleetEvent(EventKind.ROLLOUT, "none", {"state": None, "revision": None, "words": None})
+        return
+    yield FleetEvent(
+        EventKind.ROLLOUT,
+        state.id,
+        {
+            "state": rollout_state(state).value,
+            "revision": state.revision,
+            "words": describe_rollout(state, led=new.coordinator is not None)[:_LONGEST],
+        },
+    )
+
+
+def _stops(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    old, new = before.fleet, after.fleet
+    if (_halt(old), old.stops, old.request) == (_halt(new), new.stops, new.request):
+        return
+    halt = _halt(new)
+    newest = max(new.stops, key=lambda stop: stop.time, default=None)
+    yield FleetEvent(
+        EventKind.STOP,
+        "none" if halt is None else halt.value,
+        {
+            "stops": len(new.stops),
+            "newest": None if newest is None or halt is None else str(newest)[:_LONGEST],
+            "requested": new.request is not None,
+        },
+    )
+
+
+def _halt(fleet: FleetSnapshot) -> ClusterState | None:
+    state = None if fleet.cluster is None else fleet.cluster.state
+    return state if state in {ClusterState.STOPPED, ClusterState.HELD} else None
+
+
+def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event for each host whose node changed; a new cluster version alone is no event of every host."""
+    new = after.fleet
+    wanted = wanted_revision(new.cluster, new.published)
+    rollout = rollout_of_wanted(new, wanted)
+    former = {host.identity.id: host for host in before.fleet.hosts}
+    for host in new.hosts:
+        old = former.pop(host.identity.id, None)
+        if old is host or old == host:
+            continue
+        status = host_status(host, wanted, rollout)
+        yield FleetEvent(
+            EventKind.HOST,
+            status.id,
+            {
+                "name": status.name,
+                "state": status.state.value,
+                "version": status.version,
+                "step": None if status.step is None else status.step[:_LONGEST],
+                "steps": None if status.steps is None else [*status.steps],
+                "error": None if status.error is None else status.error[:_LONGEST],
+            },
+        )
+    for host_id, gone in former.items():
+        yield FleetEvent(EventKind.HOST, host_id, {"name": gone.identity.name, "state": "absent"})
+
+
+def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event for each unregistered host that became known, or was forgotten."""
+    old, new = before.fleet, after.fleet
+    if old.absent is new.absent:
+        return
+    former, present = ({host.identity.id: host for host in fleet.absent} for fleet in (old, new))
+    registered = {host.identity.id for fleet in (old, new) for host in fleet.hosts}
+    for host_id in sorted((former.keys() ^ present.keys()) - registered):
+        known = former.get(host_id) or present[host_id]
+        state = "absent" if host_id in present else "forgotten"
+        yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
+
+
+#: What is compared, in the order in which the events are sent: causes before what they bring about.
+_DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
+    _publications,
+    _stops,
+    _rollouts,
+    _hosts,
+    _absences,
+)
