@@ -1,4 +1,4 @@
-"""The fleet as a service keeps it in memory: one reading of ZooKeeper for all clients, and how old that reading is."""
+"""The fleet as a service keeps it in memory: one reading of ZooKeeper for all clients, with its age."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class FleetReading:
     """The fleet as one reading of ZooKeeper found it.
 
-    ``started`` and ``finished`` are ZooKeeper's last transactions (zxids) that the service knew of when the reading
-    started and when it was finished: the reading contains every change up to ``started`` and none after
+    ``started`` and ``finished`` are the last transactions of ZooKeeper (zxids) that the service knew of when the
+    reading started and when it was finished: the reading contains every change up to ``started`` and none after
     ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
     readings of this service in which something changed.
     """
@@ -42,10 +42,12 @@ class CachedFleet:
 
     ``read_at`` is when ZooKeeper last confirmed the reading, in seconds since the epoch: while the service is
     ``connected``, that is a few seconds ago at most. Without ZooKeeper the last reading stays, and gets older.
+    ``zxid`` is the last transaction of ZooKeeper that the reading certainly contains.
     """
 
     reading: FleetReading
     read_at: float
+    zxid: int
     connected: bool
 
     @property
@@ -57,8 +59,3 @@ class CachedFleet:
     def status(self) -> FleetStatus:
         """The status of the whole fleet."""
         return self.reading.status
-
-    @property
-    def zxid(self) -> int:
-        """The last transaction of ZooKeeper that the reading certainly contains."""
-        return self.reading.started

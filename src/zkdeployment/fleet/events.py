@@ -63,8 +63,8 @@ RESET_EVENT = FleetEvent(EventKind.RESET, "all")
 class EventBatch:
     """The events of one reading, in order.
 
-    ``id`` is the last transaction that the reading certainly contains; clients resume from it. ``upto`` is the last
-    transaction that the reading can contain. ``number`` counts the batches of this service.
+    ``id`` is the last transaction that the reading certainly contains; clients resume from it. ``upto`` is the
+    last transaction that the reading can contain. ``number`` counts the batches of this service.
     """
 
     number: int

@@ -58,8 +58,8 @@ def follow_each(
 ) -> Iterator[tuple[Read, Any]]:
     """Send single reads with a watch each, ``window`` at a time, and yield each with its answer.
 
-    ZooKeeper sets no watches for reads in one request. ``wait`` returns the answer to a request of a read, ``None``
-    for a missing node, which is then watched for its creation.
+    ZooKeeper sets no watches for reads in one request. ``wait`` returns the answer to a request of a read,
+    ``None`` for a missing node. Such a node is watched for its creation.
     """
     flying: deque[tuple[Read, Any]] = deque()
     for read in [*reads, *[None] * window]:

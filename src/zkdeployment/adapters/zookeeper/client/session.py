@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo import exceptions
+from kazoo.protocol.states import Callback
 from kazoo.retry import RetryFailedError
 
 from zkdeployment.adapters.zookeeper.client.connection import Connection
@@ -126,9 +127,16 @@ class Session(Connection):
             raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
 
     def last_transaction(self) -> int:
-        """Return the last transaction that every later read sees; waits for the connection."""
-        self._get_ready(time.monotonic() + self.call_timeout)
-        return self.seen
+        """Return the last transaction that every later read sees, with one small request.
+
+        The watches of all changes up to that transaction have been called.
+        """
+        self._read("/", lambda: self._client.exists_async("/"))
+        seen, called = self.seen, threading.Event()
+        self._client.handler.dispatch_callback(Callback("watch", called.set, ()))  # after those of earlier events
+        if not called.wait(self.call_timeout):
+            raise UnreachableError(f"the events of ZooKeeper at {self.connection} were not processed in time")
+        return seen
 
     @property
     def seen(self) -> int:
@@ -138,8 +146,8 @@ class Session(Connection):
     def follow(self, reads: Sequence[Read], changed: Callable[[Any], None]) -> Iterator[tuple[Read, Any]]:
         """Read nodes or names of children in pipelined requests, and yield each with its answer.
 
-        ``changed`` (which must not block) is called with kazoo's event once when that may be outdated, also after a
-        lost connection. The answer is ``None`` for a missing node; its creation counts as a change.
+        ``changed`` (which must not block) is called once with kazoo's event when an answer may be outdated, also
+        after a lost connection. The answer is ``None`` for a missing node; its creation counts as a change.
         """
         for read in reads:
             check_path(read.path)

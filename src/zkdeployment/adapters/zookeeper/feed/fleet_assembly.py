@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
-    from zkdeployment.model.stop import Stop
     from zkdeployment.rollout.state import RolloutState
 
 T = TypeVar("T")
@@ -126,9 +125,7 @@ class FleetAssembly:
 
     def _absent_hosts(self) -> tuple[KnownHost, ...]:
         """Return the absent hosts: the same tuple if none of them has changed."""
-        found = (
-            self._value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids()
-        )
+        found = (self._value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids())
         absent = tuple(host for host in found if host is not None)
         if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
             self._absent = absent

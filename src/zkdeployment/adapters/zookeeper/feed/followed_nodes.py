@@ -21,9 +21,10 @@ _ROUNDS = 5
 
 
 class FollowedNodes:
-    """The followed nodes and lists of children; ``wake`` (which must not block) is called when one may be outdated.
+    """The followed nodes and lists of children.
 
-    Only one thread may call the methods; the watches call from kazoo's thread.
+    ``wake`` (which must not block) is called when something may be outdated. Only one thread may call the methods;
+    the watches call from kazoo's thread.
     """
 
     def __init__(self, session: Session, wake: Callable[[], None]) -> None:
@@ -86,7 +87,7 @@ class FollowedNodes:
             value = tuple(sorted(answer)) if read.children and answer is not None else answer
             if read not in self._values or self._values[read] != value:
                 changed.add(read)
-            self._values[read] = value
+                self._values[read] = value
         return changed
 
     def _note(self, event: Any) -> None:

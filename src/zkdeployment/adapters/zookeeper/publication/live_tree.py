@@ -60,6 +60,24 @@ def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
     return {found_path: node.properties for found_path, node in nodes.items()}
 
 
+def read_providers(session: Session, services: Collection[str]) -> dict[str, dict[str, Properties]]:
+    """Return the registered instances of services, the children of ``SERVICE/providers``: path, name, properties.
+
+    Services without such a node are left out; everything is read in two pipelined rounds.
+    """
+    directories = {f"{path}/providers": path for path in services}
+    _, lists = session.look((), list(directories))
+    names = {directory: found for directory, found in zip(directories, lists, strict=True) if found is not None}
+    wanted = [f"{directory}/{name}" for directory, found in names.items() for name in found]
+    nodes = dict(zip(wanted, session.get_many(wanted), strict=True))
+    return {
+        directories[directory]: {
+            name: node.properties for name in found if (node := nodes[f"{directory}/{name}"]) is not None
+        }
+        for directory, found in names.items()
+    }
+
+
 def _walk(session: Session, paths: list[str]) -> dict[str, Node]:
     """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are left out."""
     nodes_by_path: dict[str, Node] = {}

@@ -1,0 +1,84 @@
+"""The inventories that clients asked for, without packages that were never deployed, and the published targets.
+
+Inventories are read at the first use and again only after they changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.inventories import decode
+from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Targets
+
+#: How many inventories are kept.
+_KEPT = 20_000
+
+
+class DeployedInventories:
+    """The inventories through one session; each kept one has a watch that drops it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._kept: dict[str, KnownHost | None] = {}
+        self._changed: set[str] = set()
+        self._connection: int | None = None
+
+    def get(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
+        """Return the inventories of these hosts, by id; hosts without one are left out."""
+        with self._lock:
+            self._drop_outdated()
+            missing = sorted(set(host_ids) - self._kept.keys())
+            reads = [Read(f"{paths.INVENTORY}/{host_id}") for host_id in missing]
+            for read, node in self._session.follow(reads, self._note):
+                host_id = read.path.rpartition("/")[2]
+                self._kept[host_id] = _deployed_part(host_id, node)
+            found = tuple(known for host_id in sorted(host_ids) if (known := self._kept[host_id]) is not None)
+            while len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        return found
+
+    def _drop_outdated(self) -> None:
+        connection = self._session.link.connections
+        if self._connection != connection:  # the watches ended with the connection
+            self._kept.clear()
+            self._connection = connection
+        for host_id in tuple(self._changed):
+            self._changed.discard(host_id)
+            self._kept.pop(host_id, None)
+
+    def _note(self, event: Any) -> None:
+        """Note a change; kazoo calls this on its thread."""
+        if event.path is not None:
+            self._changed.add(event.path.rpartition("/")[2])
+
+
+def read_targets(session: Session, names: Iterable[str]) -> Targets:
+    """Return the published targets with these node names."""
+    listed = list(names)
+    nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
+    return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
+
+
+def _deployed_part(host_id: str, node: Node | None) -> KnownHost | None:
+    """Return the inventory in a node without the packages that were never deployed."""
+    if node is None:
+        return None
+    known = decode(host_id, node.data)
+    inventory = known.inventory
+    if inventory is None:
+        return known
+    return replace(known, inventory=replace(inventory, packages=inventory.deployed_packages))

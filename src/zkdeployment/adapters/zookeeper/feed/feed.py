@@ -1,0 +1,252 @@
+"""The cached fleet (a ``FleetFeed``): a thread that follows ZooKeeper, and the reads that clients share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.clients import call_safely
+from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedInventories, read_targets
+from zkdeployment.adapters.zookeeper.feed.fleet_assembly import FleetAssembly
+from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+from zkdeployment.adapters.zookeeper.feed.shared_read import SharedReads
+from zkdeployment.adapters.zookeeper.locks.contention import read_locks
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication
+from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
+from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
+from zkdeployment.errors import UnreachableError, ZkdeploymentError
+from zkdeployment.fleet.cached_fleet import CachedFleet, FleetReading
+from zkdeployment.fleet.events import RESET_EVENT, EventLog, connection_event, events_between
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.fleet.events import FleetEvent
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.tree import Properties
+    from zkdeployment.rollout.state import RolloutState
+
+#: Seconds between the starts of two readings: changes in between are read together.
+COALESCED = 0.5
+
+#: Seconds between two questions whether the reading is still current, while nothing changes.
+CONFIRMED = 2.0
+
+#: Seconds until ZooKeeper is tried again after an error.
+_AGAIN = 1.0
+
+#: Seconds for the thread to end; it may be waiting for an answer of ZooKeeper.
+_CLOSING = 10.0
+
+
+class ZooKeeperFeed:
+    """The fleet through sessions of its own.
+
+    ``new_session`` returns a session that is not open yet; it is called again when a session's client is beyond
+    repair. Watches say what changed; while nothing changes, one small request every ``CONFIRMED`` seconds confirms
+    that the reading is current.
+    """
+
+    def __init__(self, new_session: Callable[[], Session]) -> None:
+        self._new_session = new_session
+        self._session: Session | None = None
+        self._inventories: DeployedInventories | None = None
+        self._shared = SharedReads()
+        self._targets: tuple[object, Targets] | None = None
+        self._lock = threading.Lock()
+        self._reading: FleetReading | None = None
+        self._read_at = 0.0
+        self._confirmed = 0
+        self._connected = False
+        self._log = EventLog()
+        self._subscribers: list[Callable[[], None]] = []
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet-feed", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
+
+    # What clients ask for
+
+    def snapshot(self) -> CachedFleet:
+        with self._lock:
+            if self._reading is None:
+                raise UnreachableError("the fleet has not been read yet: ZooKeeper has not answered")
+            session = self._session
+            connected = self._connected and session is not None and session.connected
+            return CachedFleet(self._reading, self._read_at, self._confirmed, connected)
+
+    def recent_events(self) -> EventLog:
+        return self._log
+
+    def last_transaction(self) -> int:
+        session = self._session
+        return 0 if session is None else session.seen
+
+    def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
+        with self._lock:
+            self._subscribers = [*self._subscribers, changed]
+
+        def end() -> None:
+            with self._lock:
+                self._subscribers = [one for one in self._subscribers if one is not changed]
+
+        return end
+
+    def known_hosts(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
+        self._ready()
+        return () if self._inventories is None else self._inventories.get(host_ids)
+
+    def targets(self) -> Targets:
+        session = self._ready()
+        return self._shared.get("targets", lambda: self._current_targets(session))
+
+    def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
+        session, wanted = self._ready(), tuple(sorted(services))
+        return self._shared.get(("providers", wanted), lambda: read_providers(session, wanted))
+
+    def locks(self) -> tuple[Lock, ...]:
+        session = self._ready()
+        return self._shared.get("locks", lambda: read_locks(session))
+
+    def history(self, last: int) -> tuple[PublicationRecord, ...]:
+        session = self._ready()
+        return self._shared.get(("history", last), lambda: read_history(session, last))
+
+    def publication(self, sequence: int) -> tuple[PublicationRecord, ...]:
+        session = self._ready()
+        return self._shared.get(("publication", sequence), lambda: read_publication(session, sequence))
+
+    def rollouts(self, sequence: int) -> tuple[RolloutState, ...]:
+        session = self._ready()
+        return self._shared.get(("rollouts", sequence), lambda: read_attempts(session, sequence))
+
+    def subtree(self, path: str) -> Mapping[str, Properties] | None:
+        session = self._ready()
+        return self._shared.get(("subtree", path), lambda: read_subtree(session, path))
+
+    def acts(self) -> tuple[Act, ...]:
+        session = self._ready()
+        return self._shared.get("acts", lambda: read_acts(session))
+
+    def _ready(self) -> Session:
+        session = self._session
+        if session is None or not session.connected:
+            raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
+        return session
+
+    def _current_targets(self, session: Session) -> Targets:
+        """Return the targets; they are read again only after their parent node changed, as each import does."""
+        before = session.get(paths.TARGETS)
+        stamp = None if before is None else (before.changed, before.born)
+        if self._targets is None or self._targets[0] != stamp:
+            self._targets = stamp, read_targets(session, session.children(paths.TARGETS) or ())
+        return self._targets[1]
+
+    # The thread that follows ZooKeeper
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            session = self._new_session()
+            try:
+                self._open(session)
+                self._follow(session)
+            except ZkdeploymentError as error:  # among them: this session's client is beyond repair
+                get_logger().error("feed-session-failed", reason=str(error))
+                self._closed.wait(_AGAIN)
+            except Exception:  # noqa: BLE001  the service goes on with the last reading, and reads everything again
+                get_logger().exception("feed-failed")
+                self._closed.wait(_AGAIN)
+            finally:
+                self._note_connection(connected=False)
+                self._session = None
+                session.close()
+
+    def _open(self, session: Session) -> None:
+        while not self._closed.is_set():
+            try:
+                session.open()
+            except UnreachableError as error:
+                get_logger().warning("zookeeper-unreachable", reason=str(error))
+                self._closed.wait(_AGAIN)
+            else:
+                break
+
+    def _follow(self, session: Session) -> None:
+        """Follow the fleet until the end; raises only what a new session may help against."""
+        nodes = FollowedNodes(session, self._wake.set)
+        assembly = FleetAssembly(nodes)
+        session.on_change(self._wake.set)
+        self._inventories, self._session = DeployedInventories(session), session
+        while not self._closed.is_set():
+            self._wake.clear()
+            begun = time.monotonic()
+            try:
+                self._read(session, nodes, assembly)
+            except UnreachableError as error:
+                self._note_connection(connected=False)
+                get_logger().warning("zookeeper-unreachable", reason=str(error))
+                self._closed.wait(_AGAIN)
+                continue
+            self._closed.wait(max(0.0, begun + COALESCED - time.monotonic()))
+            if not nodes.are_stale:
+                self._wake.wait(CONFIRMED)
+
+    def _read(self, session: Session, nodes: FollowedNodes, assembly: FleetAssembly) -> None:
+        """Read what changed, or confirm that nothing did."""
+        if not session.connected:
+            self._note_connection(connected=False)
+        started, read_at = session.last_transaction(), time.time()
+        changed = nodes.refresh(assembly.wanted) if nodes.are_stale else frozenset()
+        if changed or self._reading is None:
+            number = 1 if self._reading is None else self._reading.number + 1
+            self._publish(assembly.reading(started=started, finished=session.seen, number=number), read_at)
+        with self._lock:
+            self._read_at, self._confirmed = read_at, started
+        self._note_connection(connected=True)
+
+    def _publish(self, reading: FleetReading, read_at: float) -> None:
+        former = self._reading
+        if former is None:
+            log = EventLog(base=reading.finished)
+        elif reading.started < former.started:  # another ensemble, or one that was set back: ids begin again
+            log = EventLog(base=reading.finished, last=self._log.last)
+            log = log.appended(reading.started, reading.finished, (RESET_EVENT,))
+        else:
+            events = events_between(former, reading)
+            log = self._log.appended(reading.started, reading.finished, events) if events else self._log
+        with self._lock:
+            self._reading, self._read_at, self._log = reading, read_at, log
+        self._notify()
+
+    def _note_connection(self, *, connected: bool) -> None:
+        """Record whether ZooKeeper answers; clients are notified of a change."""
+        with self._lock:
+            if self._connected == connected:
+                return
+            self._connected = connected
+            reading = self._reading
+            if reading is not None:
+                event: FleetEvent = connection_event(connected=connected, read_at=self._read_at)
+                self._log = self._log.appended(self._confirmed, self._confirmed, (event,))
+        self._notify()
+
+    def _notify(self) -> None:
+        for changed in self._subscribers:
+            call_safely(changed)

@@ -1,0 +1,254 @@
+"""The cached fleet on a real ZooKeeper: what it holds, what it costs, and faults of servers and the network."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from support.proxy import Proxy
+from support.waiting import wait_until
+from support.zookeeper import connected, renew_session, sent_requests, through
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.errors import UnreachableError
+from zkdeployment.fleet.events import EventBatch, EventKind
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+
+
+@contextmanager
+def following(connection: str, **options: float) -> Iterator[ZooKeeperFeed]:
+    """Run a feed that has read the fleet once."""
+    feed = ZooKeeperFeed(lambda: Session(connection, **{"session_timeout": 6.0, "call_timeout": 3.0} | options))
+    feed.start()
+    try:
+        wait_until(lambda: _has_read(feed), "the first reading")
+        yield feed
+    finally:
+        feed.close()
+
+
+def _has_read(feed: ZooKeeperFeed) -> bool:
+    try:
+        return feed.snapshot().connected
+    except UnreachableError:
+        return False
+
+
+def fleet_of(feed: ZooKeeperFeed) -> FleetSnapshot:
+    return feed.snapshot().fleet
+
+
+def put(client: KazooClient, path: str, properties: dict[str, object], *, ephemeral: bool = False) -> None:
+    data = json.dumps(properties).encode()
+    if client.exists(path):
+        client.set(path, data)
+    else:
+        client.create(path, data, ephemeral=ephemeral, makepath=True)
+
+
+@pytest.fixture
+def fleet_nodes(client: KazooClient) -> KazooClient:
+    put(client, "/hosts", {"version": "r1"})
+    put(client, "/hosts/h1", {"name": "h1.example", "version": "r1"}, ephemeral=True)
+    put(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
+    return client
+
+
+def test_the_feed_holds_what_the_fleet_reader_reads(zookeeper: str, fleet_nodes: KazooClient):
+    put(fleet_nodes, "/hosts/h2", {"name": "h2.example", "version": "r0", "error": "boom"}, ephemeral=True)
+    put(fleet_nodes, "/hosts", {"version": None})
+    put(fleet_nodes, "/zkdeployment/targets/web%2Dserver", {})
+    put(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
+    put(fleet_nodes, "/zkdeployment/request", {"id": "1", "by": "jim"})
+    put(fleet_nodes, "/zkdeployment/out-of-service/h2", {"role": "web"})
+    put(fleet_nodes, "/zkdeployment/syncer", {"by": "s1", "said": "fine", "interval": 60})
+    with Session(zookeeper) as session, following(zookeeper) as feed:
+        write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0))
+        wait_until(lambda: fleet_of(feed).absent, "the absent host")
+        assert fleet_of(feed) == ZooKeeperFleetReader(session).snapshot()
+        assert feed.snapshot().reading.sequence == 7
+        assert feed.snapshot().reading.syncer == ZooKeeperFleetReader(session).syncer_report()
+
+
+def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes: KazooClient):
+    with following(zookeeper) as feed:
+        before, start = fleet_of(feed), feed.recent_events().last
+        put(fleet_nodes, "/hosts/h1", {"name": "h1.example", "version": "r1", "step": "1/2"})
+        put(fleet_nodes, "/hosts/h2", {"name": "h2.example"}, ephemeral=True)
+        put(fleet_nodes, "/hosts", {"version": None})
+        put(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
+        wait_until(lambda: len(fleet_of(feed).hosts) == 2 and fleet_of(feed).stops, "the changes")
+        events = [event for batch in feed.recent_events().after(start) or () for event in batch.events]
+    assert len(before.hosts) == 1
+    assert {(event.kind, event.subject) for event in events} >= {
+        (EventKind.HOST, "h1"),
+        (EventKind.HOST, "h2"),
+        (EventKind.PUBLICATION, "7"),
+        (EventKind.STOP, "stopped"),
+    }
+
+
+def test_nodes_that_are_created_later_are_followed(zookeeper: str, client: KazooClient):
+    with following(zookeeper) as feed:
+        assert fleet_of(feed).cluster is None
+        put(client, "/hosts", {"version": "r1"})
+        put(client, "/hosts/h1", {"version": "r1"}, ephemeral=True)
+        wait_until(lambda: fleet_of(feed).hosts, "the host")
+        client.delete("/hosts/h1")
+        wait_until(lambda: not fleet_of(feed).hosts, "the host to leave")
+        put(client, "/hosts/h1", {"version": "r2"}, ephemeral=True)
+        wait_until(lambda: fleet_of(feed).hosts and fleet_of(feed).hosts[0].version == "r2", "the host to return")
+
+
+def test_a_change_costs_requests_for_what_changed_however_many_hosts_there_are(
+    zookeeper: str, fleet_nodes: KazooClient, monkeypatch: pytest.MonkeyPatch
+):
+    transaction = fleet_nodes.transaction()
+    for number in range(1000):
+        transaction.create(f"/hosts/many{number}", b'{"version": "r1"}', ephemeral=True)
+    transaction.commit()
+    with following(zookeeper) as feed:
+        session = feed._session
+        assert session is not None
+        sent = sent_requests(session, monkeypatch)
+        put(fleet_nodes, "/hosts/many500", {"version": "r2"})
+        wait_until(lambda: any(host.version == "r2" for host in fleet_of(feed).hosts), "the change")
+        for number in range(50):
+            put(fleet_nodes, "/hosts/h1", {"version": f"r{number}"})
+        wait_until(lambda: fleet_of(feed).hosts[0].version == "r49", "the burst")
+        hosts = [request.path for request in sent if getattr(request, "path", "").rpartition("/")[2] != "hosts"]
+        for _ in range(200):
+            feed.snapshot()
+            feed.recent_events()
+            feed.locks()
+            feed.targets()
+    assert len([path for path in hosts if path.endswith("many500")]) == 1
+    assert 1 <= len([path for path in hosts if path.endswith("h1")]) <= 5
+    assert len(sent) < 60
+
+
+def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers_by_itself(
+    zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy
+):
+    with following(through(proxy, zookeeper)) as feed:
+        start = feed.recent_events().last
+        woken: list[bool] = []
+        feed.subscribe(lambda: woken.append(feed.snapshot().connected))
+        proxy.cut()
+        wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
+        away = feed.snapshot()
+        wait_until(lambda: time.time() - feed.snapshot().read_at > 1.5, "the age to grow")
+        with pytest.raises(UnreachableError):
+            feed.locks()
+        put(fleet_nodes, "/hosts/h1", {"version": "r5"})
+        proxy.heal()
+        wait_until(lambda: feed.snapshot().connected, "the recovery")
+        wait_until(lambda: fleet_of(feed).hosts[0].version == "r5", "the change")
+        events = [event for batch in feed.recent_events().after(start) or () for event in batch.events]
+    assert away.fleet.hosts[0].version == "r1"
+    assert woken[0] is False
+    shown = [event for event in events if event.kind is EventKind.FEED]
+    assert [event.body["connected"] for event in shown][:2] == [False, True]
+
+
+def test_a_frozen_server_is_noticed(zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy):
+    with following(through(proxy, zookeeper)) as feed:
+        proxy.freeze()
+        wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
+        proxy.heal()
+        wait_until(lambda: feed.snapshot().connected, "the recovery")
+        put(fleet_nodes, "/hosts/h1", {"version": "r6"})
+        wait_until(lambda: fleet_of(feed).hosts[0].version == "r6", "the change")
+
+
+def test_the_feed_follows_in_a_new_session_and_after_a_restart_of_the_server(
+    own_zookeeper_server: ZooKeeperServer,
+):
+    with connected(own_zookeeper_server.address) as client:
+        put(client, "/hosts", {"version": "r1"})
+        put(client, "/hosts/h1", {"version": "r1"})
+    with following(own_zookeeper_server.address) as feed:
+        session = feed._session
+        assert session is not None
+        renew_session(session)
+        with connected(own_zookeeper_server.address) as client:
+            put(client, "/hosts/h1", {"version": "r2"})
+            wait_until(lambda: fleet_of(feed).hosts[0].version == "r2", "the change in the new session")
+        own_zookeeper_server.kill()
+        wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
+        own_zookeeper_server.start()
+        wait_until(lambda: feed.snapshot().connected, "the recovery")
+        with connected(own_zookeeper_server.address) as client:
+            put(client, "/hosts/h1", {"version": "r3"})
+        wait_until(lambda: fleet_of(feed).hosts[0].version == "r3", "the change after the restart")
+
+
+def test_a_service_that_starts_without_zookeeper_says_so_and_reads_it_later(zookeeper: str, proxy: Proxy):
+    proxy.cut()
+    feed = ZooKeeperFeed(lambda: Session(through(proxy, zookeeper), session_timeout=6.0, call_timeout=1.0))
+    feed.start()
+    try:
+        with pytest.raises(UnreachableError, match="has not been read yet"):
+            feed.snapshot()
+        proxy.heal()
+        wait_until(lambda: _has_read(feed), "the first reading")
+    finally:
+        feed.close()
+
+
+def test_no_event_is_lost_when_a_client_resumes_at_a_second_service(zookeeper: str, fleet_nodes: KazooClient):
+    with following(zookeeper) as first, following(zookeeper) as second:
+        versions = [f"v{number}" for number in range(60)]
+        for place, version in enumerate(versions):
+            put(fleet_nodes, f"/hosts/h{place}", {"version": version}, ephemeral=True)
+            if place == 30:
+                wait_until(lambda: _hosts(first.recent_events().batches), "events of the first service")
+                last = first.recent_events().batches[-1].id
+        wait_until(lambda: len(fleet_of(second).hosts) == 60, "all hosts at the second service")
+        received = _hosts(batch for batch in first.recent_events().batches if batch.id <= last)
+        resumed = second.recent_events().since(last)
+    assert resumed is not None
+    assert received
+    assert _hosts(resumed) >= {"h31", "h59"}
+    assert received | _hosts(resumed) >= {f"h{place}" for place in range(60)}
+
+
+def _hosts(batches: Iterable[EventBatch]) -> set[str]:
+    return {event.subject for batch in batches for event in batch.events if event.kind is EventKind.HOST}
+
+
+def test_the_id_to_resume_from_advances_while_nothing_of_the_fleet_changes(
+    zookeeper: str, fleet_nodes: KazooClient
+):
+    with following(zookeeper) as feed:
+        before = feed.snapshot()
+        last = fleet_nodes.create("/elsewhere", b"", sequence=True, include_data=True)[1].czxid
+        wait_until(lambda: feed.snapshot().zxid >= last, "the id to advance")
+        assert feed.snapshot().reading is before.reading
+
+
+def test_inventories_are_read_once_and_again_after_they_changed(zookeeper: str, monkeypatch: pytest.MonkeyPatch):
+    hello, glibc = (Package(name, 0, "1.0", "1", "noarch") for name in ("hello", "glibc"))
+    marker = Marker(Deployment("/demo/hello", 0), "hello", "hello")
+    inventory = Inventory(packages={"hello": (hello,), "glibc": (glibc,)}, markers=(marker,))
+    with Session(zookeeper) as session, following(zookeeper) as feed:
+        write_inventory(session, KnownHost(Identity("h1", "h1"), inventory, 5.0))
+        (known,) = feed.known_hosts(["h1", "nowhere"])
+        sent = sent_requests(feed._session, monkeypatch)  # type: ignore[arg-type]
+        assert feed.known_hosts(["h1", "nowhere"]) == (known,)
+        reads = [request for request in sent if "/inventory/" in getattr(request, "path", "")]
+        write_inventory(session, KnownHost(Identity("h1", "h1"), Inventory(), 6.0))
+        wait_until(lambda: feed.known_hosts(["h1"])[0].inventory == Inventory(), "the new inventory")
+    assert reads == []
+    assert known.inventory is not None
+    assert set(known.inventory.packages) == {"hello"}
+    assert known.inventory.markers == (marker,)

@@ -1,0 +1,140 @@
+import pytest
+
+from zkdeployment.fleet.cached_fleet import FleetReading
+from zkdeployment.fleet.events import (
+    KEPT,
+    MOST_AT_ONCE,
+    RESET_EVENT,
+    EventKind,
+    EventLog,
+    FleetEvent,
+    connection_event,
+    events_between,
+)
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.stop import Stop
+
+A, B = Identity("a", "a.example"), Identity("b", "b.example")
+STOP = Stop("?", "?", "?", "stop", "smoke", 5.0, by="jim@desk")
+EVENT = FleetEvent(EventKind.HOST, "a", {"state": "converged"})
+
+
+def reading(cluster: Cluster | None = None, sequence: int = 7, **fields: object) -> FleetReading:
+    return FleetReading(
+        FleetSnapshot(cluster=cluster or Cluster("r1"), published="r1", **fields), sequence=sequence
+    )
+
+
+def test_equal_readings_have_no_events_between_them():
+    assert events_between(reading(hosts=(Host(A),)), reading(hosts=(Host(A),))) == ()
+
+
+def test_a_changed_host_is_an_event_with_its_id_and_its_state():
+    before, after = reading(hosts=(Host(A, "r0"), Host(B, "r1"))), reading(hosts=(Host(A, "r1"), Host(B, "r1")))
+    (event,) = events_between(before, after)
+    assert event.kind is EventKind.HOST
+    assert event.to_json() == {
+        "id": "a",
+        "name": "a.example",
+        "state": "converged",
+        "version": "r1",
+        "step": None,
+        "steps": None,
+        "error": None,
+    }
+
+
+def test_long_errors_of_hosts_are_shortened():
+    (event,) = events_between(reading(), reading(hosts=(Host(A, "r0", error="x" * 4000),)))
+    assert event.body["error"] == "x" * 300
+
+
+def test_a_host_that_left_is_absent():
+    (event,) = events_between(reading(hosts=(Host(A),)), reading(absent=(KnownHost(A),)))
+    assert event.to_json() == {"id": "a", "name": "a.example", "state": "absent"}
+
+
+def test_a_host_that_was_forgotten_while_absent_is_an_event():
+    (event,) = events_between(reading(absent=(KnownHost(A), KnownHost(B))), reading(absent=(KnownHost(B),)))
+    assert (event.subject, event.body["state"]) == ("a", "forgotten")
+
+
+def test_a_publication_is_one_event_however_many_hosts_fall_behind():
+    hosts = tuple(Host(Identity(f"h{number}", f"h{number}"), "r1") for number in range(100))
+    (event,) = events_between(reading(hosts=hosts), reading(Cluster("r2"), 8, hosts=hosts))
+    assert (event.kind, event.subject) == (EventKind.PUBLICATION, "8")
+    assert event.body == {"sequence": 8, "revision": "r1", "wanted": "r2", "cluster": "running"}
+
+
+def test_a_stop_follows_the_change_of_the_cluster_version():
+    events = events_between(reading(), reading(Cluster(None), stops=(STOP,)))
+    assert [event.kind for event in events] == [EventKind.PUBLICATION, EventKind.STOP]
+    assert events[1].to_json() == {
+        "id": "stopped",
+        "stops": 1,
+        "newest": "stopped by jim@desk: smoke",
+        "requested": False,
+    }
+
+
+def test_a_resume_is_a_stop_event_without_a_stop():
+    events = events_between(reading(Cluster(False), stops=(STOP,)), reading())
+    assert [(event.subject, event.body["newest"]) for event in events if event.kind is EventKind.STOP] == [
+        ("none", None)
+    ]
+
+
+def test_a_coordinator_that_begins_to_lead_is_an_event_of_the_rollout():
+    (event,) = events_between(reading(), reading(coordinator="c1"))
+    assert (event.kind, event.subject) == (EventKind.ROLLOUT, "none")
+
+
+def test_the_connection_event_says_how_old_the_data_are():
+    assert connection_event(connected=False, read_at=9.5).to_json() == {
+        "id": "zookeeper",
+        "connected": False,
+        "read_at": 9.5,
+    }
+
+
+def test_a_client_resumes_after_the_last_transaction_that_it_knows():
+    log = EventLog(base=10).appended(12, 13, (EVENT,)).appended(20, 25, (EVENT,))
+    assert [[batch.id for batch in log.since(id_) or ()] for id_ in (10, 12, 13, 20, 24, 25)] == [
+        [12, 20],
+        [12, 20],  # the batch may have a change of transaction 13
+        [20],
+        [20],
+        [20],
+        [],
+    ]
+
+
+def test_what_is_older_than_the_log_cannot_be_resumed():
+    assert EventLog(base=10).appended(12, 13, (EVENT,)).since(9) is None
+
+
+def test_old_batches_are_dropped_and_can_no_longer_be_resumed_from():
+    log = EventLog(base=1)
+    batches = KEPT // MOST_AT_ONCE + 2
+    for number in range(batches):
+        log = log.appended(10 * number, 10 * number + 5, (EVENT,) * MOST_AT_ONCE)
+    assert sum(len(batch.events) for batch in log.batches) == KEPT
+    assert log.base == 15
+    assert log.since(14) is None
+    assert log.since(15) == log.batches
+    assert log.after(1) is None
+    assert log.after(2) == log.batches
+
+
+def test_too_many_events_at_once_are_replaced_by_a_reset():
+    log = EventLog().appended(1, 2, (EVENT,) * (MOST_AT_ONCE + 1))
+    assert log.batches[0].events == (RESET_EVENT,)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, [1, 2]), (1, [2]), (2, []), (3, [])])
+def test_a_connected_client_gets_the_batches_after_its_last_one(number: int, expected: list[int]):
+    log = EventLog().appended(1, 2, (EVENT,)).appended(3, 4, (EVENT,))
+    assert [batch.number for batch in log.after(number) or ()] == expected
