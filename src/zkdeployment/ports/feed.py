@@ -32,7 +32,11 @@ class FleetFeed(Protocol):
         """Begin to read and to follow the fleet, in the background and until ``close``; does not wait."""
 
     def close(self) -> None:
-        """End the reading and the session."""
+        """End the reading and the session; subscribers are called a last time."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called: clients that wait for changes are to be sent away."""
 
     def snapshot(self) -> CachedFleet:
         """Return the last reading of the fleet, with its age; never waits.

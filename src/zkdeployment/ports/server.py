@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.model.connection_status import ConnectionStatus
+    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import LoginStore, UserStore
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 class ServerAdapters:
     """The adapters that the service depends on.
 
-    ``connection`` returns the present state of the connection to ZooKeeper, without a request.
+    ``feed`` is the cached fleet. ``connection`` returns the present state of the connection to ZooKeeper, without
+    a request.
     """
 
     operator: OperatorAdapters
+    feed: FleetFeed
     users: UserStore
     logins: LoginStore
     connection: Callable[[], ConnectionStatus]

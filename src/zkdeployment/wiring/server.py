@@ -11,6 +11,7 @@ from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.listener import open_listener, server_encryption
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.daemons.control import Control
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.settings import ServerSettings, Settings
     from zkdeployment.model.servers import AclEntry
+    from zkdeployment.ports.feed import FleetFeed
 
 #: Seconds: the session has no ephemeral nodes, and a request must not wait long for ZooKeeper.
 _SESSION = 10.0
@@ -46,9 +48,11 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
         try:
             control = Control(SystemClock())
             session.on_change(control.wake)
-            application = build_application(
-                server_adapters(session, settings.server.users_acl), public_site(settings.server)
+            feed = ZooKeeperFeed(
+                lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
+            adapters = server_adapters(session, feed, settings.server.users_acl)
+            application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
             yield (
                 ServiceDaemon(
@@ -56,6 +60,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     control,
                     url=settings.server.url,
                     connect=session.open,
+                    feed=feed,
                     notifier=SystemdNotifier(),
                 ),
                 control,
@@ -64,12 +69,16 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             session.close()
 
 
-def server_adapters(session: Session, users_acl: tuple[AclEntry, ...] = ()) -> ServerAdapters:
-    """Return the adapters of the service, which use ``session``; ``users_acl`` guards the nodes of users."""
+def server_adapters(session: Session, feed: FleetFeed, users_acl: tuple[AclEntry, ...] = ()) -> ServerAdapters:
+    """Return the adapters of the service: ``feed``, and others that use ``session``.
+
+    ``users_acl`` guards the nodes of users.
+    """
     hasher, clock = KeyHasher(), SystemClock()
     users = ZooKeeperUsers(session, users_acl, hasher, clock)
     return ServerAdapters(
         operator=operator_adapters(session),
+        feed=feed,
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.server.http_server import HttpServer
+    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.process import Notifier
 
 #: Seconds between two checks of the connection and of the HTTP server.
@@ -22,15 +23,26 @@ _INTERVAL = 2.0
 
 
 class ServiceDaemon:
-    """Answers requests at ``url``; ``connect`` opens the session and does nothing when it is open."""
+    """Answers requests at ``url``, from ``feed`` where it can.
+
+    ``connect`` opens the session and does nothing when it is open.
+    """
 
     def __init__(
-        self, server: HttpServer, control: Control, *, url: str, connect: Callable[[], None], notifier: Notifier
+        self,
+        server: HttpServer,
+        control: Control,
+        *,
+        url: str,
+        connect: Callable[[], None],
+        feed: FleetFeed,
+        notifier: Notifier,
     ) -> None:
         self._server = server
         self._control = control
         self._url = url
         self._connect = connect
+        self._feed = feed
         self._notifier = notifier
         self._logged: str | None = None
 
@@ -39,6 +51,7 @@ class ServiceDaemon:
 
         Raises ``RestartError`` if the connection cannot be restored or the HTTP server has ended.
         """
+        self._feed.start()
         self._server.start()
         get_logger().info("service-started", url=self._url)
         self._notifier.ready()
@@ -49,6 +62,7 @@ class ServiceDaemon:
                 self._control.wait(min(_INTERVAL, self._notifier.pace))
         finally:
             self._notifier.stopping()
+            self._feed.close()  # ends the event streams, which would keep the server from stopping
             self._server.stop()
             get_logger().info("service-ended")
 

@@ -45,7 +45,7 @@ CONFIRMED = 2.0
 _AGAIN = 1.0
 
 #: Seconds for the thread to end; it may be waiting for an answer of ZooKeeper.
-_CLOSING = 10.0
+_CLOSING = 6.0
 
 
 class ZooKeeperFeed:
@@ -79,8 +79,13 @@ class ZooKeeperFeed:
     def close(self) -> None:
         self._closed.set()
         self._wake.set()
+        self._notify()
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
 
     # What clients ask for
 
