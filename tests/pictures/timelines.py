@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pictures.drawing import Picture
+from zkdeployment.documents.facts import read_facts
+from zkdeployment.documents.reading import read_documents
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.documents.facts import read_facts
-from zkdeployment.rollout.documents.reading import read_strategies
 from zkdeployment.rollout.engine import begin, record
 from zkdeployment.rollout.state_machine import Phase
 from zkdeployment.rollout.tasks import next_task
@@ -69,7 +69,7 @@ def _bar(picture: Picture, x: float, y: float, width: float, words: str, kind: s
 
 def example() -> Strategy:
     """Return the strategy of the manual's example."""
-    found = read_strategies([SourceFile("strategy.yaml", (EXAMPLES / "strategy.yaml").read_bytes())])
+    found = read_documents([SourceFile("strategy.yaml", (EXAMPLES / "strategy.yaml").read_bytes())])
     strategy = found.strategy()
     if strategy is None:
         raise ValueError(f"etc/manual/examples/strategy.yaml: {found.problems}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.reading import read_documents
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
-from zkdeployment.rollout.documents.reading import read_strategies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ EXAMPLE_HOSTS = {
 
 def example() -> Strategy:
     """Return the example strategy."""
-    found = read_strategies([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
+    found = read_documents([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
     assert found.problems == ()
     return found.strategies["deployment-strategy"]
 

@@ -1,4 +1,4 @@
-"""``zkdeployment lint``: checks of tree files and strategies, also as a git hook."""
+"""``zkdeployment lint``: checks of tree files and documents, also as a git hook."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 from zkdeployment.cli.shared.files import read_trees
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.model.problem import Severity
-from zkdeployment.planning.review import Review, review
+from zkdeployment.planning.review import Review, lifting_problems, review
 from zkdeployment.tree.lint import sort_problems
-from zkdeployment.wiring.repository import read_local_revision, read_push, read_staged
+from zkdeployment.wiring.repository import read_documents_of, read_local_revision, read_push, read_staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +38,15 @@ if TYPE_CHECKING:
     help="With --hook: the tree's branch; pushes to other branches are not checked.",
 )
 def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None) -> None:
-    """Check tree files and rollout strategies.
+    """Check tree files and documents, such as strategies and quarantines.
 
-    PATH is a file, a directory with *.zk and *.zkx files (and strategies in *.yaml and *.yml files), or a revision
+    PATH is a file, a directory with *.zk and *.zkx files (and documents in *.yaml and *.yml files), or a revision
     of the git repository around the current directory. All files are checked together as one tree. Problems are
     printed as FILE:LINE:COLUMN: MESSAGE; the exit code is 1 if there are errors.
 
     With --hook, git calls this command: before a commit, it checks the index; before git accepts a push (lines OLD
     NEW REF on standard input), it checks the new tips of the branches. A checked branch cannot be deleted.
+    A change that removes a quarantine and wants the version at once is refused.
 
     \b
     Example:
@@ -63,11 +64,12 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
         raise click.exceptions.Exit(1)
 
 
-def _check(files: Sequence[SourceFile], strict: bool) -> bool:
-    """Print all problems of a tree; return whether it is valid."""
+def _check(files: Sequence[SourceFile], strict: bool, before: Sequence[SourceFile] = ()) -> bool:
+    """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
     advice = reviewed.documents.advice if strict else ()
-    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *advice])
+    lifting = lifting_problems(reviewed, before)
+    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *lifting, *advice])
     for problem in problems:
         echo(str(problem))
     echo(_summary(reviewed, problems, len(files)), err=True)
@@ -78,7 +80,7 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
-        return _check(read_staged(), strict)
+        return _check(read_staged(), strict, read_documents_of("HEAD"))
     valid = True
     for push in pushed:
         if branch not in (None, push.branch):
@@ -88,7 +90,8 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
             valid = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            valid = _check(read_local_revision(push.commit), strict) and valid
+            before = () if push.before is None else read_documents_of(push.before)
+            valid = _check(read_local_revision(push.commit), strict, before) and valid
     return valid
 
 

@@ -12,6 +12,7 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook, forecast
@@ -19,7 +20,6 @@ from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.publishing import Baseline, draft
 from zkdeployment.planning.review import Review, review
-from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import HostFilesError, LinkError, TreeError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import absent_hosts
@@ -15,7 +16,6 @@ from zkdeployment.planning.plan_text import action, describe, sentence
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.wanted import wanted_for
-from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import apply_change, stored_alike
 from zkdeployment.tree.links import resolved_properties
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import PublicationRecord
@@ -17,7 +18,6 @@ from zkdeployment.planning.convergence import count_excluded
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import host_problems
-from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
 

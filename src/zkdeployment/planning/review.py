@@ -1,4 +1,4 @@
-"""Reviews the files of a tree: parses, lints and compiles them, and reads their strategies.
+"""Reviews the files of a tree: parses, lints and compiles them, and reads the documents beside the tree.
 
 Nothing here depends on the live tree or on hosts; ``publishing`` checks those.
 """
@@ -9,11 +9,14 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.collection import Documents
+from zkdeployment.documents.quarantine import QUARANTINE
+from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
+from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
-from zkdeployment.rollout.documents.reading import Documents, document_files, read_strategies
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 
@@ -24,17 +27,17 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Tree
 
-#: Increment this number whenever the same text results in another tree or other targets: the new program then
-#: does not rely on what an older program published.
-RULES = 2
+#: Increment this number whenever the same text results in another tree, other targets or other documents: the new
+#: program then does not rely on what an older program published.
+RULES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
     """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
 
-    ``targets`` and ``conflicts`` result from compiling the text alone; ``documents`` are its strategies. Reviews
-    with equal fingerprints have equal texts.
+    ``targets`` and ``conflicts`` result from compiling the text alone; ``documents`` stand beside the tree.
+    Reviews with equal fingerprints have equal texts.
     """
 
     fingerprint: str
@@ -55,8 +58,15 @@ class Review:
         return self.documents.unused if self.documents.in_force else ()
 
 
+def lifting_problems(reviewed: Review, before: Iterable[SourceFile]) -> tuple[Problem, ...]:
+    """Return the errors of a tree that wants versions which were in quarantine ``before`` the change to it."""
+    quarantines = read_documents(document_files(before)).of(QUARANTINE).values()
+    problems = lifted_quarantine_problems(reviewed.targets, reviewed.documents, quarantines)
+    return tuple(place(problem, reviewed.linted) for problem in problems)
+
+
 def fingerprint(files: Sequence[SourceFile]) -> str:
-    """Return a hash of the tree files, the strategies and the rules of this program."""
+    """Return a hash of the tree files, the documents and the rules of this program."""
     digest = hashlib.sha256(f"{RULES}\n".encode())
     for file in (*tree_files(files), *document_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
@@ -74,12 +84,12 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     if last is not None and last.fingerprint == digest:
         return last
     linted = lint(files, None if last is None else last.linted)
-    documents = read_strategies(document_files(files), None if last is None else last.documents)
+    documents = read_documents(document_files(files), None if last is None else last.documents)
     targets, conflicts = _compile(linted, last)
     with_errors = _paths(linted, Severity.ERROR)
     at_errors = with_errors.union(*(_above(path) for path in with_errors))
     with_warnings = _paths(linted, Severity.WARNING)
-    # Files with a strategy alone need no tree.
+    # Files with documents alone need no tree.
     placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.errors]
     for problem in conflicts:
         # Errors in lines of the node, or below it, may be the cause of this conflict.
@@ -89,6 +99,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
+    placed += (place(problem, linted) for problem in quarantine_problems(targets, documents))
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
     return Review(digest, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
 

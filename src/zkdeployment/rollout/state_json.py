@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.rollout.documents.encoding import strategy_from_json, strategy_to_json
 from zkdeployment.rollout.state import ActivePhase, Directive, Ending, PhaseReport, RolloutAct, RolloutState
 from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Phase, Rollout, Task
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.facts import read_host_document
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.rollout.documents.facts import read_host_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,6 +29,13 @@ def read_staged() -> Sequence[SourceFile]:
     return staged_files()
 
 
+def read_documents_of(commit: str) -> Sequence[SourceFile]:
+    """Return the files with documents of a commit; none if there is no such commit. Raises ``SourceError``."""
+    from zkdeployment.adapters.git.hooks import documents_of  # noqa: PLC0415
+
+    return documents_of(commit)
+
+
 def read_push(lines: TextIO) -> Sequence[Pushed] | None:
     """Return the branches of a push, as git passes them to a pre-receive hook; ``None`` if there are none."""
     from zkdeployment.adapters.git.hooks import read_pushed  # noqa: PLC0415

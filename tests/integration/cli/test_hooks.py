@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parents[3] / "etc" / "git"
 GOOD = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: shop, version: 2.0}
+data: {reason: loses orders, by: alice@example.com, time: 2026-11-22}
+"""
+SENTENCE = "shop 2.0 is quarantined by alice@example.com since 2026-11-22: loses orders"
 BAD = "/who\n  x = open('f')\n  y z\n"
 
 
@@ -86,6 +92,27 @@ class TestPreReceive:
         assert not accepted
         assert "remote: strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude" in output
         assert server.branches == {"main": good}
+
+    def test_a_quarantined_version_is_rejected_and_so_is_a_push_that_removes_the_quarantine_with_it(
+        self, server: Server
+    ):
+        server.clone.commit({"a.zk": GOOD, "quarantine.yaml": QUARANTINE})
+        assert server.push("main")[0]
+        wanting = {"a.zk": GOOD.replace("1.0", "2.0-1")}
+        server.clone.commit(wanting)
+        accepted, output = server.push("main")
+        assert not accepted
+        assert f"remote: a.zk:2:3: /who/web: {SENTENCE}; choose another version" in output
+        server.clone.commit({"quarantine.yaml": "# nothing\n"})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert f"{SENTENCE}; this change removes the quarantine and wants the version at once" in output
+        server.clone.git("reset", "--hard", "HEAD~2")
+        server.clone.commit({"quarantine.yaml": "# nothing\n"})
+        assert server.push("main")[0]
+        wanted = server.clone.commit(wanting)
+        assert server.push("main")[0]
+        assert server.branches == {"main": wanted}
 
     def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
@@ -13,7 +14,6 @@ from zkdeployment.model.tree import Tree
 from zkdeployment.planning.forecast import Outlook, forecast
 from zkdeployment.planning.order import order
 from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.rollout.documents.changes import StrategyChange
 from zkdeployment.tree.diff import diff
 
 NODES = {

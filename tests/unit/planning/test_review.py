@@ -3,7 +3,7 @@ import pytest
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import RULES, fingerprint, place, review
+from zkdeployment.planning.review import RULES, fingerprint, lifting_problems, place, review
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 
 GOOD = """\
@@ -226,3 +226,29 @@ def test_a_review_that_builds_on_another_finds_the_same():
     new = files(a_zk=GOOD, b_zk="/bad : a-1\n  /deploy\n    /h\n", c_zkx="/who\n  x = 1\n  y = \n")
     found, alone = review(new, last), review(new)
     assert (found.problems, found.targets, found.linted.tree) == (alone.problems, alone.targets, alone.linted.tree)
+
+
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: foo, version: 1.0}
+data: {reason: "crashes, often", by: alice, time: 2026-11-22}
+"""
+SENTENCE = "foo 1.0 is quarantined by alice since 2026-11-22: crashes, often"
+
+
+def test_a_tree_that_wants_a_quarantined_version_is_an_error_with_who_when_and_why():
+    (problem,) = look(a_zk=GOOD, q_yaml=QUARANTINE).errors
+    assert str(problem) == f"a.zk:2:3: /who/myfoo: {SENTENCE}; choose another version"
+    assert look(a_zk=GOOD.replace("1.0", "1.1"), q_yaml=QUARANTINE).errors == ()
+
+
+def test_a_version_that_nobody_deploys_is_not_wanted():
+    assert look(a_zk=GOOD.replace("/host1\n        n = 2\n", ""), q_yaml=QUARANTINE).errors == ()
+
+
+def test_a_change_that_removes_a_quarantine_and_wants_the_version_is_an_error():
+    before = [SourceFile("q.yaml", QUARANTINE.encode())]
+    (problem,) = lifting_problems(look(a_zk=GOOD), before)
+    assert str(problem).startswith(f"a.zk:2:3: /who/myfoo: {SENTENCE}; this change removes the quarantine")
+    assert lifting_problems(look(a_zk=GOOD.replace("1.0", "1.1")), before) == ()
+    assert lifting_problems(look(a_zk=GOOD, q_yaml=QUARANTINE), before) == ()  # reported by the review itself

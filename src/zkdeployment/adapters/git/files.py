@@ -1,4 +1,4 @@
-"""Tree files and rollout documents, read from git's object store: blobs of a commit, never a work tree."""
+"""Tree files and documents, read from git's object store: blobs of a commit, never a work tree."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.command import Git, GitError
 from zkdeployment.adapters.tree_files import check_limits
+from zkdeployment.documents.registry import mentions_documents
 from zkdeployment.errors import SourceError
 from zkdeployment.model.source_files import (
     DOCUMENT_SUFFIXES,
@@ -17,7 +18,6 @@ from zkdeployment.model.source_files import (
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.rollout.documents.faults import mentions_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,10 +49,9 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
     ``revision`` names the tree in messages. Raises ``GitError`` if git fails, and ``SourceError`` if the files
     cannot be a tree.
     """
-    listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
-    found = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
+    found = _list(git, tree)
     entries = [_checked(entry, revision) for entry in found if is_tree_file(entry.name)]
-    documents = list(_documents(git, [entry for entry in found if entry.mode not in _NO_FILE]))
+    documents = list(_documents(git, found))
     sizes = {entry.name: entry.size for entry in entries}
     check_limits(sizes | {file.name: len(file.content) for file in documents}, revision)
     return tuple(sorted([*_read(git, entries), *documents], key=lambda file: file.name))
@@ -63,11 +62,10 @@ def read_usable_files(git: Git, tree: str) -> tuple[tuple[SourceFile, ...], froz
 
     A tree that has to be left may be damaged: symbolic links in place of tree files, or no tree files at all.
     """
-    listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
-    entries = [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
+    entries = _list(git, tree)
     tree_entries = [entry for entry in entries if is_tree_file(entry.name)]
     usable = [entry for entry in tree_entries if _is_usable(entry)]
-    documents = _documents(git, [entry for entry in entries if entry.mode not in _NO_FILE])
+    documents = _documents(git, entries)
     files = sorted([*_read(git, usable), *documents], key=lambda file: file.name)
     return tuple(files), frozenset(shown(entry.name) for entry in tree_entries if entry not in usable)
 
@@ -75,6 +73,11 @@ def read_usable_files(git: Git, tree: str) -> tuple[tuple[SourceFile, ...], froz
 def shown(name: str) -> str:
     """Return a name that git listed, without bytes that are not UTF-8, for messages and as a key."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def read_document_files(git: Git, tree: str) -> tuple[SourceFile, ...]:
+    """Return only the files with documents at the top of ``tree``, sorted by name; raises ``GitError``."""
+    return tuple(sorted(_documents(git, _list(git, tree)), key=lambda file: file.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,12 @@ class _Entry:
     mode: str
     blob: str
     size: int
+
+
+def _list(git: Git, tree: str) -> list[_Entry]:
+    """Return the entries of a tree that may be tree files or hold documents."""
+    listing = git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
+    return [_entry(line) for line in listing.split(b"\0") if line.endswith(_SUFFIXES)]
 
 
 def _entry(line: bytes) -> _Entry:
@@ -117,21 +126,21 @@ def _is_usable(entry: _Entry) -> bool:
 
 
 def _documents(git: Git, entries: Iterable[_Entry]) -> Iterator[SourceFile]:
-    """Yield the YAML files that hold rollout documents; reads at most the size limit of one file at a time."""
+    """Yield the YAML files that hold documents; reads at most the size limit of one file at a time."""
     batch: list[_Entry] = []
     taken = 0
     for entry in entries:
-        if not may_hold_documents(entry.name, entry.size):
+        if entry.mode in _NO_FILE or not may_hold_documents(entry.name, entry.size):
             continue
         if taken + entry.size > MOST_BYTES_OF_A_FILE:
-            yield from _about_rollouts(git, batch)
+            yield from _with_documents(git, batch)
             batch, taken = [], 0
         batch.append(entry)
         taken += entry.size
-    yield from _about_rollouts(git, batch)
+    yield from _with_documents(git, batch)
 
 
-def _about_rollouts(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
+def _with_documents(git: Git, entries: Sequence[_Entry]) -> Iterator[SourceFile]:
     for file in _read(git, entries):
         if mentions_documents(file.content):
             yield SourceFile(shown(file.name), file.content)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from zkdeployment.adapters.git.command import Git
-from zkdeployment.adapters.git.files import read_files
+from zkdeployment.adapters.git.files import read_document_files, read_files
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ _BRANCHES = "refs/heads/"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A branch of a push and its new commit; ``None`` deletes the branch."""
+    """A branch of a push, its new commit (``None`` deletes the branch) and the commit before (``None``: new)."""
 
     branch: str
     commit: str | None
+    before: str | None = None
 
 
 def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
@@ -41,10 +42,21 @@ def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
                 f"expected OLD NEW REF, as git passes them to a pre-receive hook, found {' '.join(words)!r}"
             )
     return tuple(
-        Pushed(ref.removeprefix(_BRANCHES), None if set(new) == {"0"} else new)
-        for _, new, ref in lines
+        Pushed(ref.removeprefix(_BRANCHES), _commit(new), _commit(old))
+        for old, new, ref in lines
         if ref.startswith(_BRANCHES)
     )
+
+
+def _commit(name: str) -> str | None:
+    return None if set(name) == {"0"} else name
+
+
+def documents_of(commit: str) -> tuple[SourceFile, ...]:
+    """Return the files with documents of a commit of this repository; none if there is no such commit."""
+    git = Git(directory=Path.cwd(), inherit=True)
+    tree = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
+    return () if tree.status else read_document_files(git, tree.text)
 
 
 def staged_files() -> tuple[SourceFile, ...]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.svn.command import Svn, SvnError
 from zkdeployment.adapters.tree_files import ATTEMPTS, check_limits, shorten
+from zkdeployment.documents.registry import mentions_documents
 from zkdeployment.errors import SourceError, without_passwords
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.source_files import SourceFile, is_tree_file, may_hold_documents
-from zkdeployment.rollout.documents.faults import mentions_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

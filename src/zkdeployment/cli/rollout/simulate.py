@@ -13,10 +13,10 @@ from rich.table import Table
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.documents.facts import read_facts
+from zkdeployment.documents.reading import read_documents
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.documents.facts import read_facts
-from zkdeployment.rollout.documents.reading import Documents, read_strategies
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.simulation import Faults, simulate, summarize
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, Rollout
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from zkdeployment.documents.collection import Documents
     from zkdeployment.model.strategy import Facts, Strategy
 
 _COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
@@ -75,7 +76,7 @@ def command(
     Example:
       zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --deploy-fails app1 --times-out web:prepare
     """
-    documents = read_strategies(SourceFile(str(file), _read(file)) for file in files)
+    documents = read_documents(SourceFile(str(file), _read(file)) for file in files)
     problems = [str(problem) for problem in (documents.errors if name is None else documents.problems)]
     strategy = None if problems else _choose(documents, name)
     if strategy is None:

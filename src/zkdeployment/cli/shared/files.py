@@ -1,10 +1,11 @@
-"""Reads the tree files and rollout documents, or the git revisions, that the command line names."""
+"""Reads the tree files and documents, or the git revisions, that the command line names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
 from zkdeployment.errors import ConfigurationError, SourceError
 from zkdeployment.model.source_files import (
     DOCUMENT_SUFFIXES,
@@ -13,8 +14,6 @@ from zkdeployment.model.source_files import (
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.rollout.documents.faults import mentions_documents
-from zkdeployment.rollout.documents.schema import SCHEMAS
 from zkdeployment.wiring.repository import read_local_revision
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _read(path: Path) -> list[SourceFile]:
     except OSError as error:
         raise ConfigurationError(f"cannot read {error.filename or path}: {error.strerror}") from error
     if not is_tree_file(path.name) and not mentions_documents(file.content):
-        raise ConfigurationError(f"{path} is not a document of rollouts: expected schema: {' or '.join(SCHEMAS)}")
+        raise ConfigurationError(f"{path} holds no document: expected schema: {' or '.join(BY_SCHEMA)}")
     return [file]
 
 

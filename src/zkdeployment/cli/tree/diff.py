@@ -10,9 +10,9 @@ from zkdeployment.cli.shared.files import is_whole_tree, read_files
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.tree.files import check_files, refuse_errors
+from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import RefusedError
-from zkdeployment.rollout.documents.changes import StrategyChange
-from zkdeployment.rollout.documents.reading import document_files, read_strategies
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree
 from zkdeployment.wiring.operator import open_operator
@@ -78,7 +78,7 @@ def command(connection: Servers, files: tuple[str, ...], revision: str | None, o
 
 def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
     """Return the change of the published strategy; files that are a part of a tree may leave it out."""
-    documents = read_strategies(document_files(files))
+    documents = read_documents(document_files(files))
     refuse_errors(documents.errors)
     published = operator.fleet.strategy()
     return StrategyChange(published, documents.strategy() if whole or documents.files else published)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
 from zkdeployment.errors import TreeError
-from zkdeployment.rollout.documents.encoding import strategy_from_json, strategy_to_json
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session

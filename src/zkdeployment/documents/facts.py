@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.typed_values import typed_values
+from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.documents.faults import form_faults
-from zkdeployment.rollout.documents.typed_values import typed_values
-from zkdeployment.rollout.documents.yaml_values import Document, YamlTextError, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def read_host_document(source: str, content: bytes) -> Document:
     Raises ``ConfigurationError`` with the place in ``source``.
     """
     try:
-        document = next(read_documents(content.decode("utf-8-sig")), Document({}, {(): (1, 1)}))
+        document = next(parse_yaml(content.decode("utf-8-sig")), Document({}, {(): (1, 1)}))
     except YamlTextError as error:
         raise ConfigurationError(f"{source}:{error.line}:{error.column}: {error}") from error
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The forms of strategy documents and configurations, as JSON schemas; ``document_faults`` checks against them.
+"""The forms of strategy documents and configurations, as JSON schemas; ``forms`` checks against them.
 
 Their source is the document "Deployment Grouping for Baremetal Nodes" of Airship's Shipyard. The keys of a group's
 pace (``max_parallel``, ``bake_time`` and so on) are additions of this project.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.strategies.faults import group_faults
+from zkdeployment.documents.strategies.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA
 from zkdeployment.model.strategy import (
     ABSENT_AFTER,
     Criteria,
@@ -14,8 +17,6 @@ from zkdeployment.model.strategy import (
     Strategy,
     Window,
 )
-from zkdeployment.rollout.documents.faults import form_faults, group_faults
-from zkdeployment.rollout.documents.schema import DAYS, SCHEMAS, STRATEGY_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

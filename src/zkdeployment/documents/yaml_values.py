@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from zkdeployment.rollout.documents.typed_values import NoValueError, PlainText, read_scalar
+from zkdeployment.documents.typed_values import NoValueError, PlainText, read_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ class Document:
         return self.places[way]
 
 
-def read_documents(text: str) -> Iterator[Document]:
+def parse_yaml(text: str) -> Iterator[Document]:
     """Return the documents of a text, with mappings, sequences and text as values.
 
     Text that is neither quoted nor tagged as text is a ``PlainText``. Raises ``YamlTextError``, also for a

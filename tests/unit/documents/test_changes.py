@@ -1,8 +1,8 @@
 """What a publication changes of the strategy is told."""
 
 from support.strategies import group, strategy
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.rollout.documents.changes import StrategyChange
 
 OLD = strategy(group("a"), group("b", "a"), group("c"))
 NEW = strategy(group("d"), group("a"), group("b", "a", critical=True))

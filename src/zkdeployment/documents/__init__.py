@@ -1,0 +1,1 @@
+"""Documents beside the tree, strategies and quarantines: their text, its checks, its values and its changes."""

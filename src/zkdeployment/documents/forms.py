@@ -1,0 +1,61 @@
+"""Checks of values against forms, which are JSON schemas. Each fault is a place in the document and a message."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zkdeployment.documents.yaml_values import Way
+
+#: The place of a fault in its document, and the message.
+Fault: TypeAlias = "tuple[Way, str]"
+
+#: The form of a name that is not blank.
+NAME: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
+
+
+def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
+    """Return all deviations of a value from a form, each with what was expected and found."""
+    faults = _validator_class()(schema).iter_errors(value)
+    for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
+        way, form = tuple(fault.absolute_path), fault.schema
+        if fault.validator == "additionalProperties":
+            yield from _unknown_keys(way, fault.instance, form["properties"])
+        elif "description" in form:
+            yield way, f"expected {form['description']}, found {fault.instance!r}"
+        else:
+            yield way, fault.message
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return names as a list for a message on what was expected."""
+    return f"one of: {', '.join(sorted(names))}"
+
+
+def _unknown_keys(way: Way, value: Iterable[str], known: Iterable[str]) -> Iterator[Fault]:
+    """Return a fault for each key of a mapping that is not among the known ones."""
+    known = sorted(known)
+    for key in value:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected {one_of(known)}"
+            yield (*way, key), f"unknown key {key!r}; {hint}"
+
+
+@functools.cache
+def _validator_class() -> Any:
+    """Return a validator of JSON schemas that does not accept NaN and infinity as numbers."""
+    import jsonschema  # noqa: PLC0415  slow to import and rarely needed
+
+    standard = jsonschema.Draft202012Validator
+    finite = standard.TYPE_CHECKER.redefine("number", lambda _, value: _is_finite_number(value))
+    return jsonschema.validators.extend(standard, type_checker=finite)  # type: ignore[no-untyped-call]
+
+
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf

@@ -1,0 +1,131 @@
+"""Reads the documents of YAML files, with all problems of all files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.documents.collection import (
+    DocumentEntry,
+    Documents,
+    document_problem,
+    unused_strategies,
+)
+from zkdeployment.documents.forms import form_faults, one_of
+from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents, schema_faults
+from zkdeployment.documents.strategies.choice import choice
+from zkdeployment.documents.strategies.kinds import CONFIGURATION, STRATEGY
+from zkdeployment.documents.typed_values import typed_values
+from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
+from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.source_files import DOCUMENT_SUFFIXES, SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zkdeployment.documents.forms import Fault
+    from zkdeployment.documents.kinds import DocumentKind, Subject
+
+
+def read_documents(files: Iterable[SourceFile], known: Documents | None = None) -> Documents:
+    """Return the documents of YAML files, checked; ``known`` itself if the files did not change.
+
+    Documents of other programs and other files are ignored.
+    """
+    sources = tuple(sorted(files, key=lambda file: file.name))
+    if known is not None and known.files == sources:
+        return known
+    reader = _DocumentReader()
+    for file in sources:
+        if file.name.endswith(DOCUMENT_SUFFIXES):
+            reader.read(file)
+    return reader.documents(sources)
+
+
+def document_files(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Return the YAML files that may contain documents, sorted by name."""
+    matches = [
+        file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)
+    ]
+    return sorted(matches, key=lambda file: file.name)
+
+
+class _DocumentReader:
+    """The documents read so far, and their problems."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+        self._advice: list[Problem] = []
+        self._entries: dict[tuple[str, Subject], DocumentEntry] = {}
+
+    def read(self, file: SourceFile) -> None:
+        """Read all documents of a file."""
+        try:
+            for position, document in enumerate(parse_yaml(file.content.decode("utf-8-sig"))):
+                self._add(file.name, position, document)
+        except YamlTextError as error:
+            self._problems.append(Problem(str(error), file.name, error.line, error.column))
+        except UnicodeDecodeError as error:
+            message = f"expected UTF-8, found the byte {error.object[error.start]:#04x}"
+            line = error.object.count(b"\n", 0, error.start) + 1
+            self._problems.append(Problem(message, file.name, line, 1))
+
+    def _add(self, file: str, position: int, document: Document) -> None:
+        """Add a document and its problems, if it is of a known kind."""
+        value: Any = document.value
+        if not isinstance(value, dict):
+            return
+        schema = value.get("schema")
+        kind = BY_SCHEMA.get(schema) if isinstance(schema, str) else None
+        faults = schema_faults(value) if kind is None else self._add_entry(kind, file, position, document)
+        self._problems += [document_problem(file, document, way, message) for way, message in faults]
+
+    def _add_entry(self, kind: DocumentKind[Any], file: str, position: int, document: Document) -> Iterator[Fault]:
+        value: Any = typed_values(document.value, kind.form) if kind.typed else document.value
+        if faults := list(form_faults(value, kind.form)):
+            yield from faults
+            return
+        faults = list(kind.faults(value))
+        yield from faults
+        if faults and not kind.typed:
+            return
+        entry = DocumentEntry(kind, kind.subject(value), kind.parse(value), value, file, position, document)
+        key = kind.name, entry.subject
+        if key in self._entries:
+            yield kind.place, _duplicate(self._entries[key])
+            return
+        self._entries[key] = entry
+        self._advice += [
+            replace(entry.problem(way, message), severity=Severity.WARNING) for way, message in kind.advice(value)
+        ]
+
+    def documents(self, files: tuple[SourceFile, ...]) -> Documents:
+        """Return all documents that were read."""
+        if not self._problems:
+            self._problems += self._unknown_choices()
+        return Documents(
+            self._entries,
+            problems=tuple(self._problems),
+            # A document with problems may choose any strategy.
+            unused=() if self._problems else tuple(unused_strategies(self._entries)),
+            advice=tuple(self._advice),
+            files=files,
+        )
+
+    def _unknown_choices(self) -> Iterator[Problem]:
+        """Return a problem if the configuration chooses a strategy that does not exist."""
+        names = [subject[0] for kind, subject in self._entries if kind == STRATEGY.name]
+        configuration = self._entries.get((CONFIGURATION.name, ()))
+        if configuration is None:
+            return
+        way, chosen = choice(configuration.content)
+        if chosen is not None and chosen not in names:
+            expected = one_of(names) if names else "a DeploymentStrategy of that name"
+            yield configuration.problem(way, f"there is no strategy {chosen}; expected {expected}")
+
+
+def _duplicate(entry: DocumentEntry) -> str:
+    """Return the message that a document of the same kind and subject exists."""
+    name = " ".join((entry.kind.name, *entry.subject))
+    line, _ = entry.source.place(())
+    return f"there is another {name} in {entry.file}, line {line}; keep one of them"

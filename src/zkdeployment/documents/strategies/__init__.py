@@ -1,0 +1,1 @@
+"""Strategies and the configuration that chooses one: their forms, checks, values and encoding."""

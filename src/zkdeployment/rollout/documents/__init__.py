@@ -1,1 +1,0 @@
-"""Documents of strategies: YAML text, its checks, its values, and their encoding."""
