@@ -5,19 +5,30 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
+from zkdeployment.web.access.body_limit import BodyLimit
+from zkdeployment.web.access.cross_site import forbid_cross_site
+from zkdeployment.web.access.headers import SecurityHeaders
+from zkdeployment.web.access.hosts import HostCheck
+from zkdeployment.web.access.known_sessions import KnownSessions
+from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import health
 from zkdeployment.web.error_responses import install_error_handlers
+from zkdeployment.web.pages import login
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.site import Site
 
 _API_ROUTERS = (health.router,)
 
+_PAGE_ROUTERS = (login.router,)
 
-def build_application(adapters: ServerAdapters, site: Site) -> FastAPI:
+
+def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     """Return the ASGI application of the service."""
     application = FastAPI(
         title="zkdeployment",
@@ -25,10 +36,12 @@ def build_application(adapters: ServerAdapters, site: Site) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(forbid_cross_site)],
     )
     application.state.adapters = adapters
     application.state.site = site
+    application.state.known_sessions = KnownSessions()
     install_error_handlers(application)
-    for router in _API_ROUTERS:
+    for router in (*_API_ROUTERS, *_PAGE_ROUTERS):
         application.include_router(router)
-    return application
+    return AccessLog(SecurityHeaders(HostCheck(BodyLimit(application), site), site))

@@ -11,21 +11,26 @@ from zkdeployment.errors import UnreachableError
 from zkdeployment.ports.server import ServerAdapters
 
 
-def get_adapters(request: Request) -> ServerAdapters:
+async def get_adapters(request: Request) -> ServerAdapters:
     """Return the adapters of the application that handles a request."""
     adapters: ServerAdapters = request.app.state.adapters
     return adapters
 
 
-def get_connected_adapters(request: Request) -> ServerAdapters:
-    """Return the adapters; raises ``UnreachableError`` at once while there is no connection to ZooKeeper.
+async def get_connected_adapters(request: Request) -> ServerAdapters:
+    """Return the adapters; raises ``UnreachableError`` while there is no connection to ZooKeeper."""
+    adapters = await get_adapters(request)
+    check_connection(adapters)
+    return adapters
+
+
+def check_connection(adapters: ServerAdapters) -> None:
+    """Raise ``UnreachableError`` at once while there is no connection to ZooKeeper.
 
     Waiting for a connection in each request would use up the threads of the service.
     """
-    adapters = get_adapters(request)
     if not adapters.connection().connected:
         raise UnreachableError("the service has no connection to ZooKeeper; it reconnects by itself")
-    return adapters
 
 
 #: For routes that can answer without ZooKeeper.

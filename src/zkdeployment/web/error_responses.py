@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import (
@@ -23,13 +24,15 @@ from zkdeployment.errors import (
     error_message,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.web.access.cross_site import SAFE_METHODS
+from zkdeployment.web.access.local_paths import local_path
 from zkdeployment.web.models.error import ErrorDetail
-from zkdeployment.web.pages.rendering import error_page
+from zkdeployment.web.pages.rendering import error_page, render_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastapi import FastAPI, Request, Response
+    from fastapi import FastAPI, Request
 
 #: Seconds after which a client may try again while ZooKeeper, the repository or the syncer does not answer.
 RETRY_AFTER = 5
@@ -57,9 +60,12 @@ _API = ("/api/", "/v2", "/deployments", "/healthz", "/metrics", "/openapi.json")
 #: Descriptions of the error responses for ``responses=`` of routers.
 ERRORS: dict[int | str, dict[str, object]] = {
     400: {"model": ErrorDetail, "description": "The request is malformed."},
+    401: {"model": ErrorDetail, "description": "The user name or the key is missing or wrong."},
+    403: {"model": ErrorDetail, "description": "The user is retired or has no right to do this."},
     404: {"model": ErrorDetail, "description": "The named thing does not exist."},
     409: {"model": ErrorDetail, "description": "The present state of the fleet does not permit this."},
     422: {"model": ErrorDetail, "description": "A value is not valid."},
+    429: {"model": ErrorDetail, "description": "Too many failed logins; Retry-After says when to try again."},
     503: {"model": ErrorDetail, "description": "ZooKeeper is unreachable; Retry-After says when to try again."},
 }
 
@@ -105,7 +111,22 @@ def _problem(*, loc: Sequence[int | str], msg: str, **_: object) -> str:
 
 def _rejected(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  it was registered for these
+    if error.status_code == 401 and not request.url.path.startswith(_API) and request.method in SAFE_METHODS:
+        return _ask_to_log_in(request)
     return respond(request, error.status_code, error.detail, error.headers)
+
+
+def _ask_to_log_in(request: Request) -> Response:
+    """Return the response for a person without a login session who asked for a page."""
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.headers.get("Sec-Fetch-Site") == "cross-site":
+        # The browser followed a link on another site, and so kept its cookies back. It sends them when it comes
+        # from this page.
+        return render_page(request, "arrive.html", target=local_path(target))
+    login = f"/login?next={quote(local_path(target), safe='/')}"
+    if "HX-Request" in request.headers:  # a part of a page that is shown already
+        return Response(status_code=401, headers={"HX-Redirect": login})
+    return RedirectResponse(login, 303)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 class Site:
     """The public side of the service.
 
-    ``hosts`` are the names and addresses, without ports, under which browsers reach the service; an empty set
-    means any. ``encrypted`` is whether browsers use ``https``.
+    ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
+    the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
+    ``https``.
     """
 
-    hosts: frozenset[str] = frozenset()
+    hosts: frozenset[str]
+    authority: str
     encrypted: bool = False

@@ -90,7 +90,7 @@ def public_site(server: ServerSettings) -> Site:
     """Return the names under which browsers may reach the service, and whether they do so encrypted."""
     url = urlsplit(server.url)
     hosts = {name for name in (url.hostname, server.host) if name}
-    return Site(hosts=frozenset(hosts), encrypted=url.scheme == "https")
+    return Site(hosts=frozenset(hosts), authority=url.netloc, encrypted=url.scheme == "https")
 
 
 def _encryption(server: ServerSettings) -> ssl.SSLContext | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from zkdeployment.web.access.cookies import form_token
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,6 +22,8 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+_TEMPLATES.globals["form_token"] = form_token
 
 
 def render_page(

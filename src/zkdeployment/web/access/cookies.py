@@ -1,0 +1,75 @@
+"""The cookies of browsers: the login session, and a secret for the login form before there is a session."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from zkdeployment.web.access.form_tokens import make_form_token
+
+if TYPE_CHECKING:
+    from fastapi import Request, Response
+
+    from zkdeployment.web.site import Site
+
+
+def session_token(request: Request) -> str | None:
+    """Return the token of the login session that a request belongs to."""
+    return request.cookies.get(_name(_site(request), "session"))
+
+
+def form_secrets(request: Request) -> list[str]:
+    """Return the secrets from which the tokens of this browser's forms may have been made."""
+    names = (_name(_site(request), "session"), _name(_site(request), "login"))
+    return [request.cookies[name] for name in names if request.cookies.get(name)]
+
+
+def form_token(request: Request) -> str:
+    """Return a new token for a form of a page; it is empty if the browser has no cookie."""
+    return next((new_form_token(secret) for secret in form_secrets(request)), "")
+
+
+def new_form_token(secret: str) -> str:
+    """Return a new token for a form."""
+    return make_form_token(secret, secrets.token_hex(16))
+
+
+def new_login_secret() -> str:
+    """Return a secret for a browser that has no login session."""
+    return secrets.token_urlsafe(32)
+
+
+def set_session(request: Request, response: Response, token: str) -> None:
+    """Let the browser keep a login session until it is closed; the secret of the login form is removed."""
+    _set(_site(request), response, "session", token)
+    _delete(_site(request), response, "login")
+
+
+def end_session(request: Request, response: Response) -> None:
+    """Let the browser forget its login session."""
+    _delete(_site(request), response, "session")
+
+
+def set_login_secret(request: Request, response: Response, secret: str) -> None:
+    """Let the browser keep the secret of its login form."""
+    _set(_site(request), response, "login", secret)
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+def _name(site: Site, name: str) -> str:
+    # Browsers accept the prefix only from the host itself, over TLS, for all paths.
+    return f"__Host-{name}" if site.encrypted else name
+
+
+def _set(site: Site, response: Response, name: str, value: str) -> None:
+    response.set_cookie(
+        _name(site, name), value, path="/", secure=site.encrypted, httponly=True, samesite="strict"
+    )
+
+
+def _delete(site: Site, response: Response, name: str) -> None:
+    response.delete_cookie(_name(site, name), path="/", secure=site.encrypted, httponly=True, samesite="strict")

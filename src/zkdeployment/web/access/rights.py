@@ -1,0 +1,28 @@
+"""The rights that routes ask for, as types of their parameters."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.exceptions import HTTPException
+
+from zkdeployment.model.user import Right, User
+from zkdeployment.web.access.identity import CurrentUser
+
+
+def require(right: Right) -> Callable[[User], User]:
+    """Return a dependency that returns the user of a request if it has a right, and answers 403 otherwise."""
+
+    def check(user: CurrentUser) -> User:
+        if not user.may(right):
+            raise HTTPException(403, f"the user {user} may not {right.value}: its role is {user.role.value}")
+        return user
+
+    return check
+
+
+#: A user who may read the fleet.
+Reader = Annotated[User, Depends(require(Right.READ_FLEET))]
+
+#: A user who may act on the fleet.
+Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]

@@ -1,0 +1,74 @@
+"""``/login`` and ``/logout``: the login sessions of people."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from zkdeployment.model.user import LoginRefusal
+from zkdeployment.web.access import cookies
+from zkdeployment.web.access.cross_site import require_form_token
+from zkdeployment.web.access.identity import client_address, login_headers, login_status
+from zkdeployment.web.access.local_paths import local_path
+from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.pages.rendering import render_page
+
+router = APIRouter(include_in_schema=False)
+
+#: The longest name and key that are read.
+_MOST_CHARACTERS = 200
+
+FormText = Annotated[str, Form(max_length=_MOST_CHARACTERS)]
+
+
+@router.get("/login")
+def show_login(request: Request, target: Annotated[str, Query(alias="next")] = "/") -> Response:
+    """Return the page with the login form."""
+    return _login_page(request, target)
+
+
+@router.post("/login", dependencies=[Depends(require_form_token)])
+def submit_login(
+    request: Request,
+    adapters: ConnectedAdapters,
+    name: FormText,
+    key: FormText,
+    target: Annotated[str, Form(alias="next")] = "/",
+) -> Response:
+    """Begin a login session and return to the page that asked for it."""
+    outcome = adapters.logins.verify(name.strip(), key.strip(), client_address(request))
+    if isinstance(outcome, LoginRefusal):
+        return _login_page(request, target, refusal=outcome, name=name)
+    request.state.user = outcome
+    response = RedirectResponse(local_path(target), 303)
+    cookies.set_session(request, response, adapters.logins.begin_session(outcome))
+    return response
+
+
+@router.post("/logout")
+def log_out(request: Request, adapters: ConnectedAdapters) -> Response:
+    """End the login session."""
+    token = cookies.session_token(request)
+    if token is not None:
+        adapters.logins.end_session(token)
+    response = RedirectResponse("/login", 303)
+    cookies.end_session(request, response)
+    return response
+
+
+def _login_page(request: Request, target: str, *, refusal: LoginRefusal | None = None, name: str = "") -> Response:
+    known = cookies.form_secrets(request)
+    secret = known[0] if known else cookies.new_login_secret()
+    response = render_page(
+        request,
+        "login.html",
+        status=200 if refusal is None else login_status(refusal),
+        headers=None if refusal is None else login_headers(refusal),
+        token=cookies.new_form_token(secret),
+        target=local_path(target),
+        problem=None if refusal is None else str(refusal),
+        name=name,
+    )
+    if not known:
+        cookies.set_login_secret(request, response, secret)
+    return response
