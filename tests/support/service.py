@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import httpx
@@ -11,6 +13,8 @@ from zkdeployment.adapters.listener import open_listener
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.daemons.server.http_server import HttpServer
+from zkdeployment.model.act import Act
+from zkdeployment.model.user import NewUser, Role
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
 from zkdeployment.wiring.server import server_adapters
@@ -18,19 +22,57 @@ from zkdeployment.wiring.server import server_adapters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.ports.server import ServerAdapters
+
+_ACT = Act("tests", "user", "a test", 0.0)
+
+
+@dataclass(frozen=True)
+class RunningService:
+    """A service that answers at ``url``; ``client`` sends requests without a login."""
+
+    url: str
+    client: httpx.Client
+    adapters: ServerAdapters
+
+    def add_user(self, role: Role, name: str | None = None) -> tuple[str, str]:
+        """Add a user, named like its role if no name is given; return its name and key."""
+        issued = self.adapters.users.add(NewUser(name=name or role.value, role=role), _ACT)
+        return issued.user.name, issued.key
+
+    @contextmanager
+    def browser(self, login: tuple[str, str]) -> Iterator[httpx.Client]:
+        """Yield a client that has logged in with a name and a key, as a browser does."""
+        with httpx.Client(base_url=self.url, timeout=20.0) as browser:
+            token = form_token(browser.get("/login").text)
+            name, key = login
+            browser.post("/login", data={"name": name, "key": key, "csrf_token": token})
+            yield browser
+
+
+def form_token(page: str) -> str:
+    """Return the token of the form in a page."""
+    match = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert match is not None, page
+    return match[1]
+
 
 @contextmanager
-def running_service(zookeeper: str, site: Site | None = None) -> Iterator[httpx.Client]:
-    """Serve the application for a ZooKeeper at this connection string; yield a client of it."""
+def running_service(zookeeper: str, site: Site | None = None) -> Iterator[RunningService]:
+    """Serve the application for a ZooKeeper at this connection string."""
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
-        application = build_application(server_adapters(session, feed), site or Site())
-        server = HttpServer(application, open_listener("127.0.0.1", 0))
+        adapters = server_adapters(session, feed)
+        listener = open_listener("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        site = site or Site(hosts=frozenset({"127.0.0.1"}), authority=f"127.0.0.1:{port}")
+        server = HttpServer(build_application(adapters, site), listener)
         feed.start()
         server.start()
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=20.0) as client:
-                yield client
+            url = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=url, timeout=20.0) as client:
+                yield RunningService(url, client, adapters)
         finally:
             feed.close()
             server.stop()

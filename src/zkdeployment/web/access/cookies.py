@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def session_token(request: Request) -> str | None:
     """Return the token of the login session that a request belongs to."""
-    return request.cookies.get(_name(_site(request), "session"))
+    return request.cookies.get(_name(site_of(request), "session"))
 
 
 def form_secrets(request: Request) -> list[str]:
     """Return the secrets from which the tokens of this browser's forms may have been made."""
-    names = (_name(_site(request), "session"), _name(_site(request), "login"))
+    names = (_name(site_of(request), "session"), _name(site_of(request), "login"))
     return [request.cookies[name] for name in names if request.cookies.get(name)]
 
 
@@ -41,21 +41,22 @@ def new_login_secret() -> str:
 
 def set_session(request: Request, response: Response, token: str) -> None:
     """Let the browser keep a login session until it is closed; the secret of the login form is removed."""
-    _set(_site(request), response, "session", token)
-    _delete(_site(request), response, "login")
+    _set(site_of(request), response, "session", token)
+    _delete(site_of(request), response, "login")
 
 
 def end_session(request: Request, response: Response) -> None:
     """Let the browser forget its login session."""
-    _delete(_site(request), response, "session")
+    _delete(site_of(request), response, "session")
 
 
 def set_login_secret(request: Request, response: Response, secret: str) -> None:
     """Let the browser keep the secret of its login form."""
-    _set(_site(request), response, "login", secret)
+    _set(site_of(request), response, "login", secret)
 
 
-def _site(request: Request) -> Site:
+def site_of(request: Request) -> Site:
+    """Return the site that a request was sent to."""
     site: Site = request.app.state.site
     return site
 

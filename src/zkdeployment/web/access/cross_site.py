@@ -1,7 +1,7 @@
 """Protection of requests that change something against foreign pages, which let a browser send them.
 
-Programs authenticate with a key in each request and are not concerned. A request from a browser comes from a page of
-this site, and proves it with a form token.
+Programs authenticate with a key in each request and are not concerned. A request from a browser comes from a page
+of this site, and proves it with a form token.
 """
 
 from urllib.parse import urlsplit
@@ -9,16 +9,15 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from zkdeployment.web.access.cookies import form_secrets
+from zkdeployment.web.access.cookies import form_secrets, site_of
 from zkdeployment.web.access.form_tokens import is_form_token
-from zkdeployment.web.site import Site
 
 #: Requests with these methods change nothing.
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 #: The header and the form field of a form token.
-TOKEN_HEADER = "X-CSRF-Token"
-TOKEN_FIELD = "csrf_token"
+FORM_HEADER = "X-CSRF-Token"
+FORM_FIELD = "csrf_token"
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -37,9 +36,9 @@ async def forbid_cross_site(request: Request) -> None:
 
 async def require_form_token(request: Request) -> None:
     """Refuse (403) a request without a valid form token."""
-    token = request.headers.get(TOKEN_HEADER)
+    token = request.headers.get(FORM_HEADER)
     if token is None and request.headers.get("Content-Type", "").startswith(_FORMS):
-        field = (await request.form()).get(TOKEN_FIELD)
+        field = (await request.form()).get(FORM_FIELD)
         token = field if isinstance(field, str) else None
     if not any(is_form_token(token or "", secret) for secret in form_secrets(request)):
         raise HTTPException(
@@ -56,5 +55,4 @@ def is_cross_site(request: Request) -> bool:
     origin = request.headers.get("Origin")
     if origin is None:
         return False
-    site: Site = request.app.state.site
-    return urlsplit(origin).netloc not in {request.headers.get("Host", ""), site.authority}
+    return urlsplit(origin).netloc not in {request.headers.get("Host", ""), site_of(request).authority}

@@ -14,7 +14,7 @@ from zkdeployment.model.user import LoginProblem, LoginRefusal, User
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.cookies import session_token
 from zkdeployment.web.access.cross_site import SAFE_METHODS
-from zkdeployment.web.access.known_sessions import KnownSessions
+from zkdeployment.web.access.known_sessions import known_sessions
 from zkdeployment.web.dependencies import Adapters, check_connection
 
 REALM = "zkdeployment"
@@ -70,7 +70,7 @@ def client_address(request: Request) -> str:
 
 def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
     token = session_token(request)
-    known: KnownSessions = request.app.state.known_sessions
+    known = known_sessions(request)
     user = None
     if token is not None:
         try:

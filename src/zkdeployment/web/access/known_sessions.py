@@ -8,6 +8,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastapi import Request
+
     from zkdeployment.model.user import User
 
 #: Seconds for which people can read pages after their login session was last confirmed by ZooKeeper.
@@ -38,6 +40,12 @@ class KnownSessions:
         with self._lock:
             user, confirmed = self._users.get(_digest(token), (None, 0.0))
         return user if now - confirmed < _LIMIT else None
+
+
+def known_sessions(request: Request) -> KnownSessions:
+    """Return the known sessions of the application that handles a request."""
+    sessions: KnownSessions = request.app.state.known_sessions
+    return sessions
 
 
 def _digest(token: str) -> bytes:
