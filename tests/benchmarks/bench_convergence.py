@@ -30,8 +30,8 @@ from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
 from support.available_packages import AvailablePackage
 from zkdeployment import log
-from zkdeployment.adapters.filesystem import Filesystem
 from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration

@@ -8,8 +8,8 @@ from support.agents import Fleet, HostPackages
 from support.available_packages import AvailablePackage
 from support.simulated_host import REPOSITORY, SimulatedHost
 from support.waiting import wait_until
-from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.host_files.filesystem import Filesystem
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.model.host import Identity

@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.published_file import PublishedFile
+from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.identity_file import IdentityFile
+from zkdeployment.adapters.host_files.filesystem import Filesystem
+from zkdeployment.adapters.host_files.identity_file import IdentityFile
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.program import Program
-from zkdeployment.adapters.run_directory import RunDirectory
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.access import encryption

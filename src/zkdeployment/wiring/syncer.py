@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.process_lock import check_owner, sole_process
-from zkdeployment.adapters.published_file import PublishedFile
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.unfinished import unfinished

@@ -1,7 +1,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.published_file import PublishedFile
+from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import StalePublicationError
 from zkdeployment.model.publication import Published

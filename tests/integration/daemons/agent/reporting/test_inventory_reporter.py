@@ -8,8 +8,8 @@ import pytest
 from kazoo.security import make_acl
 
 from support.waiting import wait_until
-from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.host_files.filesystem import Filesystem
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
 from zkdeployment.model.strategy import Facts
 

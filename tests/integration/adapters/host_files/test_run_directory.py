@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters import run_directory
-from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.host_files import run_directory
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.publication import Published

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
-from zkdeployment.adapters.failure_file import FailureFile
-from zkdeployment.adapters.identity_file import IdentityFile
-from zkdeployment.adapters.published_file import PublishedFile
-from zkdeployment.adapters.version_file import VersionFile
+from zkdeployment.adapters.host_files.failure_file import FailureFile
+from zkdeployment.adapters.host_files.identity_file import IdentityFile
+from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.adapters.host_files.version_file import VersionFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
 

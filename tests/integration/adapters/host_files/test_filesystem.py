@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.filesystem import Filesystem
-from zkdeployment.adapters.run_directory import RunDirectory
+from zkdeployment.adapters.host_files.filesystem import Filesystem
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.errors import HostFilesError, ScriptError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import Inventory, Marker, Package

@@ -4,7 +4,7 @@ This agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older t
 often empty, and ``A,B.N.script`` with the path of the deploy script. Other programs may use such names, too: a
 file is a marker only if its content or the host's software proves it.
 
-This module reads and encodes markers. Writing and removing their files belongs into ``filesystem``.
+This module reads and encodes markers. Their files belong into ``marker_files``.
 """
 
 from __future__ import annotations

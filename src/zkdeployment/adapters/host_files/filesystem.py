@@ -1,0 +1,168 @@
+"""The host's files behind one value (implements ``ports.HostFiles``).
+
+The modules of this package read and write the files; this class composes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.checkouts.places import remembered_version
+from zkdeployment.adapters.host_files.marker_files import MarkerFiles
+from zkdeployment.adapters.host_files.markers import Software
+from zkdeployment.adapters.host_files.package_registry import PackageRegistry
+from zkdeployment.adapters.host_files.paths import checked_name, converting_errors, package_directories
+from zkdeployment.adapters.host_files.software_scripts import SoftwareScripts
+from zkdeployment.errors import HostFilesError
+from zkdeployment.log import get_logger
+from zkdeployment.model.inventory import Inventory
+from zkdeployment.model.names import NameKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from zkdeployment.adapters.host_files.run_directory import RunDirectory
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.inventory import Marker, Packages
+    from zkdeployment.model.publication import Published
+    from zkdeployment.rollout.failure import Failure
+
+
+class Filesystem:
+    """The files below ``root``, which stands for ``/``, and the files of the run directory.
+
+    Symbolic links to targets outside ``root`` are not followed, and no files are removed through a symbolic link.
+    """
+
+    def __init__(self, root: Path, run: RunDirectory) -> None:
+        self._opt = root / "opt"
+        self._etc = root / "etc"
+        registries = root / "var" / "lib" / "zkdeployment"
+        self._managed = PackageRegistry(registries / "managed.json", NameKind.PACKAGE)
+        self._originals = PackageRegistry(registries / "originals.json", NameKind.VERSION)
+        self._scripts = SoftwareScripts(root)
+        self._markers = MarkerFiles(self._etc)
+        self._run = run
+
+    # Software and deployments
+
+    def inventory(self, packages: Packages) -> Inventory:
+        directories = list(package_directories(self._opt))
+        managed = self._managed.read()
+        checkouts = {
+            name: version for name in directories if (version := self._remembered_version(name)) is not None
+        }
+        scripts = {
+            name: script for name in directories if (script := self._scripts.deploy_script(name)) is not None
+        }
+        software = Software.of({*packages, *managed, *checkouts, *scripts}, managed.values())
+        markers = tuple(self._markers.read(software))
+        known = {*managed.values(), *checkouts, *(marker.application for marker in markers)}
+        return Inventory(
+            packages=packages,
+            scripts=scripts,
+            directories=frozenset(directories),
+            markers=markers,
+            managed=managed,
+            originals=self._originals.read(),
+            checkouts=checkouts,
+            applications=frozenset(name for name in known if (self._etc / name).is_dir()),
+            controllers=frozenset(name for name in directories if self._scripts.is_controller(name)),
+        )
+
+    def script(self, package: str) -> str:
+        return self._scripts.executable_deploy_script(package)
+
+    def controller_script(self, package: str, name: str) -> str:
+        return self._scripts.executable_controller_script(package, name)
+
+    def make_application_directory(self, application: str) -> None:
+        directory = self._etc / checked_name(NameKind.PACKAGE, application)
+        with converting_errors("make", directory):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def write_marker(self, marker: Marker) -> None:
+        self._markers.write(marker)
+
+    def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
+        self._markers.remove(application, deployment, files)
+
+    def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
+        for package in packages:
+            _remove_directory(self._opt / checked_name(NameKind.PACKAGE, package))
+        for application in applications:
+            directory = self._etc / checked_name(NameKind.PACKAGE, application)
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                get_logger().warning("application-directory-kept", directory=str(directory), reason=error.strerror)
+
+    def _remembered_version(self, name: str) -> str | None:
+        with converting_errors("read", self._opt / name):
+            return remembered_version(self._opt / name)
+
+    # Registries
+
+    def add_managed(self, applications: Mapping[str, str]) -> None:
+        self._managed.add(applications)
+
+    def drop_managed(self, packages: Collection[str]) -> None:
+        self._managed.remove(packages)
+
+    def add_originals(self, versions: Mapping[str, str]) -> None:
+        self._originals.add(versions)
+
+    def drop_originals(self, packages: Collection[str]) -> None:
+        self._originals.remove(packages)
+
+    # The run directory
+
+    def write_status(self, revision: Revision | None, status: str) -> None:
+        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
+        self._run.write_status(revision, status)
+
+    def read_status(self) -> str | None:
+        return self._run.read_status()
+
+    def read_version(self, identity: Identity) -> Revision | None:
+        return self._run.read_version(identity)
+
+    def read_failure(self) -> Failure | None:
+        return self._run.failure.read()
+
+    def write_failure(self, failure: Failure) -> None:
+        self._run.failure.write(failure)
+
+    def clear_failure(self) -> None:
+        self._run.failure.clear()
+
+    def is_changing(self) -> bool:
+        return self._run.is_changing()
+
+    def write_version(self, revision: Revision) -> None:
+        self._run.write_version(revision)
+
+    def clear_version(self, former: Revision | None) -> None:
+        self._run.clear_version(former)
+
+    def read_published(self) -> Published:
+        return self._run.read_published()
+
+    def write_published(self, published: Published) -> None:
+        self._run.write_published(published)
+
+
+def _remove_directory(directory: Path) -> None:
+    if directory.is_symlink():
+        raise HostFilesError(
+            f"cannot remove {directory}: expected a directory, found a symbolic link; remove the link"
+        )
+    with converting_errors("remove", directory), contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(directory)
