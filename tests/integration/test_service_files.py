@@ -20,7 +20,7 @@ from zkdeployment.wiring import agent as wiring
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
 def test_zdaemon_accepts_its_configuration_and_runs_what_systemd_runs(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
@@ -34,7 +34,7 @@ def test_zdaemon_accepts_its_configuration_and_runs_what_systemd_runs(daemon, tm
     assert unit["Service"]["Restart"] == "on-failure"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / f"zkdeployment-{daemon}.service")
@@ -45,7 +45,7 @@ def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     assert "missing.cfg" in done.stderr
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
 def test_systemd_accepts_the_unit(daemon, tmp_path):
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
     unit = tmp_path / f"zkdeployment-{daemon}.service"
@@ -80,7 +80,7 @@ def service(daemon):
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
-@pytest.mark.parametrize("daemon", ["syncer", "coordinator"])
+@pytest.mark.parametrize("daemon", ["syncer", "coordinator", "server"])
 def test_what_needs_no_rights_has_none(daemon):
     """The threshold is systemd's own measure of how exposed a service is, in tenths: 100 is the worst."""
     unit = ETC / "systemd" / f"zkdeployment-{daemon}.service"
@@ -100,9 +100,17 @@ def test_what_the_agent_starts_can_do_what_packages_and_scripts_do():
     assert found["CapabilityBoundingSet"].startswith("~")
 
 
-def test_an_agent_that_wants_to_be_started_again_is_and_has_not_failed():
-    found = service("agent")
+@pytest.mark.parametrize("daemon", ["agent", "server"])
+def test_a_daemon_that_wants_to_be_started_again_is_and_has_not_failed(daemon):
+    found = service(daemon)
     assert found["SuccessExitStatus"] == found["RestartForceExitStatus"] == str(RestartError.exit_code)
+
+
+def test_the_log_of_each_daemon_under_zdaemon_is_rotated():
+    rotated = (ETC / "logrotate.conf").read_text()
+    for configuration in sorted((ETC / "zdaemon").iterdir()):
+        transcript = re.search(r"transcript (\S+)", configuration.read_text())[1]
+        assert transcript in rotated
 
 
 def test_the_syncer_writes_where_the_sample_keeps_its_mirror():

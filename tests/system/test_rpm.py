@@ -1,14 +1,19 @@
-"""The RPM of zkdeployment is built, installed into a scratch root, run, upgraded and removed."""
+"""The RPMs of zkdeployment are built, installed into a scratch root, run, upgraded and removed."""
 
+import configparser
 import gzip
 import os
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from support.waiting import wait_until
 from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.zookeeper import free_port
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -39,10 +44,20 @@ AutoReqProv: no
 mkdir -p %{buildroot}/opt/zkdeployment/old %{buildroot}/etc/zkdeployment
 echo old >%{buildroot}/opt/zkdeployment/old/module.py
 echo "# as it came" >%{buildroot}/etc/zkdeployment/zkdeployment.cfg
+echo old >%{buildroot}/opt/zkdeployment/library.py
+%package server
+Summary: The service that was there before
+AutoReqProv: no
+Requires: zkdeployment = 0.0.9-1
+%description server
 %files
-/opt/zkdeployment
+/opt/zkdeployment/old
 %config(noreplace) /etc/zkdeployment/zkdeployment.cfg
+%files server
+/opt/zkdeployment/library.py
 """
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 PYTHON = os.path.realpath(sys.executable)
 
@@ -58,7 +73,7 @@ def run(*argv, **options):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """Return a repository with the built package, an older version and a provider of the requirements."""
+    """Return a repository with the built packages, an older version and a provider of the requirements."""
     place = tmp_path_factory.mktemp("rpm")
     for number, text in enumerate((SURROUNDINGS.format(python=PYTHON), OLDER)):
         spec = place / f"{number}.spec"
@@ -89,11 +104,19 @@ class Root:
         return self.directory / name.lstrip("/")
 
     def zkdeployment(self, program, *words):
-        """Run an installed program with the interpreter that its shebang line names."""
+        """Run an installed program."""
+        return run(*self.command(program, *words), env=ENVIRONMENT, cwd="/")
+
+    def command(self, program, *words):
+        """Return the command line of an installed program with the interpreter that its shebang line names."""
         script = self.path(f"/opt/zkdeployment/bin/{program}")
         assert script.read_text().startswith("#!/opt/zkdeployment/bin/python\n")
-        python = self.path("/opt/zkdeployment/bin/python")
-        return run(python, script, *words, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+        return [self.path("/opt/zkdeployment/bin/python"), script, *words]
+
+    def files(self):
+        """Return the paths of our files and directories."""
+        units = self.path("/usr/lib/systemd/system").glob("zkdeployment-*")
+        return {path.relative_to(self.directory) for path in (*self.path("/opt").rglob("*"), *units)}
 
 
 def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_path):
@@ -124,9 +147,73 @@ def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_p
     assert configuration.with_name("zkdeployment.cfg.rpmsave").read_text() == "# ours\n"
 
 
-def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repository, tmp_path):
+def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_is_removed(repository, tmp_path):
+    root = Root(tmp_path / "root", repository)
+    root.dnf("install", "zkdeployment-0.0.9", "zkdeployment-server-0.0.9")
+    assert root.path("/opt/zkdeployment/library.py").exists()
+
+    root.dnf("upgrade", "zkdeployment-server")
+    assert not root.path("/opt/zkdeployment/library.py").exists()
+    assert root.zkdeployment("zkdeployment", "version") == "zkdeployment 0.1.0\n"
+    with serving(root, tmp_path) as url:
+        assert httpx.get(f"{url}/healthz").status_code == 503  # because ZooKeeper does not run
+
+    root.dnf("remove", "zkdeployment-server")
+    hosts = Root(tmp_path / "hosts", repository)
+    hosts.dnf("install", "zkdeployment")
+    assert root.files() == hosts.files()
+
+
+def test_a_host_has_neither_the_libraries_nor_the_unit_of_the_service(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment")
+    libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
+    assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
+    assert not root.path("/usr/lib/systemd/system/zkdeployment-server.service").exists()
+    configuration = tmp_path / "zkdeployment.cfg"
+    configuration.write_text("[zkdeployment]\n")
+    served = subprocess.run(
+        root.command("zkdeployment", "serve", configuration),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert served.returncode == 2
+    assert "install the package zkdeployment-server" in served.stderr
+
+
+@contextmanager
+def serving(root, place):
+    """Run the installed service without a ZooKeeper until it answers; yield its URL."""
+    port = free_port()
+    configuration = place / "service.cfg"
+    server = f"[server]\nlisten = 127.0.0.1:{port}\n"
+    configuration.write_text(f"[zkdeployment]\nzookeeper = 127.0.0.1:{free_port()}\n{server}")
+    command = root.command("zkdeployment", "serve", configuration)
+    log = place / "service.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT, cwd="/")
+
+    def answers():
+        assert process.poll() is None, log.read_text()
+        with suppress(httpx.TransportError):
+            return httpx.get(f"http://127.0.0.1:{port}/healthz").status_code
+        return None
+
+    try:
+        wait_until(answers, "the service answers", 60)
+        yield f"http://127.0.0.1:{port}"
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repository, tmp_path):
+    root = Root(tmp_path / "root", repository)
+    root.dnf("install", "zkdeployment", "zkdeployment-server")
     software = root.path("/opt/zkdeployment")
     sources = set(software.rglob("*.py"))
     compiled = {path.parents[1] / f"{path.name.split('.')[0]}.py" for path in software.rglob("*.pyc")}
@@ -137,20 +224,26 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repos
 
 
 def test_rpmlint_finds_only_documented_exceptions(repository):
-    (package,) = repository.directory.parent.glob("zkdeployment-0.1.0-*.rpm")
-    run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", package)
+    packages = sorted(repository.directory.parent.glob("zkdeployment-*0.1.0-*.rpm"))
+    assert len(packages) == 2
+    run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", *packages)
+
+
+def pinned(name):
+    """Return the names in a file of locked requirements, each of which has an exact version and hashes."""
+    lines = [line for line in (HERE / "rpm" / name).read_text().splitlines() if line[:1].isalnum()]
+    assert all("==" in line and line.endswith("\\") for line in lines)
+    return {line.partition("==")[0].lower() for line in lines}
 
 
 def test_the_bundled_libraries_cover_the_requirements_with_exact_versions_and_hashes():
-    lines = (HERE / "rpm" / "requirements.txt").read_text().splitlines()
-    pinned = [line for line in lines if line[:1].isalnum()]
-    assert all("==" in line and line.endswith("\\") for line in pinned)
-    names = {line.partition("==")[0].lower() for line in pinned}
-    needed = run(
-        sys.executable,
-        "-c",
-        "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg');"
-        "print(c['options']['install_requires'])",
-        cwd=HERE,
-    )
-    assert {line.split()[0].lower() for line in needed.split("\n") if line.strip()} <= names
+    settings = configparser.ConfigParser()
+    settings.read(HERE / "setup.cfg")
+    needed = {
+        section: {line.split()[0].lower() for line in settings[section][key].strip().splitlines()}
+        for section, key in (("options", "install_requires"), ("options.extras_require", "server"))
+    }
+    hosts, server = pinned("requirements.txt"), pinned("requirements-server.txt")
+    assert needed["options"] <= hosts
+    assert needed["options.extras_require"] <= server
+    assert hosts & server == set()
