@@ -40,6 +40,7 @@ VERBS = {
     "stop": LazyVerb("fleet.stop", "Stop the whole fleet."),
     "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),
     "tree": LazyVerb("tree.tree", "Show, read, compare and change the tree."),
+    "user": LazyVerb("user.user", "Add, list and retire users of the service."),
     "version": LazyVerb("version", "Print the version of this program."),
     "why": LazyVerb("fleet.why", "Explain why a host is not at the cluster version."),
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.config.load import load
-from zkdeployment.errors import ConfigurationError
 
 
 @click.command(name="serve")
@@ -27,13 +27,8 @@ def command(config: Path, *, verbose: bool) -> None:
     """
     log.configure(verbose=verbose)
     settings = load(config, host=False)
-    try:
+    with service_libraries():
         from zkdeployment.wiring.server import build_service  # noqa: PLC0415  hosts have no libraries of the service
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"the service needs the library {error.name}, which is not installed; install the package"
-            " zkdeployment-server, or zkdeployment[server] with pip"
-        ) from error
     with build_service(settings) as (service, control):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: control.stop())

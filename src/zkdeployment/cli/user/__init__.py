@@ -1,0 +1,1 @@
+"""The verbs about users of the service."""

@@ -1,0 +1,133 @@
+"""``zkdeployment user add``, ``reset-key`` and ``retire``: each change is recorded as an act of the operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
+from zkdeployment.cli.shared.options import output_option, zookeeper_options
+from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.cli.user.user_options import expires_option, print_key, read_duration, users_of_service
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.user import NewUser, Role, ssh_key_problem
+
+if TYPE_CHECKING:
+    from zkdeployment.model.servers import Servers
+
+#: Bytes; no public key is longer.
+_LONGEST_FILE = 16_384
+
+
+@click.command(name="add")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    required=True,
+    help="What the user may do: viewer (read), operator (read and act), monitoring (answer checks), tenant (lease"
+    " hosts), admin (everything).",
+)
+@click.option(
+    "--ssh-key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The public key with which a tenant reaches leased hosts.",
+)
+@click.option(
+    "--quota", metavar="N", type=click.IntRange(min=0), help="The hosts that a tenant may lease at once."
+)
+@click.option(
+    "--session-lifetime", metavar="DURATION", callback=read_duration, help="How long a tenant leases hosts."
+)
+@click.option(
+    "--session-lifetime-max",
+    metavar="DURATION",
+    callback=read_duration,
+    help="How long a tenant can extend a lease, from its beginning.",
+)
+@expires_option
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def add(
+    connection: Servers,
+    name: str,
+    role: str,
+    *,
+    ssh_key: Path | None,
+    quota: int | None,
+    session_lifetime: float | None,
+    session_lifetime_max: float | None,
+    expires: float | None,
+    reason: str,
+    output: str,
+) -> None:
+    """Add a user of the service and print its key, which is shown only now: only a hash of it is stored.
+
+    \b
+    Example:
+      zkdeployment user add alice --role operator
+      zkdeployment user add ci --role tenant --ssh-key ci.pub --quota 5 --expires 90d
+    """
+    new = NewUser(
+        name=name,
+        role=Role(role),
+        key_expires_at=expires,
+        ssh_key=None if ssh_key is None else _read_ssh_key(ssh_key),
+        node_quota=quota,
+        session_lifetime=session_lifetime,
+        session_lifetime_max=session_lifetime_max,
+    )
+    with users_of_service(connection) as users:
+        issued = users.add(new, new_act(f"add user {name} ({role})", reason))
+    print_key(issued, output, f"added {name} ({role})")
+
+
+@click.command(name="reset-key")
+@click.argument("name")
+@expires_option
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def reset_key(connection: Servers, name: str, expires: float | None, reason: str, output: str) -> None:
+    """Give a user a new key and print it. The old key, and all logins with it, end at once.
+
+    \b
+    Example:
+      zkdeployment user reset-key alice --reason 'the laptop was lost'
+    """
+    with users_of_service(connection) as users:
+        issued = users.reset_key(name, new_act(f"reset the key of user {name}", reason), expires_at=expires)
+    print_key(issued, output, f"{name} has a new key")
+
+
+@click.command(name="retire")
+@click.argument("name")
+@reason_option(required=True)
+@zookeeper_options
+def retire(connection: Servers, name: str, reason: str) -> None:
+    """Retire a user for good: its key, and all logins with it, end at once. The name is not used again.
+
+    \b
+    Example:
+      zkdeployment user retire alice --reason 'left the team'
+    """
+    with users_of_service(connection) as users:
+        users.retire(name, new_act(f"retire user {name}", reason))
+    echo(f"retired {name}")
+
+
+def _read_ssh_key(file: Path) -> str:
+    """Return the public key in a file; raises ``ConfigurationError``."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_LONGEST_FILE).decode("utf-8", errors="replace").strip()
+    except OSError as error:
+        raise ConfigurationError(f"--ssh-key: cannot read {file}: {error.strerror}") from error
+    problem = ssh_key_problem(text)
+    if problem is not None:
+        raise ConfigurationError(f"--ssh-key: {file}: {problem}")
+    return text

@@ -1,0 +1,26 @@
+"""Builds what the verbs about users of the service read and change users through."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.key_hashes import KeyHasher
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.model.servers import AclEntry, Servers
+    from zkdeployment.ports.users import UserStore
+
+_SESSION = 10.0  # seconds
+
+
+@contextlib.contextmanager
+def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[UserStore]:
+    """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``."""
+    with Session(servers, session_timeout=_SESSION) as session:
+        yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())

@@ -1,0 +1,138 @@
+"""The verbs about users of the service, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+import pytest
+import yaml
+from kazoo.exceptions import NoAuthError
+
+from support.commands import invoke
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.key_hashes import KeyHasher
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
+from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH6m0yGjKxWk0r5Q4yWqVx8QJqzv1n6xZl0m3q8h7b2d ci@example.com"
+DAY = 86400
+
+
+@pytest.fixture
+def run(zookeeper):
+    def call(*argv, status=0):
+        done = invoke("user", *argv, "-z", zookeeper)
+        assert done.returncode == status, done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture
+def logins(zookeeper):
+    with Session(zookeeper) as session:
+        hasher, clock = KeyHasher(), SystemClock()
+        yield ZooKeeperLogins(session, (), ZooKeeperUsers(session, (), hasher, clock), hasher, clock)
+
+
+def listed(run):
+    answer = json.loads(run("list", "-o", "json").stdout)
+    assert answer["schema"] == "zkdeployment/users/v1"
+    return {user["name"]: user for user in answer["users"]}
+
+
+def test_a_user_is_added_gets_another_key_and_is_retired(run, zookeeper, logins):
+    assert "there is no user" in run("list").stderr
+    added = run("add", "alice", "--role", "operator")
+    first = added.stdout.strip()
+    assert str(uuid.UUID(first)) == first
+    assert "added alice (operator); the key above is shown only now" in added.stderr
+    assert first not in added.stderr
+    assert logins.verify("alice", first, "192.0.2.1").name == "alice"
+    second = run("reset-key", "alice", "--reason", "the laptop was lost").stdout.strip()
+    assert logins.verify("alice", second, "192.0.2.1").name == "alice"
+    assert run("retire", "alice", "--reason", "left the team").stdout == "retired alice\n"
+    assert [listed(run)["alice"][name] for name in ("id", "role", "active")] == [1, "operator", False]
+    assert "retired 0 s ago" in run("list").stdout or "retired 1 s ago" in run("list").stdout
+    with Session(zookeeper) as session:
+        acts = read_acts(session)
+    assert [(act.what, act.reason) for act in acts] == [
+        ("add user alice (operator)", ""),
+        ("reset the key of user alice", "the laptop was lost"),
+        ("retire user alice", "left the team"),
+    ]
+    assert all("@" in act.by for act in acts)
+    assert "the user alice is retired, for good" in run("reset-key", "alice", status=3).stderr
+    assert "there is a user alice already" in run("add", "alice", "--role", "admin", status=3).stderr
+    assert "'b/c' is not a user name" in run("add", "b/c", "--role", "admin", status=3).stderr
+    assert "there is no user 'bob'" in run("retire", "bob", "--reason", "x", status=3).stderr
+
+
+def test_a_tenant_has_limits_and_its_ssh_key_is_masked(run, tmp_path):
+    file = tmp_path / "ci.pub"
+    file.write_text(f"{PUBLIC_KEY}\n")
+    options = ("--ssh-key", file, "--quota", 3, "--session-lifetime", "1h30m", "--expires", "90d", "-o", "json")
+    answer = json.loads(run("add", "ci", "--role", "tenant", *options).stdout)
+    assert answer["schema"] == "zkdeployment/user-key/v1"
+    assert str(uuid.UUID(answer["key"])) == answer["key"]
+    user = answer["user"]
+    assert user["key_expires_at"] == pytest.approx(time.time() + 90 * DAY, abs=60)
+    limits = ("node_quota", "effective_node_quota", "session_lifetime", "effective_session_lifetime")
+    assert [user[name] for name in limits] == [3, 3, 5400, 5400]
+    assert (user["session_lifetime_max"], user["effective_session_lifetime_max"]) == (None, 12 * 3600)
+    assert user["ssh_key"] == "***"
+    for output in ("table", "json", "yaml"):
+        assert "AAAAC3" not in run("list", "-o", output).stdout
+    assert yaml.safe_load(run("list", "-o", "yaml").stdout)["users"] == [user]
+    assert "expires in 89 d" in run("list").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--role", "root"], "'root' is not one of"),
+        (["--role", "tenant", "--expires", "soon"], "expected a duration such as 90d"),
+        (["--role", "tenant", "--expires", "2001-01-01"], "expected a time in the future"),
+        (["--role", "tenant", "--session-lifetime", "0h"], "expected a duration such as 90d, 12h or 1h30m"),
+        (["--role", "tenant", "--ssh-key", "/nowhere/key.pub"], "cannot read /nowhere/key.pub"),
+    ],
+)
+def test_wrong_options_are_usage_errors(run, options, message):
+    assert message in run("add", "ci", *options, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("", "found nothing"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", "found a private key; never give that away"),
+        (f'command="/bin/sh" {PUBLIC_KEY}', "found other text"),
+        (f"{PUBLIC_KEY}\n{PUBLIC_KEY}", "found other text"),
+    ],
+)
+def test_a_file_without_one_public_key_is_refused(run, tmp_path, content, found):
+    file = tmp_path / "key"
+    file.write_text(content)
+    assert found in run("add", "ci", "--role", "tenant", "--ssh-key", file, status=2).stderr
+    assert listed(run) == {}
+
+
+def test_the_users_are_open_only_to_the_credentials_of_the_service(tmp_path, zookeeper, client):
+    (tmp_path / "credentials").write_text("service:secret")
+    (tmp_path / "credentials").chmod(0o600)
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text(
+        f"[zkdeployment]\nzookeeper = {zookeeper}\nzookeeper-credentials = {tmp_path}/credentials\n"
+        "zookeeper-plain-text = yes\nzookeeper-acl = creator:cdrwa\n  world:anyone:r\n"
+    )
+    assert invoke("user", "add", "alice", "--role", "admin", "--config", config).returncode == 0
+    assert "alice" in invoke("user", "list", "--config", config).stdout
+    with pytest.raises(NoAuthError):
+        client.get("/zkdeployment/users/alice")
+    refused = invoke("user", "list", "-z", zookeeper)
+    assert refused.returncode == 3
+    assert "ZooKeeper does not allow to read /zkdeployment/users" in refused.stderr

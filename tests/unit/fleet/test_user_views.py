@@ -1,0 +1,30 @@
+from zkdeployment.fleet.user_views import issued_key_to_json, user_to_json, users_to_json
+from zkdeployment.model.user import IssuedKey, Role, TenantLimits, User
+
+LIMITS = TenantLimits(node_quota=7, session_lifetime=60.0, session_lifetime_max=120.0)
+CI = User(id=2, name="ci", role=Role.TENANT, created_at=1.0, ssh_key="ssh-ed25519 AAAA", node_quota=0)
+
+
+def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
+    assert user_to_json(CI, LIMITS) == {
+        "id": 2,
+        "name": "ci",
+        "role": "tenant",
+        "is_admin": False,
+        "active": True,
+        "created_at": 1.0,
+        "retired_at": None,
+        "key_expires_at": None,
+        "ssh_key": "***",
+        "node_quota": 0,
+        "effective_node_quota": 0,
+        "session_lifetime": None,
+        "effective_session_lifetime": 60.0,
+        "session_lifetime_max": None,
+        "effective_session_lifetime_max": 120.0,
+    }
+
+
+def test_lists_of_users_and_new_keys_contain_users_in_the_same_form():
+    assert users_to_json([CI], LIMITS) == {"users": [user_to_json(CI, LIMITS)]}
+    assert issued_key_to_json(IssuedKey(CI, "k"), LIMITS) == {"user": user_to_json(CI, LIMITS), "key": "k"}
