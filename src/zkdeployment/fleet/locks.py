@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import RefusedError
+from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.fleet.ages import age
 from zkdeployment.model.lock import LockKind
 
@@ -30,18 +30,23 @@ class Release:
     owner: str
     objection: str | None = None
 
+    @property
+    def description(self) -> str:
+        """The release in the words of the record of acts."""
+        return f"release {self.lock}, from {self.owner}"
+
 
 def find_lock(locks: Iterable[Lock], name: str) -> Lock:
     """Return the lock of a service (named by its path), of a role, or at a path in ZooKeeper.
 
-    Raises ``RefusedError`` if there is no such lock.
+    Raises ``NotFoundError`` if there is no such lock.
     """
     role = name.removeprefix("/roles/")
     for lock in locks:
         names = {lock.path} | ({lock.name} if lock.kind is not LockKind.ROLE else set())
         if name in names or (lock.kind is LockKind.ROLE and role == lock.name):
             return lock
-    raise RefusedError(
+    raise NotFoundError(
         f"there is no lock {name!r}: expected the path of a service or a role; 'zkdeployment locks' lists all"
     )
 
@@ -61,6 +66,15 @@ def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
     if holder is None:
         raise RefusedError(f"{lock} has no holder")
     return Release(lock, holder.node, holder.identity, _objection(lock, holder, registered, now))
+
+
+def check_release(planned: Release, *, force: bool) -> None:
+    """Raise ``RefusedError`` if there is an objection to a release, unless it is forced."""
+    if planned.objection is not None and not force:
+        raise RefusedError(
+            f"{planned.lock} is not released: {planned.objection}; use --force (in a request: force) to release it"
+            " anyway"
+        )
 
 
 def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], now: float) -> str | None:

@@ -28,6 +28,11 @@ def directive_objection(state: RolloutState, directive: Directive, group: str | 
     return None
 
 
+def directive_description(directive: Directive, group: str | None = None) -> str:
+    """Return a directive in the words of the record of acts."""
+    return f"rollout {directive.value}" + ("" if group is None else f" {group}")
+
+
 def _acts_on_late_joiners(state: RolloutState, directive: Directive) -> bool:
     """Return whether a directive has an effect on hosts that join a rollout after its end."""
     if directive is Directive.ABORT:

@@ -13,7 +13,7 @@ from zkdeployment.web.access.headers import SecurityHeaders
 from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import health
+from zkdeployment.web.api import acts, health
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages import login
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.site import Site
 
-_API_ROUTERS = (health.router,)
+_API_ROUTERS = (
+    acts.router,
+    health.router,
+)
 
 _PAGE_ROUTERS = (login.router,)
 

@@ -14,9 +14,16 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
-from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.ages import age
-from zkdeployment.fleet.locks import Release, by_urgency, find_lock, is_orphaned, plan_release, to_json
+from zkdeployment.fleet.locks import (
+    Release,
+    by_urgency,
+    check_release,
+    find_lock,
+    is_orphaned,
+    plan_release,
+    to_json,
+)
 from zkdeployment.model.listing import listing
 from zkdeployment.model.lock import LockKind
 from zkdeployment.printable import printable
@@ -85,11 +92,10 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
     with open_operator(connection) as operator:
         lock = find_lock(operator.locks.locks(), name)
         planned = plan_release(lock, operator.fleet.snapshot().hosts, now=time.time())
-        if planned.objection is not None and not force:
-            raise RefusedError(f"{lock} is not released: {planned.objection}; use --force to release it anyway")
+        check_release(planned, force=force)
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
-        operator.locks.release(planned.node, new_act(f"release {lock}, from {planned.owner}", reason))
+        operator.locks.release(planned.node, new_act(planned.description, reason))
     echo(f"released {lock}, from {planned.owner}")
 
 

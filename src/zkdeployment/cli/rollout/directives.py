@@ -11,7 +11,7 @@ from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import find_connection, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.fleet.rollout_directives import directive_objection
+from zkdeployment.fleet.rollout_directives import directive_description, directive_objection
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import open_operator
 
@@ -105,7 +105,7 @@ def abort(connection: Servers, reason: str) -> None:
 
 def _direct(connection: Servers, directive: Directive, reason: str, group: str | None = None) -> RolloutState:
     """Record a directive; return the rollout that it applies to."""
-    description = f"rollout {directive.value}" + ("" if group is None else f" {group}")
+    description = directive_description(directive, group)
     with open_operator(connection) as operator:
         state = operator.rollouts.direct(directive, new_act(description, reason), group)
         if operator.rollouts.coordinator() is None:

@@ -12,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Operation
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.operator.audit import recording
@@ -85,11 +86,9 @@ class ZooKeeperClusterControl:
             state=self._request_state(),
             age_limit=timeout,
         )
-        changed = threading.Event()
-        self._session.watch(paths.REQUEST, changed.set)
         try:
             self._commit_with_retries(lambda: [asking(self._session, request), recording(self._session, act)])
-            return self._wait_for_answer(request, changed, timeout)
+            return self._wait_for_answer(request, timeout)
         except BaseException:
             with contextlib.suppress(ZkdeploymentError):
                 answer_request(self._session, request, None)
@@ -101,10 +100,12 @@ class ZooKeeperClusterControl:
         version = INITIAL if hosts is None else Cluster.from_properties(hosts.properties).version
         return RequestState(version, stops.version)
 
-    def _wait_for_answer(self, request: PublicationRequest, changed: threading.Event, timeout: float) -> Revision:
+    def _wait_for_answer(self, request: PublicationRequest, timeout: float) -> Revision:
         deadline = time.monotonic() + timeout
+        changed = threading.Event()
         while True:
             changed.clear()
+            self._session.exists(paths.REQUEST, WatchHandler(changed.set))
             current = read_request(self._session)
             if current is None or current.id != request.id:
                 return self._revision_after(current)

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 FIRST = 64
 LAST = 64
 
-#: The prefix of shared nodes; no host id has this prefix, and the key of an operator contains an ``@``.
+#: The prefix of shared nodes; no host id has this prefix, and names of operators with it are escaped.
 _SHARED = "~later-"
+_ESCAPED = "~%6Cater-"
 
 #: How many stops one transaction removes if agents of old releases recorded more than the limit.
 _BATCH = 500
@@ -71,6 +72,8 @@ def recording_stop(session: Session, stop: Stop) -> list[Operation]:
     """
     recorded = recorded_stops(session)
     name = quote(stop.key, safe="~@")
+    if name.startswith(_SHARED):
+        name = _ESCAPED + name.removeprefix(_SHARED)
     if name not in recorded.names and len(recorded.names) >= FIRST:
         name = f"{_SHARED}{zlib.crc32(name.encode()) % LAST}"
     path, data = f"{paths.STOPS}/{name}", encode(stop.properties())

@@ -1,0 +1,70 @@
+"""Acts of users on the fleet, for the API and the pages: each is recorded with the user as its author."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.locks import check_release, find_lock, plan_release
+from zkdeployment.fleet.rollout_directives import directive_description
+from zkdeployment.model.act import Act, sanitize
+
+if TYPE_CHECKING:
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publication import GuardOverrides
+    from zkdeployment.model.user import User
+    from zkdeployment.ports.server import ServerAdapters
+    from zkdeployment.rollout.state import Directive, RolloutState
+
+
+def new_act(adapters: ServerAdapters, user: User, what: str, reason: str) -> Act:
+    """Return the record of an act of a user at the present time."""
+    return Act(by=user.name, what=what, reason=sanitize(reason), time=adapters.clock.now())
+
+
+def stop_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
+    """Stop the fleet; return the act."""
+    act = new_act(adapters, user, "stop", reason)
+    adapters.operator.cluster.stop(act)
+    return act
+
+
+def hold_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
+    """Hold the fleet; return the act."""
+    act = new_act(adapters, user, "hold", reason)
+    adapters.operator.cluster.hold(act)
+    return act
+
+
+def resume_fleet(adapters: ServerAdapters, user: User, reason: str) -> tuple[Act, Revision]:
+    """End a stop or a hold; return the act and the revision that is set again."""
+    act = new_act(adapters, user, "resume", reason)
+    return act, adapters.operator.cluster.resume(act)
+
+
+def resume_at_tip(
+    adapters: ServerAdapters, user: User, reason: str, *, timeout: float, overrides: GuardOverrides
+) -> tuple[Act, Revision]:
+    """Let a syncer publish the branch's tip; return the act and the published revision."""
+    act = new_act(adapters, user, "resume --latest", reason)
+    return act, adapters.operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
+
+
+def direct_rollout(
+    adapters: ServerAdapters, user: User, directive: Directive, reason: str, group: str | None = None
+) -> tuple[Act, RolloutState]:
+    """Record a directive for the coordinator; return the act and the rollout."""
+    act = new_act(adapters, user, directive_description(directive, group), reason)
+    return act, adapters.operator.rollouts.direct(directive, act, group)
+
+
+def release_lock(adapters: ServerAdapters, user: User, name: str, reason: str, *, force: bool) -> Act:
+    """Release the lock of a service or of a role; return the act.
+
+    Raises ``NotFoundError`` for an unknown lock, and ``RefusedError`` while its holder works, unless forced.
+    """
+    lock = find_lock(adapters.operator.locks.locks(), name)
+    planned = plan_release(lock, adapters.operator.fleet.snapshot().hosts, now=adapters.clock.now())
+    check_release(planned, force=force)
+    act = new_act(adapters, user, planned.description, reason)
+    adapters.operator.locks.release(planned.node, act)
+    return act

@@ -1,0 +1,85 @@
+"""``POST /api/v1/stop`` and the other acts on the fleet: what the verbs of the same names do."""
+
+from fastapi import APIRouter
+
+from zkdeployment.model.user import User
+from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.rollout.state import Directive
+from zkdeployment.web import acts
+from zkdeployment.web.access.rights import Operator
+from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.error_responses import ERRORS
+from zkdeployment.web.models.acts import (
+    ActRequest,
+    DirectedRollout,
+    PromoteRequest,
+    ReasonedRequest,
+    RecordedAct,
+    ReleaseRequest,
+    ResumedFleet,
+    ResumeRequest,
+)
+
+router = APIRouter(prefix="/api/v1", tags=["acts"], responses=ERRORS)
+
+
+@router.post("/stop")
+def stop(adapters: ConnectedAdapters, user: Operator, request: ActRequest) -> RecordedAct:
+    """Stop the whole fleet: hosts finish their present step and start no other step."""
+    return RecordedAct.of(acts.stop_fleet(adapters, user, request.reason))
+
+
+@router.post("/hold")
+def hold(adapters: ConnectedAdapters, user: Operator, request: ActRequest) -> RecordedAct:
+    """Hold all hosts until the next publication."""
+    return RecordedAct.of(acts.hold_fleet(adapters, user, request.reason))
+
+
+@router.post("/resume")
+def resume(adapters: ConnectedAdapters, user: Operator, request: ResumeRequest) -> ResumedFleet:
+    """End a stop or a hold; with ``latest``, a syncer publishes the tip of the branch first."""
+    if request.latest:
+        act, revision = acts.resume_at_tip(
+            adapters, user, request.reason, timeout=request.timeout, overrides=request.overrides
+        )
+    else:
+        act, revision = acts.resume_fleet(adapters, user, request.reason)
+    return ResumedFleet(act=RecordedAct.of(act), revision=revision)
+
+
+@router.post("/rollout/promote")
+def promote(adapters: ConnectedAdapters, user: Operator, request: PromoteRequest) -> DirectedRollout:
+    """Let a group of the present rollout begin as soon as all groups that it depends on succeeded."""
+    return _direct(adapters, user, Directive.PROMOTE, request.reason, request.group)
+
+
+@router.post("/rollout/pause")
+def pause(adapters: ConnectedAdapters, user: Operator, request: ActRequest) -> DirectedRollout:
+    """Start no further hosts in the present rollout."""
+    return _direct(adapters, user, Directive.PAUSE, request.reason)
+
+
+@router.post("/rollout/resume")
+def resume_rollout(adapters: ConnectedAdapters, user: Operator, request: ReasonedRequest) -> DirectedRollout:
+    """Continue a paused rollout."""
+    return _direct(adapters, user, Directive.RESUME, request.reason)
+
+
+@router.post("/rollout/abort")
+def abort(adapters: ConnectedAdapters, user: Operator, request: ActRequest) -> DirectedRollout:
+    """End the present rollout as failed, which stops the fleet."""
+    return _direct(adapters, user, Directive.ABORT, request.reason)
+
+
+@router.post("/locks/release")
+def release(adapters: ConnectedAdapters, user: Operator, request: ReleaseRequest) -> RecordedAct:
+    """Release the lock of a service or of a role, so that the next host in the queue acquires it."""
+    return RecordedAct.of(acts.release_lock(adapters, user, request.name, request.reason, force=request.force))
+
+
+def _direct(
+    adapters: ServerAdapters, user: User, directive: Directive, reason: str, group: str | None = None
+) -> DirectedRollout:
+    act, state = acts.direct_rollout(adapters, user, directive, reason, group)
+    coordinator = adapters.operator.rollouts.coordinator()
+    return DirectedRollout(act=RecordedAct.of(act), rollout=state.id, coordinator=coordinator is not None)

@@ -1,0 +1,117 @@
+"""Requests of acts on the fleet, and what was recorded of them."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
+from zkdeployment.model.cluster import Revision
+from zkdeployment.model.publication import GuardOverrides
+
+#: The longest wait for a syncer, in seconds: a request keeps a thread of the service.
+_LONGEST_WAIT = 300.0
+
+
+def _given(reason: str) -> str:
+    if not sanitize(reason):
+        raise ValueError("the reason is empty: expected a few words")
+    return reason
+
+
+OptionalReason = Annotated[
+    str, Field(max_length=MAX_REASON_LENGTH, description="The reason, which is shown to all operators.")
+]
+Reason = Annotated[OptionalReason, Field(min_length=1), AfterValidator(_given)]
+
+
+class ActRequest(BaseModel):
+    """An act, with the reason for it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Reason
+
+
+class ReasonedRequest(BaseModel):
+    """An act that needs no reason."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: OptionalReason = ""
+
+
+class ResumeRequest(ReasonedRequest):
+    """The end of a stop or a hold.
+
+    With ``latest``, a syncer first publishes the tip of the branch; the answer waits for it, at most ``timeout``
+    seconds.
+    """
+
+    latest: bool = False
+    timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 60.0
+    allow_rewind: bool = False
+    allow_mass_removal: bool = False
+
+    @model_validator(mode="after")
+    def _overrides_need_a_publication(self) -> Self:
+        if not self.latest and self.overrides != GuardOverrides():
+            raise ValueError(
+                "expected latest with allow_rewind or allow_mass_removal: without it nothing is published"
+            )
+        return self
+
+    @property
+    def overrides(self) -> GuardOverrides:
+        """The guards that the publication overrides."""
+        return GuardOverrides(rewind=self.allow_rewind, mass_removal=self.allow_mass_removal)
+
+
+class PromoteRequest(ActRequest):
+    """The promotion of a group of the present rollout."""
+
+    group: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ReleaseRequest(ActRequest):
+    """The release of the lock of a service, named by its path, or of a role.
+
+    With ``force``, the lock is released even while its holder works under it.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=2000)]
+    force: bool = False
+
+
+class RecordedAct(BaseModel):
+    """An act as it was recorded: who did what, why, and when (seconds since the epoch)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: str
+    what: str
+    reason: str
+    time: float
+
+    @classmethod
+    def of(cls, act: Act) -> "RecordedAct":
+        """Return the model of an act."""
+        return cls(by=act.by, what=act.what, reason=act.reason, time=act.time)
+
+
+class ResumedFleet(BaseModel):
+    """The end of a stop or a hold: the revision that hosts deploy now."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    act: RecordedAct
+    revision: Revision
+
+
+class DirectedRollout(BaseModel):
+    """A directive to the coordinator: the rollout that it concerns, and whether a coordinator runs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    act: RecordedAct
+    rollout: str
+    coordinator: bool

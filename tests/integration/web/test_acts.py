@@ -1,0 +1,138 @@
+"""Acts through the API: what the verbs do, with the user as the author."""
+
+import json
+
+import pytest
+from kazoo.client import KazooClient
+
+from support.coordinated_fleet import CoordinatedFleet
+from support.service import RunningService
+from support.strategies import group, plain_hosts, strategy
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.model.user import Role
+
+
+@pytest.fixture
+def published(client: KazooClient) -> KazooClient:
+    """One host that converged to r1, the published revision."""
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
+    client.create("/hosts/h1", b'{"name": "h1.example.com", "version": "r1"}', ephemeral=True)
+    return client
+
+
+def version(client: KazooClient) -> object:
+    return json.loads(client.get("/hosts")[0])["version"]
+
+
+def recorded(service: RunningService) -> list[tuple[str, str, str]]:
+    return [(act.by, act.what, act.reason) for act in service.adapters.operator.fleet.acts() if act.what != "user"]
+
+
+@pytest.mark.usefixtures("published")
+def test_acts_are_recorded_with_the_user_as_the_author(service: RunningService, client: KazooClient):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    post = service.client.post
+    stopped = post("/api/v1/stop", json={"reason": "web 1.3\n loses \x1b[31msessions"}, auth=ann)
+    assert stopped.status_code == 200
+    assert stopped.json() | {"time": 0} == {
+        "by": "ann",
+        "what": "stop",
+        "reason": "web 1.3 loses \\x1b[31msessions",
+        "time": 0,
+    }
+    assert version(client) is None
+    assert post("/api/v1/hold", json={"reason": "r"}, auth=ann).status_code == 409
+    resumed = post("/api/v1/resume", json={}, auth=ann)
+    assert (resumed.status_code, resumed.json()["revision"]) == (200, "r1")
+    assert version(client) == "r1"
+    nothing = post("/api/v1/resume", json={}, auth=ann)
+    assert nothing.status_code == 409
+    assert "neither stopped nor held" in nothing.json()["detail"]
+    assert post("/api/v1/hold", json={"reason": "rack 7"}, auth=ann).status_code == 200
+    assert version(client) is False
+    late = post("/api/v1/resume", json={"latest": True, "timeout": 0.2}, auth=ann)
+    assert late.status_code == 503
+    assert "no syncer published within 0.2 s" in late.json()["detail"]
+    assert not client.exists("/zkdeployment/request")
+    acts = [(by, what) for by, what, _ in recorded(service) if by == "ann"]
+    assert acts == [("ann", "stop"), ("ann", "resume"), ("ann", "hold"), ("ann", "resume --latest")]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("stop", {}),
+        ("stop", {"reason": " \n"}),
+        ("stop", {"reason": "r", "force": True}),
+        ("stop", {"reason": 7}),
+        ("hold", {"reason": "x" * 501}),
+        ("resume", {"allow_rewind": True}),
+        ("resume", {"latest": True, "timeout": 1e9}),
+        ("rollout/promote", {"reason": "r"}),
+        ("locks/release", {"name": "/a"}),
+    ],
+)
+def test_an_invalid_request_is_refused_with_a_sentence(
+    service: RunningService, path: str, body: dict[str, object]
+):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    answer = service.client.post(f"/api/v1/{path}", json=body, auth=ann)
+    assert answer.status_code == 422
+    assert list(answer.json()) == ["detail"]
+    assert isinstance(answer.json()["detail"], str)
+    assert recorded(service) == []
+
+
+def test_malformed_bodies_are_reported(service: RunningService):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    broken = service.client.post(
+        "/api/v1/stop", content=b'{"reason": ', headers={"Content-Type": "application/json"}, auth=ann
+    )
+    assert broken.status_code == 400
+    long = service.client.post("/api/v1/stop", content=b"x" * (1 << 20) + b"x", auth=ann)
+    assert long.status_code == 413
+
+
+def test_directives_reach_the_rollout(zookeeper: str, service: RunningService):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    post = service.client.post
+    assert post("/api/v1/rollout/pause", json={"reason": "r"}, auth=ann).status_code == 409
+    with Session(zookeeper) as session:
+        fleet = CoordinatedFleet(zookeeper, session)
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x", hosts="a"), group("y", "x", hosts="b")))
+        with fleet.coordinator() as coordinator:
+            coordinator.run_cycle()
+            paused = post("/api/v1/rollout/pause", json={"reason": "latency"}, auth=ann)
+            again = post("/api/v1/rollout/pause", json={"reason": "latency"}, auth=ann)
+            resumed = post("/api/v1/rollout/resume", json={}, auth=ann)
+            unknown = post("/api/v1/rollout/promote", json={"reason": "r", "group": "z"}, auth=ann)
+            aborted = post("/api/v1/rollout/abort", json={"reason": "r"}, auth=ann)
+        rollout = fleet.running.id
+    assert (paused.status_code, paused.json()["rollout"]) == (200, rollout)
+    assert paused.json()["act"] | {"time": 0} == {
+        "by": "ann",
+        "what": "rollout pause",
+        "reason": "latency",
+        "time": 0,
+    }
+    assert again.status_code == 409
+    assert "is paused already: rollout pause by ann" in again.json()["detail"]
+    assert resumed.status_code == aborted.status_code == 200
+    assert unknown.status_code == 409
+    assert "expected one of: x, y" in unknown.json()["detail"]
+
+
+def test_a_lock_is_released_with_a_reason(service: RunningService, client: KazooClient):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    client.create("/role-locks/web/lr-0000000001", b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
+    missing = service.client.post("/api/v1/locks/release", json={"name": "db", "reason": "r"}, auth=ann)
+    assert missing.status_code == 404
+    freed = service.client.post("/api/v1/locks/release", json={"name": "web", "reason": "burnt"}, auth=ann)
+    assert freed.status_code == 200
+    assert freed.json()["what"].startswith("release ")
+    wait_until(lambda: client.get_children("/role-locks/web") == [], "the lock is free")
+    again = service.client.post("/api/v1/locks/release", json={"name": "web", "reason": "burnt"}, auth=ann)
+    assert again.status_code in {404, 409}
