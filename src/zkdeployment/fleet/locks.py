@@ -72,8 +72,7 @@ def check_release(planned: Release, *, force: bool) -> None:
     """Raise ``RefusedError`` if there is an objection to a release, unless it is forced."""
     if planned.objection is not None and not force:
         raise RefusedError(
-            f"{planned.lock} is not released: {planned.objection}; use --force (in a request: force) to release it"
-            " anyway"
+            f"{planned.lock} is not released: {planned.objection}; use --force to release it anyway"
         )
 
 
