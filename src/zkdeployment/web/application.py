@@ -13,7 +13,7 @@ from zkdeployment.web.access.headers import SecurityHeaders
 from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, health
+from zkdeployment.web.api import acts, audit, health
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages import login
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _API_ROUTERS = (
     acts.router,
+    audit.router,
     health.router,
 )
 
