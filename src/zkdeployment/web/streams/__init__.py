@@ -1,0 +1,1 @@
+"""Server-sent events: what every stream shares, and the stream of one client."""

@@ -1,0 +1,115 @@
+"""The event hub: passes changes of the feed to the streams of all clients, and ends streams of users who left.
+
+The feed calls from its own thread; everything else here runs in the event loop of the HTTP server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.web.streams.event_text import encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable
+
+    from zkdeployment.fleet.events import EventBatch, EventKind
+    from zkdeployment.ports.feed import FleetFeed
+
+#: Seconds between two checks whether the users of the streams may still read.
+CHECKED = 1.0
+
+#: The most streams of one service; further clients are asked to come back later.
+MOST_STREAMS = 2000
+
+#: How many encoded batches are kept: streams that are up to date need only the newest.
+_ENCODED = 64
+
+
+@dataclass(eq=False)
+class Subscriber:
+    """One stream: whose it is, and the event that is set when it has something to do.
+
+    ``owner`` is equal for streams that end together; ``permitted`` returns whether the owner may still read, and
+    may send a request to ZooKeeper.
+    """
+
+    owner: Hashable
+    permitted: Callable[[], bool]
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    revoked: bool = False
+
+
+class EventHub:
+    """The streams of one service; it is made once for each application."""
+
+    def __init__(self, feed: FleetFeed) -> None:
+        self.feed = feed
+        self.lost = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._subscribers: set[Subscriber] = set()
+        self._checker: asyncio.Task[None] | None = None
+        self._encoded: OrderedDict[tuple[int, frozenset[EventKind] | None], bytes] = OrderedDict()
+        feed.subscribe(self._changed)
+
+    @property
+    def streams(self) -> int:
+        """The number of open streams."""
+        return len(self._subscribers)
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Wake a subscriber from now on whenever something changes; called in the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.add(subscriber)
+        if self._checker is None or self._checker.done():
+            self._checker = self._loop.create_task(self._check_owners())
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Forget a subscriber."""
+        self._subscribers.discard(subscriber)
+
+    def text(self, batch: EventBatch, kinds: Collection[EventKind] | None) -> bytes:
+        """Return the text of a batch for clients that want these kinds; it is encoded once for all of them."""
+        key = batch.number, None if kinds is None else frozenset(kinds)
+        if key not in self._encoded:
+            self._encoded[key] = encode_batch(batch.id, batch.events, kinds)
+            while len(self._encoded) > _ENCODED:
+                self._encoded.popitem(last=False)
+        return self._encoded[key]
+
+    def _changed(self) -> None:
+        """Pass a change on to the event loop; the feed calls this on its thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber.wake.set()
+
+    async def _check_owners(self) -> None:
+        """End the streams of users who were retired or logged out, for as long as there are streams."""
+        while self._subscribers:
+            await asyncio.sleep(CHECKED)
+            owners = {subscriber.owner: subscriber.permitted for subscriber in self._subscribers}
+            gone = await run_in_threadpool(_without_permission, owners)
+            for subscriber in self._subscribers:
+                if subscriber.owner in gone:
+                    subscriber.revoked = True
+                    subscriber.wake.set()
+
+
+def _without_permission(owners: dict[Hashable, Callable[[], bool]]) -> frozenset[Hashable]:
+    """Return the owners who may no longer read; while ZooKeeper is away, everybody still may."""
+    gone = set()
+    for owner, permitted in owners.items():
+        with contextlib.suppress(ZkdeploymentError):
+            if not permitted():
+                gone.add(owner)
+    return frozenset(gone)
