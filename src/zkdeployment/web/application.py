@@ -13,9 +13,10 @@ from zkdeployment.web.access.headers import SecurityHeaders
 from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, audit, health
+from zkdeployment.web.api import acts, audit, events, health
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages import login
+from zkdeployment.web.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _API_ROUTERS = (
     acts.router,
     audit.router,
+    events.router,
     health.router,
 )
 
@@ -45,6 +47,7 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.adapters = adapters
     application.state.site = site
     application.state.known_sessions = KnownSessions()
+    application.state.event_hub = EventHub(adapters.feed)
     install_error_handlers(application)
     for router in (*_API_ROUTERS, *_PAGE_ROUTERS):
         application.include_router(router)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
 from zkdeployment.web.streams.event_text import encode_batch
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class EventHub:
         while self._subscribers:
             await asyncio.sleep(CHECKED)
             owners = {subscriber.owner: subscriber.permitted for subscriber in self._subscribers}
-            gone = await run_in_threadpool(_without_permission, owners)
+            try:
+                gone = await run_in_threadpool(_without_permission, owners)
+            except Exception:  # noqa: BLE001  the next check must not depend on it
+                get_logger().exception("stream-check-failed")
+                continue
             for subscriber in self._subscribers:
                 if subscriber.owner in gone:
                     subscriber.revoked = True

@@ -8,6 +8,7 @@ disconnected. So a stream's memory does not depend on its client.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from zkdeployment.web.streams.event_text import encode_event, heartbeat, introdu
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from zkdeployment.fleet.events import EventBatch, EventKind
     from zkdeployment.web.streams.event_hub import EventHub, Subscriber
@@ -65,8 +66,8 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async for text in self._texts(gone):
-                await asyncio.wait_for(send({"type": "http.response.body", "body": text, "more_body": True}), SEND_LIMIT)
-            await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), SEND_LIMIT)
+                await asyncio.wait_for(send(_body(text, more=True)), SEND_LIMIT)
+            await asyncio.wait_for(send(_body(b"", more=False)), SEND_LIMIT)
         except TimeoutError:
             self._hub.lost += 1
         finally:
@@ -74,23 +75,20 @@ class EventStream(Response):
             gone.cancel()
 
     async def _texts(self, gone: asyncio.Future[None]) -> AsyncIterator[bytes]:
+        """Yield the text to send, until the stream ends."""
         yield self._beginning()
+        clock = asyncio.get_running_loop().time
+        due = clock() + HEARTBEAT
         while True:
-            idle = not await self._woken()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._subscriber.wake.wait(), max(0.0, due - clock()))
+            self._subscriber.wake.clear()
             if gone.done() or self._subscriber.revoked or self._hub.feed.closed:
                 return
-            text = self._next(idle=idle)
+            text = self._next(idle=clock() >= due)
             if text:
                 yield text
-
-    async def _woken(self) -> bool:
-        """Wait for something to do; return whether there was any before the next heartbeat."""
-        try:
-            await asyncio.wait_for(self._subscriber.wake.wait(), HEARTBEAT)
-        except TimeoutError:
-            return False
-        self._subscriber.wake.clear()
-        return True
+                due = clock() + HEARTBEAT
 
     def _beginning(self) -> bytes:
         """Return how old the data are, and the events since the client's last one."""
@@ -108,7 +106,7 @@ class EventStream(Response):
         return introduction() + encode_event(state) + self._encode(batches)
 
     def _next(self, *, idle: bool) -> bytes:
-        """Return the events since the last call, or a heartbeat if the stream was ``idle`` for long."""
+        """Return the wanted events since the last call; without any, a heartbeat if the stream was ``idle``."""
         snapshot = self._hub.feed.snapshot()
         log = self._hub.feed.recent_events()
         batches = log.after(self._sent)
@@ -116,10 +114,9 @@ class EventStream(Response):
         if batches is None:
             self._hub.lost += 1
             return encode_event(RESET_EVENT, snapshot.zxid)
-        if batches:
-            return self._encode(batches)
-        if not idle:
-            return b""
+        text = self._encode(batches)
+        if text or not idle:
+            return text
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead > self._hub.feed.last_transaction():
             return encode_event(RESET_EVENT, snapshot.zxid)  # the id is of another ensemble
@@ -127,6 +124,10 @@ class EventStream(Response):
 
     def _encode(self, batches: Collection[EventBatch]) -> bytes:
         return b"".join(self._hub.text(batch, self._kinds) for batch in batches)
+
+
+def _body(text: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": text, "more_body": more}
 
 
 async def _disconnected(receive: Receive) -> None:

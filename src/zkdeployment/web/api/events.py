@@ -1,0 +1,45 @@
+"""``GET /api/v1/events``: the changes of the fleet as server-sent events."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.fleet.events import EventKind
+from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.dependencies import Adapters
+from zkdeployment.web.error_responses import ERRORS, RETRY_AFTER
+from zkdeployment.web.streams.event_hub import MOST_STREAMS, EventHub
+from zkdeployment.web.streams.event_stream import EventStream
+from zkdeployment.web.streams.reader_permission import subscriber_for
+
+router = APIRouter(prefix="/api/v1", tags=["events"])
+
+_STREAM: dict[int | str, dict[str, object]] = {
+    200: {"description": "The events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    503: ERRORS[503],
+}
+
+
+@router.get("/events", response_class=Response, responses=_STREAM)
+async def read_events(
+    request: Request,
+    user: Reader,
+    adapters: Adapters,
+    last_event_id: Annotated[str | None, Header(description="The id of the last event received.")] = None,
+    after: Annotated[str | None, Query(description="The same, for a client that cannot send the header.")] = None,
+    kinds: Annotated[list[EventKind] | None, Query(description="The wanted kinds; all without it.")] = None,
+) -> Response:
+    """Send an event for each change of the fleet, until the client or the service ends.
+
+    The data of an event are a JSON object with the ``id`` of what changed and a few facts. The first event,
+    `feed`, says how old the data of the service are. After `reset`, load everything again.
+    """
+    hub: EventHub = request.app.state.event_hub
+    adapters.feed.snapshot()  # answers 503 before the first reading
+    if hub.streams >= MOST_STREAMS:
+        raise HTTPException(
+            503, "the service has too many event streams; try again later", {"Retry-After": str(RETRY_AFTER)}
+        )
+    resume = after if last_event_id is None else last_event_id
+    return EventStream(hub, subscriber_for(request, user, adapters), resume=resume, kinds=kinds)

@@ -1,0 +1,92 @@
+"""A client of the service's event stream, which reads in a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class ReceivedEvent:
+    """An event as a client received it: its kind, and its data."""
+
+    kind: str
+    data: Mapping[str, Any] = field(hash=False)
+
+
+class EventClient:
+    """A context manager: the events of one stream, as they arrive; ``ended`` is set at the end of the stream."""
+
+    def __init__(
+        self,
+        url: str,
+        login: tuple[str, str],
+        *,
+        resume: str | None = None,
+        query: str = "",
+        client: httpx.Client | None = None,
+    ) -> None:
+        self.events: list[ReceivedEvent] = []
+        self.comments = 0
+        self.last_id: str | None = resume
+        self.status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        self.ended = threading.Event()
+        self._client = client or httpx.Client(base_url=url, auth=login, timeout=httpx.Timeout(20.0, read=None))
+        self._path = f"/api/v1/events{query}"
+        self._resume = {} if resume is None else {"Last-Event-ID": resume}
+        self._thread = threading.Thread(target=self._read, name="event-client", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        self._thread.join(5)
+
+    def wait_for(self, kind: str, **data: object) -> ReceivedEvent:
+        """Wait for an event of this kind with these data."""
+
+        def matches() -> list[ReceivedEvent]:
+            return [
+                event
+                for event in tuple(self.events)
+                if event.kind == kind and all(event.data.get(name) == value for name, value in data.items())
+            ]
+
+        wait_until(matches, f"the event {kind} {data}")
+        return matches()[0]
+
+    def _read(self) -> None:
+        try:
+            with self._client.stream("GET", self._path, headers=self._resume) as response:
+                self.headers, self.status = response.headers, response.status_code
+                kind, data = "", ""
+                for line in response.iter_lines():
+                    name, _, value = line.partition(": ")
+                    match name:
+                        case "event":
+                            kind = value
+                        case "data":
+                            data = value
+                        case "id":
+                            self.last_id = value
+                        case "":
+                            self.comments += line.startswith(":")
+                            if data:
+                                self.events.append(ReceivedEvent(kind, json.loads(data)))
+                            kind, data = "", ""
+        except (httpx.HTTPError, httpx.StreamError, OSError):
+            pass
+        finally:
+            self.ended.set()
