@@ -188,8 +188,8 @@ def _show(status: dict[str, Any], output: str) -> None:
     table.add_row("syncer", _pid(status["syncer"]), status["branch"], status["tree"])
     table.add_row("coordinator", _pid(status["coordinator"]), "rollouts", status["config"])
     for host_id, host in status["hosts"].items():
-        what = host["name"] + (f" ({host['role']})" if host["role"] else "")
-        table.add_row(host_id, _pid(host["pid"]), styled(what), str(Path(host["config"]).parent))
+        name = host["name"] + (f" ({host['role']})" if host["role"] else "")
+        table.add_row(host_id, _pid(host["pid"]), styled(name), str(Path(host["config"]).parent))
     console_for(stderr=False).print(table)
     echo(f"RPM repository: {status['repository']}")
 

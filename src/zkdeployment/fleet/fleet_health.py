@@ -222,5 +222,5 @@ def _unread_repository(
         yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

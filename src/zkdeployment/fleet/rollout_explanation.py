@@ -77,8 +77,8 @@ def _explanation(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, 
 
 
 def _is_granted(state: RolloutState, host_id: str) -> bool:
-    stage = state.active_phase
-    in_phase = stage is not None and host_id in stage.granted and host_id not in stage.reports
+    active_phase = state.active_phase
+    in_phase = active_phase is not None and host_id in active_phase.granted and host_id not in active_phase.reports
     joins_late = host_id in state.late_joiners and state.rollout.hosts.get(host_id) is not HostProgress.FAILURE
     return in_phase or joins_late
 
@@ -129,8 +129,8 @@ def _explain_late_joiner(state: RolloutState, identity: Identity, groups: list[G
 
 
 def _explain_turn(state: RolloutState, identity: Identity, groups: list[Group], now: float) -> Explanation:
-    courses, stage = state.rollout.progress, state.active_phase
-    facts = [state.waiting] if state.waiting and stage is not None else []
+    courses, active_phase = state.rollout.progress, state.active_phase
+    facts = [state.waiting] if state.waiting and active_phase is not None else []
     if state.paused is not None:
         return _explanation(
             f"{identity} waits because the rollout is paused: {state.paused} ({ago(state.paused.time, now)}).",
@@ -138,11 +138,11 @@ def _explain_turn(state: RolloutState, identity: Identity, groups: list[Group], 
             (_RESUME,),
         )
     undecided = [group for group in groups if courses[group.name].verdict is None]
-    if stage is not None and any(stage.task.group == group.name for group in undecided):
-        phase = stage.task.phase.value
-        finished = f"{len(stage.reports)} of {len(stage.task.hosts)} hosts finished {phase}"
+    if active_phase is not None and any(active_phase.task.group == group.name for group in undecided):
+        phase = active_phase.task.phase.value
+        finished = f"{len(active_phase.reports)} of {len(active_phase.task.hosts)} hosts finished {phase}"
         return _explanation(
-            f"{identity} waits for its turn in group {stage.task.group}, whose {phase} is under way.",
+            f"{identity} waits for its turn in group {active_phase.task.group}, whose {phase} is under way.",
             (finished, *facts),
         )
     if not undecided:

@@ -72,23 +72,23 @@ def group_state(state: RolloutState, name: str) -> GroupState:
     verdict = state.rollout.progress[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
-    stage = state.active_phase
-    if stage is None or stage.task.group != name:
+    active_phase = state.active_phase
+    if active_phase is None or active_phase.task.group != name:
         return GroupState.WAITING
-    return _PHASES[stage.task.phase] if stage.baking_since is None else GroupState.BAKING
+    return _PHASES[active_phase.task.phase] if active_phase.baking_since is None else GroupState.BAKING
 
 
 def host_states(state: RolloutState) -> dict[str, str]:
     """Return the state of each host by its id: a ``HostProgress``, or the phase that the host is in."""
     states = {host: progress.value for host, progress in state.rollout.hosts.items()}
-    stage = state.active_phase
-    if stage is not None:
-        phase = _PHASES[stage.task.phase].value
-        finished = HostProgress.PREPARED if stage.task.phase is Phase.PREPARE else HostProgress.SUCCESS
-        states |= dict.fromkeys(stage.granted, phase)
+    active_phase = state.active_phase
+    if active_phase is not None:
+        phase = _PHASES[active_phase.task.phase].value
+        finished = HostProgress.PREPARED if active_phase.task.phase is Phase.PREPARE else HostProgress.SUCCESS
+        states |= dict.fromkeys(active_phase.granted, phase)
         states |= {
             host: finished.value if report.error is None else HostProgress.FAILURE.value
-            for host, report in stage.reports.items()
+            for host, report in active_phase.reports.items()
         }
     for host, late_phase in state.late_joiners.items():
         if state.rollout.hosts.get(host) not in {HostProgress.SUCCESS, HostProgress.FAILURE}:
@@ -99,6 +99,6 @@ def host_states(state: RolloutState) -> dict[str, str]:
 def last_movement(state: RolloutState) -> float:
     """Return when the rollout last changed, in seconds since the epoch."""
     acts = [taken.act.time for taken in state.acts]
-    stage = [] if state.active_phase is None else [state.active_phase.last_progress]
+    phase_progress = [] if state.active_phase is None else [state.active_phase.last_progress]
     ended = [] if state.ended is None else [state.ended]
-    return max([state.begun, *acts, *stage, *ended])
+    return max([state.begun, *acts, *phase_progress, *ended])

@@ -63,12 +63,13 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
     course = state.rollout.progress[group.name]
     if course.verdict is not None:
         return course.reason
-    stage = state.active_phase
-    if stage is not None and stage.task.group == group.name:
-        if stage.baking_since is not None:
-            left = stage.baking_since + group.pace.bake_time - now
+    active_phase = state.active_phase
+    if active_phase is not None and active_phase.task.group == group.name:
+        if active_phase.baking_since is not None:
+            left = active_phase.baking_since + group.pace.bake_time - now
             return f"all hosts are done; bake time ends in {age(left)}"
-        return f"{len(stage.reports)} of {len(stage.task.hosts)} hosts finished {stage.task.phase.value}"
+        task = active_phase.task
+        return f"{len(active_phase.reports)} of {len(task.hosts)} hosts finished {task.phase.value}"
     if state.ended is not None:
         return "never begun"
     return _describe_waiting(state, group)

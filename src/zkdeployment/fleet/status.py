@@ -94,14 +94,14 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     ]
     known.sort(key=lambda host: (host.name, host.id))
     hosts = select_hosts(known, names, wanted) if names else tuple(known)
-    running = cluster is not None and cluster.state is ClusterState.RUNNING
+    is_running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
     stops = stops_in_force(cluster, snapshot.stops)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=hosts,
-        converged=running and all_have(hosts) and (completed or bool(names)),
+        converged=is_running and all_have(hosts) and (completed or bool(names)),
         stops=stops,
         summary=_cluster_summary(cluster, stops) + _hosts_summary(hosts, wanted),
         rollout=_describe_rollout(snapshot),

@@ -31,15 +31,15 @@ def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
     return tuple(host for host in hosts if not host.has(cluster.version))
 
 
-def is_excluded(running: RolloutState | None, host_id: str, facts: Facts) -> bool:
+def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> bool:
     """Whether a host is in no group of the rollout's strategy: the host keeps its version and is not waited for.
 
     A host that is a member of a group remains one, even if its facts have changed.
     """
-    if running is None:
+    if rollout is None:
         return False
-    is_member = any(host_id in hosts for hosts in running.rollout.members.values())
-    return not is_member and not is_selected(running.rollout.strategy, host_id, facts)
+    is_member = any(host_id in hosts for hosts in rollout.rollout.members.values())
+    return not is_member and not is_selected(rollout.rollout.strategy, host_id, facts)
 
 
 def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
@@ -49,9 +49,9 @@ def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
     return sum(not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
 
 
-def is_completed(running: RolloutState) -> bool:
+def is_completed(rollout: RolloutState) -> bool:
     """Whether a rollout ended successfully: all groups are finished, and no critical group failed."""
-    return running.ending is Ending.COMPLETED and running.rollout.result is not RolloutResult.FAILED
+    return rollout.ending is Ending.COMPLETED and rollout.rollout.result is not RolloutResult.FAILED
 
 
 def is_converged(snapshot: PublicationSnapshot) -> bool:
@@ -91,23 +91,23 @@ def _hosts_behind(snapshot: PublicationSnapshot) -> str:
     return message
 
 
-def _rollout_progress(running: RolloutState, hosts: Iterable[Host]) -> str:
+def _rollout_progress(state: RolloutState, hosts: Iterable[Host]) -> str:
     """Return the phase of a rollout and its busy hosts, or why the rollout waits."""
-    rollout = f"the rollout {running.id} of {short(running.revision)} by {running.rollout.strategy.name}"
-    if running.ended is not None:
-        return f"{rollout} failed, and the next has not begun"
-    parts = [f"{rollout} is under way"]
-    if running.active_phase is not None:
-        task = running.active_phase.task
+    title = f"the rollout {state.id} of {short(state.revision)} by {state.rollout.strategy.name}"
+    if state.ended is not None:
+        return f"{title} failed, and the next has not begun"
+    parts = [f"{title} is under way"]
+    if state.active_phase is not None:
+        task = state.active_phase.task
         names = {host.identity.id: str(host.identity) for host in hosts}
         busy = [
             names.get(host_id, host_id)
-            for host_id in sorted(running.active_phase.granted.keys() - running.active_phase.reports.keys())
+            for host_id in sorted(state.active_phase.granted.keys() - state.active_phase.reports.keys())
         ]
-        at_work = f", with {listing(busy, _NAMED)} at work" if busy else ""
-        parts.append(f"group {task.group} is in its {task.phase.value} phase{at_work}")
-    if running.paused is not None:
-        parts.append(f"it is paused ({running.paused})")
-    elif running.waiting:
-        parts.append(running.waiting)
+        busy_hosts = f", {listing(busy, _NAMED)} busy" if busy else ""
+        parts.append(f"group {task.group} is in its {task.phase.value} phase{busy_hosts}")
+    if state.paused is not None:
+        parts.append(f"it is paused ({state.paused})")
+    elif state.waiting:
+        parts.append(state.waiting)
     return "; ".join(parts)

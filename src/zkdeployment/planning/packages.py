@@ -56,11 +56,11 @@ class Item:
 
 def items(before: Packages, after: Packages) -> tuple[Item, ...]:
     """Return the changes from one package set to another, sorted by name; swap the sets to undo them."""
-    found: list[Item] = []
+    differences: list[Item] = []
     for name in sorted({*before, *after}):
         had, has = set(before.get(name, ())), set(after.get(name, ()))
-        found += (Item(name, old, new) for old, new in zip_longest(sorted(had - has), sorted(has - had)))
-    return tuple(found)
+        differences += (Item(name, old, new) for old, new in zip_longest(sorted(had - has), sorted(has - had)))
+    return tuple(differences)
 
 
 def after(
@@ -81,11 +81,11 @@ def after(
     return kept | {name: tuple(sorted(set(packages))) for name, packages in coming.items()}
 
 
-def deviations(expected: Packages, found: Packages) -> tuple[str, ...]:
+def deviations(expected: Packages, present: Packages) -> tuple[str, ...]:
     """Return one sentence for each name whose installed packages differ from the expected ones."""
     sentences = []
-    for name in sorted({*expected, *found}):
-        want, have = set(expected.get(name, ())), set(found.get(name, ()))
+    for name in sorted({*expected, *present}):
+        want, have = set(expected.get(name, ())), set(present.get(name, ()))
         if want != have:
             sentences.append(f"{name}: expected {_listed(want)}, found {_listed(have)}")
     return tuple(sentences)

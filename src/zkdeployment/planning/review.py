@@ -116,13 +116,13 @@ def _linked_targets(linted: LintResult) -> Iterator[Problem]:
     """Yield an error for each symbolic link in place of a target: only nodes are targets."""
     for (path, name), where in linted.merged.links.items():
         if name == f"deploy{SYMBOLIC_LINK}":
-            service, what = path, "deploy"
+            service, place = path, "deploy"
         elif name.endswith(SYMBOLIC_LINK) and path.endswith("/deploy"):
-            service, what = parent_path(path), f"deploy/{name.removesuffix(SYMBOLIC_LINK)}"
+            service, place = parent_path(path), f"deploy/{name.removesuffix(SYMBOLIC_LINK)}"
         else:
             continue
         if has_property(linted.tree, service, "type"):
-            yield Problem(f"{what} of a service must be a node, not a link", *where, path)
+            yield Problem(f"{place} of a service must be a node, not a link", *where, path)
 
 
 def _misplaced(tree: Tree) -> Iterator[Problem]:

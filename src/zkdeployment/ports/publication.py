@@ -69,10 +69,10 @@ class PublicationStore(Protocol):
     def server_time(self) -> float:
         """Return ZooKeeper's time, in seconds since the epoch."""
 
-    def report(self, said: str, interval: float, fetched: float | None) -> None:
+    def report(self, message: str, interval: float, fetched: float | None) -> None:
         """Publish this syncer's heartbeat.
 
-        ``said`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
+        ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
         when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
         """
 

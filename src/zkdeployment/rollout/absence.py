@@ -78,8 +78,8 @@ def shortage(state: RolloutState, name: str) -> str:
     )
     if present >= required or name in state.forced:
         return ""
-    what = "prepared and registered" if prepared else "registered"
-    return f"requires {required} {what} host{'s' if required > 1 else ''}, found {present}"
+    requirement = "prepared and registered" if prepared else "registered"
+    return f"requires {required} {requirement} host{'s' if required > 1 else ''}, found {present}"
 
 
 def _absent_after(state: RolloutState) -> float:

@@ -83,7 +83,7 @@ def grant_phases(state: RolloutState, observation: RolloutObservation) -> Rollou
     if not new and entered == state.late_since:
         return state
     whole = {
-        name: found | {host for host in new if name in joined[host]} for name, found in rollout.members.items()
+        name: hosts | {host for host in new if name in joined[host]} for name, hosts in rollout.members.items()
     }
     return replace(
         state,

@@ -55,8 +55,8 @@ class BackgroundProcess:
     @property
     def pid(self) -> int | None:
         """The process id; ``None`` when the process does not run."""
-        running = self._process()
-        return None if running is None else running.pid
+        process = self._process()
+        return None if process is None else process.pid
 
     @property
     def alive(self) -> bool:
@@ -65,17 +65,17 @@ class BackgroundProcess:
 
     def stop(self, timeout: float = 10.0) -> None:
         """End the process (SIGTERM, after ``timeout`` seconds SIGKILL), and return when it has ended."""
-        if (running := self._process()) is not None:
-            running.terminate()
-            if not wait_ended([running], timeout):
+        if (process := self._process()) is not None:
+            process.terminate()
+            if not wait_ended([process], timeout):
                 self.kill()
         self.pid_file.unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End the process with SIGKILL, like a crash, and return when it has ended."""
-        if (running := self._process()) is not None:
-            running.kill()
-            wait_ended([running], _KILL_LIMIT)
+        if (process := self._process()) is not None:
+            process.kill()
+            wait_ended([process], _KILL_LIMIT)
         self.pid_file.unlink(missing_ok=True)
 
     def _process(self) -> psutil.Process | None:

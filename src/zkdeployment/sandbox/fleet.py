@@ -173,8 +173,8 @@ class Sandbox:
                 f"{self.directory} contains blanks, which rpm does not allow; use another directory"
             )
         if self.layout.description.exists():
-            running = process_cleanup.sandbox_processes(self.directory)
-            state = "a sandbox is running" if running else "there are remains of a sandbox"
+            processes = process_cleanup.sandbox_processes(self.directory)
+            state = "a sandbox is running" if processes else "there are remains of a sandbox"
             raise RefusedError(
                 f"{state} in {self.directory}; remove it with: zkdeployment sandbox down -d {self.directory}"
             )

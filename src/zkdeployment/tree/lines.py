@@ -177,11 +177,11 @@ class LineReader(dict[str, Line]):
             return _literal(indent, name, value, start)
         return _link(indent, name, operator, value, start)
 
-    def _too_long(self, what: str, text: str, offset: int) -> LineProblem | None:
+    def _too_long(self, noun: str, text: str, offset: int) -> LineProblem | None:
         if len(text) <= self._limits.value:
             return None
         return LineProblem(
-            offset, f"the {what} has {len(text)} characters; at most {self._limits.value} are allowed"
+            offset, f"the {noun} has {len(text)} characters; at most {self._limits.value} are allowed"
         )
 
 

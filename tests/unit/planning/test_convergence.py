@@ -105,13 +105,13 @@ PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
         pytest.param(
             at_work(BEGUN, granted="ab", done="a"),
             "the rollout 7-1 of r2 by deployment-strategy is under way; group one is in its prepare phase, with"
-            " b.example.com (b) at work",
-            id="at work",
+            " b.example.com (b) busy",
+            id="busy hosts",
         ),
         pytest.param(
             at_work(running(strategy(group("g")), plain_hosts("hijklmn")), granted="hijklmn"),
-            "g is in its prepare phase, with h, i, j, k, l and 2 more at work",
-            id="many at work",
+            "g is in its prepare phase, h, i, j, k, l and 2 more busy",
+            id="many busy hosts",
         ),
         pytest.param(
             replace(BEGUN, waiting="group one waits for its window"),

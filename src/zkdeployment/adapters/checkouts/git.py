@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.git.command import DENIED, NOT_THERE, Git, GitError, last_words
+from zkdeployment.adapters.git.command import DENIED, NOT_THERE, Git, GitError, failure_cause
 from zkdeployment.errors import CheckoutError
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class GitCheckouts:
         return Git(directory=directory, options=options, timeout=self.timeout)
 
 
-def _run(git: Git, *words: str) -> None:
+def _run(git: Git, *arguments: str) -> None:
     try:
-        answer = git.run(*words)
+        answer = git.run(*arguments)
     except GitError as error:
         raise CheckoutError(str(error)) from error
     if answer.status:
-        failure = CheckoutError(f"git {words[0]} failed: {last_words(answer.words)}")
-        failure.retry_helps = not any(sign in answer.words for sign in (*DENIED, *NOT_THERE))
+        failure = CheckoutError(f"git {arguments[0]} failed: {failure_cause(answer.messages)}")
+        failure.retry_helps = not any(sign in answer.messages for sign in (*DENIED, *NOT_THERE))
         raise failure

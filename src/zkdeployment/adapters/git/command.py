@@ -81,12 +81,12 @@ class GitOutput:
     command: str
     status: int
     output: bytes
-    words: str
+    messages: str
 
     def check(self) -> GitOutput:
         """Return this output, or raise ``GitError`` if git failed."""
         if self.status:
-            raise GitError(f"git {self.command} failed: {last_words(self.words)}")
+            raise GitError(f"git {self.command} failed: {failure_cause(self.messages)}")
         return self
 
     @property
@@ -112,7 +112,7 @@ class Git:
     alone: bool = False
     inherit: bool = False
 
-    def run(self, *words: str, stdin: BinaryIO | None = None) -> GitOutput:
+    def run(self, *arguments: str, stdin: BinaryIO | None = None) -> GitOutput:
         """Return git's output for any exit status; raises ``GitError`` if git is missing or takes too long."""
         try:
             from git.cmd import Git as Command  # noqa: PLC0415  it takes a while, and fails where git is missing
@@ -121,7 +121,7 @@ class Git:
             raise GitError(f"git is not installed: {str(error).strip().splitlines()[0]}") from error
         try:
             answer: Any = Command(self.directory).execute(
-                [*self._prefix(), "git", *_OPTIONS, *self.options, *words],
+                [*self._prefix(), "git", *_OPTIONS, *self.options, *arguments],
                 istream=stdin,
                 with_extended_output=True,
                 with_exceptions=False,
@@ -133,10 +133,10 @@ class Git:
             )
         except GitCommandNotFound as error:
             raise GitError(f"cannot run git: {error.__cause__ or error}") from error
-        status, output, said = answer
-        if status and said.startswith(_TIMED_OUT):
-            raise GitTimeoutError(f"git {words[0]} did not end within {self.timeout:g} s and was stopped")
-        return GitOutput(words[0], status, output, without_passwords(said))
+        status, output, messages = answer
+        if status and messages.startswith(_TIMED_OUT):
+            raise GitTimeoutError(f"git {arguments[0]} did not end within {self.timeout:g} s and was stopped")
+        return GitOutput(arguments[0], status, output, without_passwords(messages))
 
     def _prefix(self) -> list[str]:
         foreign = () if self.inherit else [name for name in _OF_ANOTHER_REPOSITORY if name in os.environ]
@@ -152,12 +152,12 @@ class Git:
         return environment
 
 
-def last_words(said: str) -> str:
+def failure_cause(messages: str) -> str:
     """Return the line of git's messages that most likely names the cause of a failure."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "remote: "))]
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "remote: "))]
     generic = "fatal: Could not read from remote repository."
-    for line in telling:
+    for line in causes:
         if line != generic:
             return line.partition(": ")[2] if line.startswith(("fatal", "error")) else line
-    return next((line for line in lines if line != generic), "it said nothing")
+    return next((line for line in lines if line != generic), "git printed no message")

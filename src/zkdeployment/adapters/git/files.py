@@ -36,11 +36,11 @@ def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
     git = Git(directory=repository, inherit=True)
     if not repository.is_dir():
         raise SourceError(f"there is no directory {repository}")
-    found = git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
-    if found.status:
+    answer = git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
+    if answer.status:
         git.run("rev-parse", "--git-dir").check()
         raise SourceError(f"there is no revision {revision} in the repository at {repository}")
-    return read_files(git, found.text, revision)
+    return read_files(git, answer.text, revision)
 
 
 def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
@@ -49,9 +49,9 @@ def read_files(git: Git, tree: str, revision: str) -> tuple[SourceFile, ...]:
     ``revision`` names the tree in messages. Raises ``GitError`` if git fails, and ``SourceError`` if the files
     cannot be a tree.
     """
-    found = _list(git, tree)
-    entries = [_checked(entry, revision) for entry in found if is_tree_file(entry.name)]
-    documents = list(_documents(git, found))
+    listed = _list(git, tree)
+    entries = [_checked(entry, revision) for entry in listed if is_tree_file(entry.name)]
+    documents = list(_documents(git, listed))
     sizes = {entry.name: entry.size for entry in entries}
     check_limits(sizes | {file.name: len(file.content) for file in documents}, revision)
     return tuple(sorted([*_read(git, entries), *documents], key=lambda file: file.name))
@@ -114,10 +114,10 @@ def _checked(entry: _Entry, revision: str) -> _Entry:
     if not entry.name.isprintable():
         raise SourceError(f"revision {revision}: the name of {entry.name!a} has characters that cannot be printed")
     if entry.mode in _NO_FILE:
-        words = (
+        message = (
             f"{entry.name} of revision {revision} is {_NO_FILE[entry.mode]}; a tree file has to be a plain file"
         )
-        raise SourceError(words)
+        raise SourceError(message)
     return entry
 
 

@@ -36,10 +36,10 @@ def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
     lines = [line.split() for line in stdin if line.strip()]
     if not lines:
         return None
-    for words in lines:
-        if len(words) != 3:
+    for fields in lines:
+        if len(fields) != 3:
             raise ConfigurationError(
-                f"expected OLD NEW REF, as git passes them to a pre-receive hook, found {' '.join(words)!r}"
+                f"expected OLD NEW REF, as git passes them to a pre-receive hook, found {' '.join(fields)!r}"
             )
     return tuple(
         Pushed(ref.removeprefix(_BRANCHES), _commit(new), _commit(old))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.git.command import DENIED, GitTimeoutError, last_words
+from zkdeployment.adapters.git.command import DENIED, GitTimeoutError, failure_cause
 from zkdeployment.model.act import sanitize
 
 if TYPE_CHECKING:
@@ -62,17 +62,17 @@ def push(git: Git, commit: str, branch: str) -> PushAnswer:
     if not answer.status:
         return PushAnswer(PushResult.ACCEPTED)
     status = next((line for line in answer.text.splitlines() if line.startswith("!")), "")
-    said = f"{status}\n{answer.words}"
+    messages = f"{status}\n{answer.messages}"
     if _OVERTAKEN.search(status):
         return PushAnswer(PushResult.OVERTAKEN)
-    if any(part in said for part in _READ_ONLY) and "hook declined" not in said:
-        return PushAnswer(PushResult.DENIED, last_words(answer.words))
+    if any(part in messages for part in _READ_ONLY) and "hook declined" not in messages:
+        return PushAnswer(PushResult.DENIED, failure_cause(answer.messages))
     if "[remote rejected]" in status:
-        return PushAnswer(PushResult.REFUSED, _refusal(answer.words) or sanitize(status.partition("] ")[2]))
-    return PushAnswer(PushResult.UNKNOWN, last_words(answer.words))
+        return PushAnswer(PushResult.REFUSED, _refusal(answer.messages) or sanitize(status.partition("] ")[2]))
+    return PushAnswer(PushResult.UNKNOWN, failure_cause(answer.messages))
 
 
-def _refusal(said: str) -> str:
-    """Return what the repository's hooks said, one printable line for each of theirs."""
-    lines = (line.removeprefix(_REMOTE) for line in said.splitlines() if line.startswith(_REMOTE))
+def _refusal(messages: str) -> str:
+    """Return the messages of the repository's hooks, one printable line for each of their lines."""
+    lines = (line.removeprefix(_REMOTE) for line in messages.splitlines() if line.startswith(_REMOTE))
     return "\n  ".join(filter(None, map(sanitize, lines)))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
-from zkdeployment.adapters.git.command import last_words
+from zkdeployment.adapters.git.command import failure_cause
 from zkdeployment.adapters.tree_files import shorten
 from zkdeployment.errors import ProgramError, SourceError
 
@@ -61,7 +61,7 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
     # With a signature of the other kind, the missing verifying program may end git by SIGPIPE.
     verdict, date, fingerprint, name = ("N", "", "", "") if log_output.status else _fields(log_output.output)
     if verdict != "G" or verified.status:
-        reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {last_words(verified.words)}")
+        reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {failure_cause(verified.messages)}")
         if verdict == "N":
             reason = f"it has no {'OpenPGP' if openpgp else 'SSH'} signature"
         raise SourceError(f"{refusal}: {reason} (allowed-signers is {allowed_signers})")
@@ -118,5 +118,5 @@ def _openpgp(git: Git, keys: Path) -> Iterator[Git]:
 
 
 def _verifying(git: Git, settings: Mapping[str, str]) -> Git:
-    words = tuple(word for key, value in settings.items() for word in ("-c", f"{key}={value}"))
-    return replace(git, options=(*git.options, *words))
+    options = tuple(word for key, value in settings.items() for word in ("-c", f"{key}={value}"))
+    return replace(git, options=(*git.options, *options))

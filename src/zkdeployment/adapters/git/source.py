@@ -17,7 +17,7 @@ from zkdeployment.adapters.git.command import (
     Git,
     GitError,
     GitTimeoutError,
-    last_words,
+    failure_cause,
 )
 from zkdeployment.adapters.git.commits import Commit, ask, read
 from zkdeployment.adapters.git.files import read_files, revision_files
@@ -172,9 +172,9 @@ class GitSource:
 
     def _update(self, directory: Path) -> Revision:
         # Without --update-shallow git silently does not update a branch of a shallow repository.
-        words = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
+        options = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
         git = self._mirror(directory)
-        git.run("fetch", "--quiet", *words, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
+        git.run("fetch", "--quiet", *options, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
         tip = read(ask(self._mirror(directory, alone=True), _TIP))
         self._remember(tip)
         return tip.id
@@ -228,7 +228,7 @@ class GitSource:
         )
         answer = git.run("ls-remote", "--quiet", "--end-of-options", "origin", "HEAD", "refs/heads/*")
         if answer.status:
-            raise self._refusal(answer.words)
+            raise self._refusal(answer.messages)
         lines = (line.split("\t") for line in answer.text.splitlines())
         tips = {name: tip for tip, name in lines if name == "HEAD" or name.startswith("refs/heads/")}
         if self._reference in tips:
@@ -237,16 +237,18 @@ class GitSource:
         if not branches:
             raise SourceError(f"the repository {self._shown} is empty; push a commit first")
         if self.branch is None:
-            found = ", ".join(branches[:5])
-            raise SourceError(f"the repository {self._shown} has no default branch; set branch (there is {found})")
+            existing = ", ".join(branches[:5])
+            raise SourceError(
+                f"the repository {self._shown} has no default branch; set branch (there is {existing})"
+            )
         near = difflib.get_close_matches(self.branch, branches, n=1) or branches[:1]
         raise SourceError(f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?")
 
-    def _refusal(self, words: str) -> SourceError:
-        reason = last_words(words)
-        if any(sign in words for sign in DENIED):
+    def _refusal(self, messages: str) -> SourceError:
+        reason = failure_cause(messages)
+        if any(sign in messages for sign in DENIED):
             return SourceError(f"no access to the repository {self._shown}: {reason}")
-        if any(sign in words for sign in NOT_THERE):
+        if any(sign in messages for sign in NOT_THERE):
             return SourceError(f"there is no git repository at {self._shown}: {reason}")
         error = SourceError(f"cannot reach the repository {self._shown}: {reason}")
         error.retry_helps = True

@@ -95,8 +95,8 @@ def _blob(git: Git, content: bytes, known: Collection[bytes]) -> bytes:
     return _with_input(git, content, "hash-object", "-w", "--stdin").encode()
 
 
-def _with_input(git: Git, text: bytes, *words: str) -> str:
+def _with_input(git: Git, text: bytes, *arguments: str) -> str:
     with tempfile.TemporaryFile() as file:
         file.write(text)
         file.seek(0)
-        return git.run(*words, stdin=file).check().text
+        return git.run(*arguments, stdin=file).check().text

@@ -93,23 +93,23 @@ def _path(host_id: str) -> str:
 def _to_json(inventory: Inventory) -> dict[str, object]:
     return {
         "packages": {
-            name: [[one.epoch, one.version, one.release, one.arch] for one in found]
-            for name, found in inventory.packages.items()
+            name: [[package.epoch, package.version, package.release, package.arch] for package in packages]
+            for name, packages in inventory.packages.items()
         },
         "scripts": dict(inventory.scripts),
         "directories": sorted(inventory.directories),
         "markers": [
             [
-                one.deployment.path,
-                one.deployment.number,
-                one.application,
-                one.package,
-                one.subtype,
-                one.script,
-                one.version,
-                list(one.files),
+                marker.deployment.path,
+                marker.deployment.number,
+                marker.application,
+                marker.package,
+                marker.subtype,
+                marker.script,
+                marker.version,
+                list(marker.files),
             ]
-            for one in inventory.markers
+            for marker in inventory.markers
         ],
         "managed": dict(inventory.managed),
         "checkouts": dict(inventory.checkouts),
@@ -121,10 +121,10 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
 
 
 def _known_host(host_id: str, value: Any) -> KnownHost:
-    found = value["inventory"]
+    inventory = value["inventory"]
     return KnownHost(
         identity=Identity(host_id, _text(value["name"]), _text_or_none(value["role"])),
-        inventory=None if found is None else _inventory(found),
+        inventory=None if inventory is None else _inventory(inventory),
         time=float(value["time"]),
         unknown=_text(value["unknown"]),
         # Agents of old releases do not publish these.
@@ -139,9 +139,9 @@ def _inventory(value: Any) -> Inventory:
         packages={
             _text(name): tuple(
                 Package(name, _number(epoch), _text(version), _text(release), _text(arch))
-                for epoch, version, release, arch in found
+                for epoch, version, release, arch in packages
             )
-            for name, found in value["packages"].items()
+            for name, packages in value["packages"].items()
         },
         scripts=_texts(value["scripts"]),
         directories=_names(value["directories"]),

@@ -69,10 +69,10 @@ def command(context: click.Context, connection: Servers, last: int, output: str)
 
 
 @command.command()
-@click.argument("what", metavar="REV|SEQUENCE")
+@click.argument("publication", metavar="REV|SEQUENCE")
 @output_option
 @zookeeper_options
-def show(connection: Servers, what: str, output: str) -> None:
+def show(connection: Servers, publication: str, output: str) -> None:
     """Show one publication: its origin, the outcome on each host, and the acts of operators until the next one.
 
     REV may be the beginning of a commit id; the newest publication of REV is shown. The exit code is 3 if the
@@ -85,7 +85,7 @@ def show(connection: Servers, what: str, output: str) -> None:
     with open_operator(connection) as operator:
         records = operator.fleet.history()
         operator_acts = operator.fleet.acts()
-        record = find_record(records, what)
+        record = find_record(records, publication)
         rollouts = operator.rollouts.attempts(record.sequence)
     acts = acts_during(records, record, operator_acts)
     if output != "table":

@@ -58,9 +58,9 @@ def override_options(function: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
-def new_act(what: str, reason: str) -> Act:
+def new_act(action: str, reason: str) -> Act:
     """Return the record of an act by the present user on this machine, at the present time."""
-    return Act(by=sanitize(f"{_user()}@{socket.gethostname()}"), what=what, reason=reason, time=time.time())
+    return Act(by=sanitize(f"{_user()}@{socket.gethostname()}"), what=action, reason=reason, time=time.time())
 
 
 def _user() -> str:

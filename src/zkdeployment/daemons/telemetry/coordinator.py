@@ -27,14 +27,14 @@ class CoordinatorTelemetry:
         self._running: RolloutState | None = None
         self._due = 0.0
 
-    def lead(self, running: RolloutState | None) -> None:
+    def lead(self, state: RolloutState | None) -> None:
         """Record a cycle in which this coordinator leads, with the newest rollout if there is one."""
-        self._leads, self._running = True, running
+        self._leads, self._running = True, state
         self._looks[_LED] += 1
 
-    def show(self, running: RolloutState) -> None:
+    def show(self, state: RolloutState) -> None:
         """Record the new state of the newest rollout."""
-        self._running = running
+        self._running = state
 
     def queue(self) -> None:
         """Record a cycle in which another coordinator leads."""

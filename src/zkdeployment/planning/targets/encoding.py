@@ -30,8 +30,8 @@ def assignment_from_json(value: object) -> Assignment:
     """Return the assignment that ``Assignment.to_json`` encoded, checked again; raises ``TreeError``."""
     if not isinstance(value, dict) or value.keys() != _FIELDS:
         expected = ", ".join(sorted(_FIELDS))
-        found = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
-        raise TreeError(f"a published assignment must have {expected}; found {found}; publish again")
+        found_fields = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
+        raise TreeError(f"a published assignment must have {expected}; found {found_fields}; publish again")
     fields = cast("Mapping[str, Value]", value)
     package = check_name(NameKind.PACKAGE, fields["package"])
     application = check_name(NameKind.PACKAGE, fields["application"])

@@ -46,11 +46,11 @@ def check_addresses(connection: str, expected: Collection[str]) -> None:
 def _unexpected(host: str, allowed: Collection[str]) -> Iterator[str]:
     """Yield, for messages, the addresses of a host that are not allowed."""
     try:
-        found = {_canonical(str(info[4][0])) for info in socket.getaddrinfo(host, None)}
+        addresses = {_canonical(str(info[4][0])) for info in socket.getaddrinfo(host, None)}
     except OSError as error:
         yield f"{host} without an address ({error.strerror})"
         return
-    for address in sorted(found.difference(allowed)):
+    for address in sorted(addresses.difference(allowed)):
         yield address if address == host else f"{host} at {address}"
 
 

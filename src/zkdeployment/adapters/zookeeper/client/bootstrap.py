@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def make_skeleton(session: Session) -> None:
     """Create the missing nodes; ``/hosts`` starts at version ``initial``."""
-    found = session.get_many(paths.SKELETON)
-    missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, found, strict=True) if node is None]
+    nodes = session.get_many(paths.SKELETON)
+    missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, nodes, strict=True) if node is None]
     if not missing:
         return
     try:
         session.commit(*missing)
     except TransactionError:  # another client creates them at the same time
-        for one in missing:
-            session.ensure(one.path, one.data)
+        for creation in missing:
+            session.ensure(creation.path, creation.data)
 
 
 def _data(path: str) -> bytes:

@@ -139,8 +139,8 @@ class Connection:
     @property
     def id(self) -> int | None:
         """The session id that owns our ephemeral nodes, while connected."""
-        found = self._client.client_id
-        return None if found is None else found[0]
+        client_id = self._client.client_id
+        return None if client_id is None else client_id[0]
 
     @property
     def link(self) -> ConnectionStatus:
@@ -204,10 +204,10 @@ class Connection:
         with self._replacing:
             if not self._silence.too_long:
                 return  # another thread was faster
-            words = f"no server has answered for {self._silence.patience:g} seconds"
+            reason = f"no server has answered for {self._silence.patience:g} seconds"
             if self._silence.renewed:
-                raise RestartError(f"ZooKeeper at {self.connection}: {words}, nor a client before; start again")
-            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=words)
+                raise RestartError(f"ZooKeeper at {self.connection}: {reason}, nor a client before; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=reason)
             self._silence.renew()
             self._rebuild()
 
@@ -238,7 +238,7 @@ class Connection:
     def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
         """Return kazoo's answer; only a missing node and a dropped connection are left to the caller."""
         try:
-            found = result.get(timeout=max(0.0, deadline - time.monotonic()))
+            answer = result.get(timeout=max(0.0, deadline - time.monotonic()))
         except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
             if isinstance(error, exceptions.NoNodeError):
                 self._silence.end()
@@ -249,7 +249,7 @@ class Connection:
         except exceptions.KazooException as error:
             raise self._failure(error, doing) from error
         self._silence.end()
-        return found
+        return answer
 
     def _failure(self, error: exceptions.KazooException, doing: str) -> ZkdeploymentError:
         """Return our error for an error of kazoo."""

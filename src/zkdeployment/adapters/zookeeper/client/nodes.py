@@ -43,10 +43,10 @@ def decode(data: bytes) -> dict[str, Value]:
         return {}
     if stripped.startswith("{") and stripped.endswith("}"):
         try:
-            found: dict[str, Value] = json.loads(stripped, parse_constant=_refuse)
+            properties: dict[str, Value] = json.loads(stripped, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return {STRING_VALUE: text}
-        return found
+        return properties
     return {STRING_VALUE: text}
 
 

@@ -27,9 +27,9 @@ def unpack(data: bytes) -> object:
 def _expand(data: bytes) -> bytes:
     expander = zlib.decompressobj()
     try:
-        found = expander.decompress(data, _LARGEST)
+        unpacked = expander.decompress(data, _LARGEST)
     except zlib.error as error:
         raise ValueError(f"it cannot be expanded: {error}") from error
     if not expander.eof:
         raise ValueError("it is cut off, or too large")
-    return found
+    return unpacked

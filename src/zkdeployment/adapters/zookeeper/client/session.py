@@ -100,20 +100,20 @@ class Session(Connection):
 
     def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
         """Return the nodes as ``get_many`` does, and the last transaction that every read has seen."""
-        seen, found = self._read_many([Read(check_path(path)) for path in paths])
-        return seen, [None if answer is None else Node.read(answer) for answer in found]
+        seen, nodes = self._read_many([Read(check_path(path)) for path in paths])
+        return seen, [None if answer is None else Node.read(answer) for answer in nodes]
 
     def look(
         self, nodes: Sequence[str], children: Sequence[str]
     ) -> tuple[list[Node | None], list[list[str] | None]]:
         """Return nodes, and the sorted child names of other nodes, in order, read in one pipelined round."""
-        _, found = self._read_many(
+        _, answers = self._read_many(
             [Read(check_path(path)) for path in nodes]
             + [Read(check_path(path), children=True) for path in children]
         )
         return (
-            [None if answer is None else Node.read(answer) for answer in found[: len(nodes)]],
-            [None if names is None else sorted(names) for names in found[len(nodes) :]],
+            [None if answer is None else Node.read(answer) for answer in answers[: len(nodes)]],
+            [None if names is None else sorted(names) for names in answers[len(nodes) :]],
         )
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
@@ -170,10 +170,10 @@ class Session(Connection):
         def attempt() -> tuple[int, list[Any]]:
             self._get_ready(time.monotonic() + self.call_timeout)
             seen, session = self._client.last_zxid, self.id
-            found = [answer for _, answer in self._pipeline(deque(wanted))]
+            answers = [answer for _, answer in self._pipeline(deque(wanted))]
             if self.id != session:
                 raise exceptions.ConnectionLoss  # the new session's server may lag behind ``seen``
-            return seen, found
+            return seen, answers
 
         return self._again(f"read {len(wanted)} nodes", attempt)
 
@@ -294,13 +294,13 @@ class Session(Connection):
 
         return self._again(f"read {path}", attempt)
 
-    def _again(self, what: str, attempt: Callable[[], T]) -> T:
+    def _again(self, action: str, attempt: Callable[[], T]) -> T:
         """Return the result of reads, repeated after dropped connections within the time limit."""
         try:
-            found: T = self._retry()(attempt)
+            answer: T = self._retry()(attempt)
         except (RetryFailedError, exceptions.ConnectionLoss) as error:
-            raise UnreachableError(f"ZooKeeper at {self.connection} went away ({what})") from error
-        return found
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away ({action})") from error
+        return answer
 
     def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
         """Send a write and return a function that waits for its answer; the time limit covers both.

@@ -107,11 +107,11 @@ _REASONS = {
 }
 
 
-def denied(what: str) -> DeniedError:
+def denied(action: str) -> DeniedError:
     """Return the error for an action that ZooKeeper denies."""
     return DeniedError(
-        f"ZooKeeper does not allow to {what}: missing rights (who we are is said by zookeeper-credentials or"
-        " zookeeper-certificate in the configuration, else we are world:anyone)"
+        f"ZooKeeper does not allow to {action}: missing rights; set zookeeper-credentials or zookeeper-certificate"
+        " in the configuration to an identity with these rights (without either, the identity is world:anyone)"
     )
 
 

@@ -35,7 +35,9 @@ def _header(kind: int) -> bytes:
     return bytes(MultiHeader(kind, False, -1).serialize())
 
 
-_CREATE, _SET, _DELETE, _CHECK = (_header(one.type) for one in (CreateRequest, SetData, Delete, CheckVersion))
+_CREATE, _SET, _DELETE, _CHECK = (
+    _header(request.type) for request in (CreateRequest, SetData, Delete, CheckVersion)
+)
 _END = bytes(MultiHeader(-1, True, -1).serialize())
 _FAILED = -1
 
@@ -63,7 +65,7 @@ def access_list(client: Any) -> bytes:
 @functools.cache
 def _access_list(acl: tuple[ACL, ...]) -> bytes:
     return bytes(int_struct.pack(len(acl))) + b"".join(
-        int_struct.pack(one.perms) + write_string(one.id.scheme) + write_string(one.id.id) for one in acl
+        int_struct.pack(entry.perms) + write_string(entry.id.scheme) + write_string(entry.id.id) for entry in acl
     )
 
 

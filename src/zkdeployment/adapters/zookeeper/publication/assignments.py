@@ -67,10 +67,10 @@ def _changed(node: Node | None) -> int | None:
 
 
 def _check_cluster(node: Node | None, revision: Revision) -> None:
-    found = None if node is None else Cluster.from_properties(node.properties)
-    if found is None or found.revision != revision:
-        state = "gone" if found is None else found.state.value
-        version = None if found is None else found.version
+    current = None if node is None else Cluster.from_properties(node.properties)
+    if current is None or current.revision != revision:
+        state = "gone" if current is None else current.state.value
+        version = None if current is None else current.version
         raise ConflictError(
             f"the cluster version changed while the tree was read: expected {revision}, found {version} ({state})"
         )

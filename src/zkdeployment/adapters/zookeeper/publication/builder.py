@@ -74,11 +74,15 @@ def read_stored(session: Session, touched: Collection[str] | None) -> StoredPubl
     if None in nodes[: len(paths.SKELETON)]:
         make_skeleton(session)
         nodes, (role_locks, history) = session.look(wanted, listed)
-    found = dict(zip(wanted, nodes, strict=True))
+    nodes_by_path = dict(zip(wanted, nodes, strict=True))
     if touched is None:
         known = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
-        found |= dict(zip(known, session.get_many(known), strict=True))
-    hosts, targets, managed = found[paths.HOSTS], found[paths.TARGETS], found[paths.MANAGED]
+        nodes_by_path |= dict(zip(known, session.get_many(known), strict=True))
+    hosts, targets, managed = (
+        nodes_by_path[paths.HOSTS],
+        nodes_by_path[paths.TARGETS],
+        nodes_by_path[paths.MANAGED],
+    )
     if hosts is None or targets is None or managed is None:
         raise ConflictError(
             "nodes of zkdeployment were removed right after they were created; check what removes them"
@@ -87,11 +91,11 @@ def read_stored(session: Session, touched: Collection[str] | None) -> StoredPubl
         hosts=hosts,
         targets=targets,
         managed=managed,
-        compiled={path: node for path in known if (node := found[path]) is not None},
+        compiled={path: node for path in known if (node := nodes_by_path[path]) is not None},
         role_locks=frozenset(role_locks or ()),
         stops=few_stops(session, hosts.version),
         recorded=tuple(paths.sequences(history or ())),
-        strategy=found[paths.STRATEGY],
+        strategy=nodes_by_path[paths.STRATEGY],
     )
 
 

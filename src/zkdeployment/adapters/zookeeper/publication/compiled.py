@@ -31,7 +31,7 @@ def node_paths(names: Collection[str]) -> list[str]:
 def encode_targets(targets: Targets, names: Collection[str]) -> dict[str, bytes]:
     """Return the data of the nodes of these targets, by path; names without a target have no node."""
     written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
-    found = {}
+    encoded = {}
     for name in sorted({name.removeprefix(_ROLES) for name in names}):
         assignments = (*targets.get(_ROLES + name, ()), *targets.get(name, ()))
         if assignments or name in targets:
@@ -41,20 +41,22 @@ def encode_targets(targets: Targets, names: Collection[str]) -> dict[str, bytes]
                         assignment.to_json(), separators=(",", ":"), sort_keys=True
                     )
             data = f"[{','.join(written[id(assignment)] for assignment in assignments)}]"
-            found[paths.target_path(name)] = data.encode("ascii")
-    return found
+            encoded[paths.target_path(name)] = data.encode("ascii")
+    return encoded
 
 
 def decode_targets(nodes: Mapping[str, Node | None]) -> Targets:
     """Return the targets in these nodes, which are given by name; raises ``TreeError`` if one is invalid."""
-    found: dict[str, tuple[Assignment, ...]] = {}
+    targets: dict[str, tuple[Assignment, ...]] = {}
     for name, node in nodes.items():
         if node is None:
             continue
         assignments = assignments_from_json(_json(name, node.data))
-        found[name] = tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES))
-        found |= {assignment.path: (assignment,) for assignment in assignments if assignment.path == _ROLES + name}
-    return found
+        targets[name] = tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES))
+        targets |= {
+            assignment.path: (assignment,) for assignment in assignments if assignment.path == _ROLES + name
+        }
+    return targets
 
 
 def _json(name: str, data: bytes) -> object:

@@ -56,7 +56,7 @@ def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> N
 
     Errors are logged; the next call tries again.
     """
-    older = [paths.history_path(one) for one in sequences]
+    older = [paths.history_path(sequence) for sequence in sequences]
     try:
         surplus = max(0, len(older) + 1 - limit)
         for path in older[:surplus][:_DROPPED]:
@@ -104,11 +104,11 @@ def _with_results(session: Session, path: str, record: PublicationRecord, childr
 
 def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
     """Return the results by host id; of several results of one host the latest."""
-    found: dict[str, HostResult] = {}
+    results: dict[str, HostResult] = {}
     for host_id, result in (item for some in many for item in some.items()):
-        if host_id not in found or found[host_id].time <= result.time:
-            found[host_id] = result
-    return found
+        if host_id not in results or results[host_id].time <= result.time:
+            results[host_id] = result
+    return results
 
 
 def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
@@ -116,12 +116,12 @@ def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
     data = pack(record.to_json())
     if len(data) <= room:
         return data
-    failed = {host_id: one for host_id, one in record.results.items() if one.error is not None}
+    failed = {host_id: result for host_id, result in record.results.items() if result.error is not None}
     counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
     data = pack(counted.to_json())
     if len(data) <= room:
         return data
-    brief = {host_id: replace(one, error=(one.error or "")[:20]) for host_id, one in failed.items()}
+    brief = {host_id: replace(result, error=(result.error or "")[:20]) for host_id, result in failed.items()}
     return pack(replace(counted, results=brief).to_json())
 
 
@@ -136,7 +136,7 @@ def _fold(session: Session, path: str, names: Sequence[str]) -> None:
     results, nodes = _results(session, path, names)
     record = _record(node)
     whole = replace(record, results=merge(record.results, results))
-    gone = [Delete(place, found.version) for place, found in nodes.items()]
+    gone = [Delete(place, folded_node.version) for place, folded_node in nodes.items()]
     first: list[Operation] = [Set(path, folded(whole), node.version), *gone[:_CHUNK]]
     session.commit(*first)
     for start in range(_CHUNK, len(gone), _CHUNK):
@@ -152,15 +152,15 @@ def _drop(session: Session, path: str) -> None:
 
 def _results(session: Session, path: str, names: Sequence[str]) -> tuple[dict[str, HostResult], dict[str, Node]]:
     nodes = session.get_many(f"{path}/{name}" for name in names)
-    found = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
-    results = {name: HostResult.from_json(node.properties) for name, node in found.items()}
-    return results, {f"{path}/{name}": node for name, node in found.items()}
+    existing = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+    results = {name: HostResult.from_json(node.properties) for name, node in existing.items()}
+    return results, {f"{path}/{name}": node for name, node in existing.items()}
 
 
 def _record(node: Node) -> PublicationRecord:
     """Decode a publication's node; an invalid node gives an empty record."""
     try:
-        found = unpack(node.data)
+        record = unpack(node.data)
     except ValueError:
-        found = None
-    return PublicationRecord.from_json(found if isinstance(found, dict) else {})
+        record = None
+    return PublicationRecord.from_json(record if isinstance(record, dict) else {})

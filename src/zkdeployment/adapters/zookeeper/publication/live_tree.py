@@ -67,14 +67,16 @@ def read_providers(session: Session, services: Collection[str]) -> dict[str, dic
     """
     directories = {f"{path}/providers": path for path in services}
     _, lists = session.look((), list(directories))
-    names = {directory: found for directory, found in zip(directories, lists, strict=True) if found is not None}
-    wanted = [f"{directory}/{name}" for directory, found in names.items() for name in found]
+    names = {
+        directory: children for directory, children in zip(directories, lists, strict=True) if children is not None
+    }
+    wanted = [f"{directory}/{name}" for directory, children in names.items() for name in children]
     nodes = dict(zip(wanted, session.get_many(wanted), strict=True))
     return {
         directories[directory]: {
-            name: node.properties for name in found if (node := nodes[f"{directory}/{name}"]) is not None
+            name: node.properties for name in children if (node := nodes[f"{directory}/{name}"]) is not None
         }
-        for directory, found in names.items()
+        for directory, children in names.items()
     }
 
 

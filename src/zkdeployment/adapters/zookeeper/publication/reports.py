@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONGEST = 1000
 
 
-def write_report(session: Session, by: str, said: str, interval: float, fetched: float | None) -> None:
+def write_report(session: Session, by: str, message: str, interval: float, fetched: float | None) -> None:
     """Write the heartbeat of the syncer ``by``; of several syncers, the last one to write is shown.
 
     If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays.
@@ -28,7 +28,7 @@ def write_report(session: Session, by: str, said: str, interval: float, fetched:
     node = session.get(paths.SYNCER)
     if fetched is None and node is not None:
         fetched = _seconds(node)
-    data = encode({"by": by, "said": said[:_LONGEST], "interval": interval, "fetched": fetched})
+    data = encode({"by": by, "said": message[:_LONGEST], "interval": interval, "fetched": fetched})
     with contextlib.suppress(ConflictError):  # another syncer was faster
         session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
 
@@ -41,11 +41,11 @@ def read_report(session: Session) -> SyncerReport | None:
 
 def report_of(node: Node) -> SyncerReport:
     """Decode the node of the last heartbeat."""
-    found = node.properties
-    interval = found.get("interval")
+    properties = node.properties
+    interval = properties.get("interval")
     return SyncerReport(
-        by=str(found.get("by", "?")),
-        last_message=str(found.get("said", "")),
+        by=str(properties.get("by", "?")),
+        last_message=str(properties.get("said", "")),
         interval=float(interval) if isinstance(interval, int | float) else 0.0,
         time=node.modified,
         fetched=_seconds(node),

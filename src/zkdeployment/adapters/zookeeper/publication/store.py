@@ -110,9 +110,9 @@ class ZooKeeperPublications:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         snapshot = replace(read_stored(self._session, publication.touched), request=request)
-        found = Cluster.from_properties(snapshot.hosts.properties)
-        if found != expected:
-            raise ConflictError(f"the cluster version changed: expected {expected}, found {found}")
+        current = Cluster.from_properties(snapshot.hosts.properties)
+        if current != expected:
+            raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
         if publication.published is not None and publication.published.stamp != snapshot.targets.version:
             raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         if publication.stops not in {None, snapshot.stops.version}:
@@ -148,8 +148,8 @@ class ZooKeeperPublications:
         self._session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
-        found = read_request(self._session)
-        return None if found is None or found.error is not None else found
+        request = read_request(self._session)
+        return None if request is None or request.error is not None else request
 
     def answer(self, request: PublicationRequest, error: str) -> None:
         answer_request(self._session, request, error)
@@ -157,8 +157,8 @@ class ZooKeeperPublications:
     def server_time(self) -> float:
         return server_time(self._session)
 
-    def report(self, said: str, interval: float, fetched: float | None) -> None:
-        write_report(self._session, self._identity, said, interval, fetched)
+    def report(self, message: str, interval: float, fetched: float | None) -> None:
+        write_report(self._session, self._identity, message, interval, fetched)
 
 
 def read_hosts(session: Session) -> tuple[Host, ...]:
