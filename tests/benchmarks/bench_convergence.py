@@ -55,11 +55,13 @@ def measure(scale: Scale) -> Iterator[Result]:
         trees = scale.hosts if agents == first else [min(size for size in scale.hosts if size >= agents)]
         for hosts in trees:
             fleet = f"{agents:,} agents, tree for {hosts:,} hosts"
-            found = _converge(agents, hosts)
-            yield Result(work=CONVERGENCE, size=fleet, value=found.seconds)
-            yield Result(work="ZooKeeper requests per agent", size=fleet, value=found.requests / agents, unit="")
-            yield Result(work="an agent's processor time", size=fleet, value=found.theirs / agents)
-            yield Result(work="ZooKeeper's, per agent", size=fleet, value=found.server / agents)
+            converged = _converge(agents, hosts)
+            yield Result(work=CONVERGENCE, size=fleet, value=converged.seconds)
+            yield Result(
+                work="ZooKeeper requests per agent", size=fleet, value=converged.requests / agents, unit=""
+            )
+            yield Result(work="an agent's processor time", size=fleet, value=converged.theirs / agents)
+            yield Result(work="ZooKeeper's, per agent", size=fleet, value=converged.server / agents)
 
 
 class _Convergence(NamedTuple):
@@ -101,7 +103,7 @@ def _converge(agents: int, hosts: int) -> _Convergence:
 
 def _processor_time(pids: Sequence[int | None]) -> float:
     times = [psutil.Process(pid).cpu_times() for pid in pids if pid is not None]
-    return float(sum(one.user + one.system for one in times))
+    return float(sum(time.user + time.system for time in times))
 
 
 class _Fleet:

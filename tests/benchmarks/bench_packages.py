@@ -63,9 +63,9 @@ class Bare:
         (home / ".rpmmacros").write_text("%_dbpath /var/lib/rpm\n")
         self.env = {**os.environ, "HOME": str(home), "LC_ALL": "C.UTF-8"}
 
-    def dnf(self, *words):
+    def dnf(self, *arguments):
         """Call dnf."""
-        return process.run([*self.argv, "--noplugins", *words], env=self.env)
+        return process.run([*self.argv, "--noplugins", *arguments], env=self.env)
 
     def change(self, version):
         """Bring all packages to a version."""

@@ -53,18 +53,18 @@ def _strategy(groups: int) -> Strategy:
 def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds: int) -> Iterator[Result]:
     """Measure the decision half-way through a rollout, just after the last host of a group reported."""
     fleet = SimulatedFleet(dict(hosts))
-    running = fleet.start(strategy)
+    state = fleet.start(strategy)
     half = strategy.groups[len(strategy.groups) // 2].name
-    while half not in running.rollout.order:
-        fleet.execute_grants(grants(running))
-        before, seen = running, fleet.observe()
-        running = advance(running, seen)
+    while half not in state.rollout.order:
+        fleet.execute_grants(grants(state))
+        before, seen = state, fleet.observe()
+        state = advance(state, seen)
     ours, plain = [], []
     for _ in range(rounds):
         ours.append(seconds(lambda: grants(advance(before, seen))))
         if len(plain) < _SLOW_ROUNDS:
             plain.append(seconds(lambda: _decide_from_scratch(strategy, hosts, seen.reports)))
-    assert grants(running) == _decide_from_scratch(strategy, hosts, seen.reports)
+    assert grants(state) == _decide_from_scratch(strategy, hosts, seen.reports)
     yield Result(
         work="next group decided",
         size=size,
@@ -73,7 +73,7 @@ def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds:
         reference=best(plain),
         at_least=10,
     )
-    yield Result(work="state of a rollout", size=size, value=len(encode_state(running)) / 1000, unit="kB")
+    yield Result(work="state of a rollout", size=size, value=len(encode_state(state)) / 1000, unit="kB")
 
 
 def _decide_from_scratch(
@@ -106,9 +106,9 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
         fleet.publish("r0", _strategy(1))
         with fleet.coordinator() as coordinator:
             coordinator.run_cycle()
-            running: RolloutState = fleet.running
+            state: RolloutState = fleet.running
             wanted = {host: Grant("all", Phase.PREPARE) for host in hosts}
-            ours = seconds(lambda: coordinator.store.grant(running, wanted))
+            ours = seconds(lambda: coordinator.store.grant(state, wanted))
         session.ensure("/plain")
         few = list(wanted.items())[: max(1, len(wanted) // 20)]
 
@@ -117,7 +117,7 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
                 session.commit(Create(f"/plain/{host}", encode_grant(grant)))
 
         reference = seconds(plain) / len(few) * len(wanted)
-        assert len(session.children(paths.grants_path(running.id)) or ()) == len(hosts)
+        assert len(session.children(paths.grants_path(state.id)) or ()) == len(hosts)
     return Result(
         work="grants written",
         size=f"{len(hosts):,} hosts",

@@ -71,7 +71,7 @@ def _host(directory: Path, address: str) -> Path:
     return config
 
 
-def _in_turns(one: list[str], other: list[str], rounds: int) -> tuple[float, float]:
+def _in_turns(first: list[str], other: list[str], rounds: int) -> tuple[float, float]:
     """Return the shortest run of each command in seconds; the first run only warms up.
 
     All modules are byte-compiled, as they are in an installation.
@@ -79,6 +79,6 @@ def _in_turns(one: list[str], other: list[str], rounds: int) -> tuple[float, flo
     installed = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + 1):
-        for command, times in zip((one, other), taken, strict=True):
+        for command, times in zip((first, other), taken, strict=True):
             times.append(seconds(lambda: subprocess.run(command, check=True, capture_output=True, env=installed)))  # noqa: B023
     return best(taken[0][1:]), best(taken[1][1:])

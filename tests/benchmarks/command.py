@@ -37,17 +37,17 @@ def main(names: tuple[str, ...], scale: str, agents: tuple[int, ...]) -> None:
     logging.getLogger().setLevel(logging.ERROR)
     much = replace(SCALES[scale], agents=agents) if agents else SCALES[scale]
     for name in dict.fromkeys(names or NAMES):
-        found = run(name, much)
+        result = run(name, much)
         if scale == "full":
-            keep(name, found, draw)
+            keep(name, result, draw)
 
 
 def run(name: str, scale: Scale) -> list[Result]:
     """Run a benchmark, print its table and return its results."""
     table = Table(*HEADINGS, title=name)
-    found: list[Result] = []
+    results: list[Result] = []
     for result in import_module(f"benchmarks.bench_{name}").measure(scale):
-        found.append(result)
+        results.append(result)
         table.add_row(*result.words)
     Console().print(table)
-    return found
+    return results

@@ -21,20 +21,25 @@ _LEFT, _LONGEST = 290, 270
 _LEAST = 0.0005
 
 
-def draw(found: Mapping[str, Sequence[Result]], file: Path) -> None:
+def draw(results_by_benchmark: Mapping[str, Sequence[Result]], file: Path) -> None:
     """Write an SVG file."""
     picture = Picture(
         "speed",
         "Seconds of zkdeployment and of the plain way; convergence by the size of the fleet",
         "The same figures are in the table below.",
     )
-    compared = [one for results in found.values() for one in results if one.at_least and one.unit == "s"]
+    compared = [
+        result
+        for results in results_by_benchmark.values()
+        for result in results
+        if result.at_least and result.unit == "s"
+    ]
     if compared:
         _draw_ratios(picture, compared)
     growth = sorted(
-        (int(one.size.partition(" ")[0].replace(",", "")), one.value)
-        for one in found.get("convergence", ())
-        if one.work == CONVERGENCE
+        (int(match.size.partition(" ")[0].replace(",", "")), match.value)
+        for match in results_by_benchmark.get("convergence", ())
+        if match.work == CONVERGENCE
     )
     if growth:
         _draw_growth(picture, growth)
@@ -42,7 +47,7 @@ def draw(found: Mapping[str, Sequence[Result]], file: Path) -> None:
 
 
 def _draw_ratios(picture: Picture, results: Sequence[Result]) -> None:
-    most = max(max(one.value, one.reference or 0) for one in results)
+    most = max(max(result.value, result.reference or 0) for result in results)
 
     def length(value: float) -> float:
         return max(2.0, round(_LONGEST * math.log(value / _LEAST) / math.log(most / _LEAST), 1))
@@ -51,14 +56,14 @@ def _draw_ratios(picture: Picture, results: Sequence[Result]) -> None:
     picture.text(_LEFT + 18, 14, "zkdeployment", "small")
     picture.box(_LEFT + 120, 4, 12, 12, kind="pale", corner=2)
     picture.text(_LEFT + 138, 14, "the plain way (logarithmic scale)", "small")
-    for number, one in enumerate(results):
+    for number, result in enumerate(results):
         y = 32 + 44 * number
-        picture.text(4, y + 12, one.work, "small")
-        picture.text(4, y + 28, one.size, "small soft")
-        for offset, value, kind in ((0, one.value, "solid"), (17, one.reference or 0, "pale")):
+        picture.text(4, y + 12, result.work, "small")
+        picture.text(4, y + 28, result.size, "small soft")
+        for offset, value, kind in ((0, result.value, "solid"), (17, result.reference or 0, "pale")):
             picture.box(_LEFT, y + offset, length(value), 13, kind=kind, corner=2)
-            picture.text(_LEFT + length(value) + 6, y + offset + 11, quantity(value, one.unit), "small soft")
-        picture.text(716, y + 19, f"{one.ratio:,.0f} times faster", "strong small end")
+            picture.text(_LEFT + length(value) + 6, y + offset + 11, quantity(value, result.unit), "small soft")
+        picture.text(716, y + 19, f"{result.ratio:,.0f} times faster", "strong small end")
 
 
 def _draw_growth(picture: Picture, points: Sequence[tuple[int, float]]) -> None:

@@ -25,8 +25,8 @@ def test_every_page_is_a_web_page(built):
 
 def test_the_man_pages_tell_every_option_and_every_example_of_every_verb(built):
     text = (built / "man" / "zkdeployment.1").read_text(encoding="utf-8").replace("\\", "")
-    for words in ("sandbox up", "locks release", "config check", "--allow-mass-removal", "zkdeployment why app1"):
-        assert words in text
+    for phrase in ("sandbox up", "locks release", "config check", "--allow-mass-removal", "zkdeployment why app1"):
+        assert phrase in text
 
 
 def verbs(group, context):

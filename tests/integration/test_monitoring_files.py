@@ -8,7 +8,7 @@ import promql_parser
 import pytest
 import yaml
 
-from support.rollout_states import running
+from support.rollout_states import begun_rollout
 from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS
 from zkdeployment.daemons.syncer import follower
 from zkdeployment.fleet.metrics.agent import AgentFacts, agent_metrics
@@ -33,7 +33,7 @@ EXPORTED = {
             AgentFacts(process=PROCESS, host=Host(Identity("h1", "app1")), cluster=Cluster("r1"), looked=1.0)
         ),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
-        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=running())),
+        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
     )
 }
 
@@ -60,25 +60,25 @@ def questions():
 
 def selectors(expression):
     """Return what an expression selects; raises ``ValueError`` if it is none."""
-    found = []
+    selectors = []
 
     def note(part):
         if isinstance(part, promql_parser.MatrixSelector):
-            found.append(part.vector_selector)
+            selectors.append(part.vector_selector)
         elif isinstance(part, promql_parser.VectorSelector):
-            found.append(part)
+            selectors.append(part)
 
     promql_parser.walk(promql_parser.parse(expression), note)
-    return {str(one): one for one in found}.values()
+    return {str(match): match for match in selectors}.values()
 
 
 @pytest.mark.parametrize("expression", questions())
 def test_only_what_the_daemons_tell_is_asked_for(expression):
     asked = list(selectors(expression))
     assert asked
-    for one in asked:
-        metric = EXPORTED[one.name]
-        for matcher in one.matchers.matchers:
+    for query in asked:
+        metric = EXPORTED[query.name]
+        for matcher in query.matchers.matchers:
             assert matcher.name in COLLECTED | {*metric.labels}
             if matcher.name in metric.labels:
                 place = metric.labels.index(matcher.name)

@@ -43,13 +43,13 @@ def locks() -> Picture:
     _bar(picture, 96, 162, 250, "waits for the lock", "wait")
     _bar(picture, 346, 162, 124, "lock delay", "wait")
     _bar(picture, 470, 162, 140, "script", "accent")
-    for x, y, words in (
+    for x, y, label in (
         (236, 16, "app1 releases the lock"),
         (346, 32, "the session of app2 ends"),
         (470, 16, "the script of app2 has ended"),
     ):
         picture.stroke(f"M{x} {y + 6}V220", "line dash")
-        picture.text(x, y, words, "small soft mid")
+        picture.text(x, y, label, "small soft mid")
     picture.arrow("M96 226H712")
     picture.text(712, 246, "time", "small soft end")
     picture.box(96, 236, 12, 12, kind="bad", corner=2)
@@ -62,17 +62,17 @@ def locks() -> Picture:
     return picture
 
 
-def _bar(picture: Picture, x: float, y: float, width: float, words: str, kind: str) -> None:
+def _bar(picture: Picture, x: float, y: float, width: float, message: str, kind: str) -> None:
     picture.box(x, y, width, 30, kind=kind, corner=4)
-    picture.text(x + width / 2, y + 20, words, "small mid")
+    picture.text(x + width / 2, y + 20, message, "small mid")
 
 
 def example() -> Strategy:
     """Return the strategy of the manual's example."""
-    found = read_documents([SourceFile("strategy.yaml", (EXAMPLES / "strategy.yaml").read_bytes())])
-    strategy = found.strategy()
+    documents = read_documents([SourceFile("strategy.yaml", (EXAMPLES / "strategy.yaml").read_bytes())])
+    strategy = documents.strategy()
     if strategy is None:
-        raise ValueError(f"etc/manual/examples/strategy.yaml: {found.problems}")
+        raise ValueError(f"etc/manual/examples/strategy.yaml: {documents.problems}")
     return strategy
 
 
@@ -100,7 +100,7 @@ def rollout() -> Picture:
     picture = Picture(
         "rollout",
         "A rollout through the groups of the example",
-        "; ".join(f"slot {slot + 1}: {group}: {host}: {what}" for group, host, what, slot in todo),
+        "; ".join(f"slot {slot + 1}: {group}: {host}: {task}" for group, host, task, slot in todo),
     )
     rows = list(dict.fromkeys((group, host) for group, host, _, _ in todo))
     width = (712 - 150) / (1 + max(slot for *_, slot in todo))
@@ -113,10 +113,10 @@ def rollout() -> Picture:
         tops[group, host], last = y, group
         picture.text(82, y + 18, host, "soft")
         y += 34
-    for group, host, what, slot in todo:
+    for group, host, task, slot in todo:
         x, top = 150 + slot * width, tops[group, host]
-        picture.box(x + 1, top, width - 2, 28, kind=kinds[what], corner=4)
-        picture.text(x + width / 2, top + 18, what, "small mid")
+        picture.box(x + 1, top, width - 2, 28, kind=kinds[task], corner=4)
+        picture.text(x + width / 2, top + 18, task, "small mid")
     picture.arrow(f"M150 {y + 8}H712")
     picture.text(712, y + 26, "time", "small soft end")
     return picture

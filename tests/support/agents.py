@@ -93,7 +93,7 @@ def put_controller(root: Path, package: str) -> None:
 
 def called(*calls: str, host: str = "h1") -> list[str]:
     """Return the journal's lines for these calls if all of them succeed."""
-    return [f"{host} {what} {call}" for call in calls for what in ("start", "end")]
+    return [f"{host} {moment} {call}" for call in calls for moment in ("start", "end")]
 
 
 class Fleet:
@@ -230,11 +230,11 @@ class AgentHost:
     @contextmanager
     def agent(self, **options: float) -> Iterator[RunningAgent]:
         """Run the agent in a thread, with the fake package manager; ``options`` are those of ``build_agent``."""
-        running = RunningAgent(self, options)
+        agent = RunningAgent(self, options)
         try:
-            yield running
+            yield agent
         finally:
-            running.stop()
+            agent.stop()
 
     @contextmanager
     def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[subprocess.Popen[bytes]]:

@@ -38,9 +38,9 @@ class Branch:
         """Return the tip of the branch; ``None`` while the repository is empty."""
         return self.ask("for-each-ref", "--format=%(objectname)", "refs/heads/main") or None
 
-    def ask(self, *words: str) -> str:
+    def ask(self, *arguments: str) -> str:
         """Run git in the bare repository."""
-        run = ["git", "--git-dir", str(self.bare), *words]
+        run = ["git", "--git-dir", str(self.bare), *arguments]
         return subprocess.run(run, check=True, capture_output=True, text=True, errors="replace").stdout.strip()
 
     def files(self, revision: str = "main") -> dict[str, str]:

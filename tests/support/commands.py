@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 Done: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
-def invoke(*words: object, env: Mapping[str, str] | None = None) -> Done:
+def invoke(*arguments: object, env: Mapping[str, str] | None = None) -> Done:
     """Run ``zkdeployment`` with these arguments and additional environment; return what ``subprocess.run`` would.
 
     Unsuitable for verbs that handle signals or that start processes which outlive them.
     """
-    argv = [str(word) for word in words]
+    argv = [str(word) for word in arguments]
     with _logs_kept(), CliRunner().isolation(env=env) as (out, err, _):
         try:
             main(argv)

@@ -107,16 +107,16 @@ class CoordinatedFleet:
     @property
     def current(self) -> str:
         """The id of the newest rollout."""
-        found = read_current(self.session)
-        assert found is not None
-        return found
+        current = read_current(self.session)
+        assert current is not None
+        return current
 
     @property
     def running(self) -> RolloutState:
         """Its state."""
-        found = read_state(self.session)
-        assert found is not None
-        return found
+        state = read_state(self.session)
+        assert state is not None
+        return state
 
     @property
     def version(self) -> object:
@@ -127,8 +127,8 @@ class CoordinatedFleet:
     def grants(self) -> dict[str, Grant]:
         """Return every host's grant, from the nodes of the newest rollout."""
         above = paths.grants_path(self.current)
-        found = {name: self.session.get(f"{above}/{name}") for name in self.session.children(above) or ()}
-        return {unquote(name): decode_grant(node) for name, node in found.items() if node is not None}
+        nodes = {name: self.session.get(f"{above}/{name}") for name in self.session.children(above) or ()}
+        return {unquote(name): decode_grant(node) for name, node in nodes.items() if node is not None}
 
     @contextmanager
     def coordinator(

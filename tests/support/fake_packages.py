@@ -55,9 +55,9 @@ class FakePackageManager:
         self._installed: Packages = by_name(installed)
         self._journal: Packages | None = None
 
-    def put(self, *found: Package) -> None:
+    def put(self, *items: Package) -> None:
         """Install packages behind the package manager's back."""
-        self._installed = packages.after(self._installed, found)
+        self._installed = packages.after(self._installed, items)
 
     def drop(self, name: str) -> None:
         """Remove a package behind the package manager's back."""
@@ -138,13 +138,15 @@ class FakePackageManager:
         for package in (coming := [*chosen.values()]):
             for name, version in self.available[package].requires.items():
                 if not any(
-                    _fits(one, version) for one in (*coming, *self._installed.get(name, ())) if one.name == name
+                    _fits(package, version)
+                    for package in (*coming, *self._installed.get(name, ()))
+                    if package.name == name
                 ):
-                    found, missing = packages.select(self.available, {name: version})
+                    matches, missing = packages.select(self.available, {name: version})
                     if missing:
                         raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
-                    coming.append(found[name])
-                    extra.append(found[name])
+                    coming.append(matches[name])
+                    extra.append(matches[name])
         return chosen, extra
 
     def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
@@ -161,7 +163,7 @@ class FakePackageManager:
                 )
         for package in (package for have in after.values() for package in have if package in self._known):
             for name, version in self._known[package].requires.items():
-                if not any(_fits(one, version) for one in after.get(name, ())):
+                if not any(_fits(match, version) for match in after.get(name, ())):
                     raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
 
 

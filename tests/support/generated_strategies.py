@@ -43,7 +43,7 @@ def strategies(
     """Draw a valid rollout strategy of up to six groups, on request with a pace and required hosts."""
     groups: list[Group] = []
     for number in range(draw(st.integers(0, 6))):
-        parents = draw(st.sets(st.sampled_from([one.name for one in groups]))) if groups else set()
+        parents = draw(st.sets(st.sampled_from([group.name for group in groups]))) if groups else set()
         limits = st.one_of(st.none(), st.integers(0, 3))
         criteria = Criteria(draw(st.one_of(st.none(), st.integers(0, 100))), draw(limits), draw(limits))
         selectors = tuple(

@@ -44,13 +44,13 @@ def _properties() -> st.SearchStrategy[Properties]:
 
 
 def _tree(nodes: list[tuple[list[str], Properties]]) -> Tree:
-    found: dict[str, Properties] = {}
+    result: dict[str, Properties] = {}
     for names, properties in nodes:
         paths = ["/" + "/".join(names[:count]) for count in range(1, len(names) + 1)]
         for path in paths:
-            found.setdefault(path, {})
-        found[paths[-1]] = properties
-    return Tree(found)
+            result.setdefault(path, {})
+        result[paths[-1]] = properties
+    return Tree(result)
 
 
 def trees() -> st.SearchStrategy[Tree]:

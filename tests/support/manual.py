@@ -60,7 +60,7 @@ def blocks(page: str, language: str) -> Iterator[tuple[int, str]]:
 
 def commands(page: str) -> list[Command]:
     """Return the commands of a page, in order."""
-    found: list[Command] = []
+    commands: list[Command] = []
     for first, block in blocks(page, "console"):
         shown: list[Command] = []
         for number, line in enumerate(block.splitlines(), first):
@@ -76,15 +76,15 @@ def commands(page: str) -> list[Command]:
             else:
                 last = Command(last.place, last.prompt, last.text, f"{last.output}{line}\n")
             shown.append(last)
-        found += _with_status(shown)
-    return found
+        commands += _with_status(shown)
+    return commands
 
 
 def _with_status(shown: list[Command]) -> Iterator[Command]:
-    for one, after in zip(shown, [*shown[1:], None], strict=True):
+    for entry, after in zip(shown, [*shown[1:], None], strict=True):
         asked = after is not None and after.text == _STATUS
         status = int(after.output) if after is not None and asked else 0
-        yield Command(one.place, one.prompt, one.text, one.output, status)
+        yield Command(entry.place, entry.prompt, entry.text, entry.output, status)
 
 
 class Shell:

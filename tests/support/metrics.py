@@ -23,12 +23,12 @@ def probe_of(session: Session, file: Path | None = None) -> Probe:
 
 def read_metrics(text: str) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the samples by name, without the prefix ``zkdeployment_``, and by label values."""
-    found: dict[str, dict[tuple[str, ...], float]] = {}
+    samples: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation
         assert family.type in {"gauge", "counter"}
         for sample in family.samples:
             name = sample.name.removeprefix("zkdeployment_")
             assert name != sample.name
-            found.setdefault(name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            samples.setdefault(name, {})[tuple(sample.labels.values())] = sample.value
+    return samples

@@ -144,14 +144,14 @@ class Nagios:
 
     def wait_for(self, service: str, state: int) -> str:
         """Wait until a service's check has this state; return its output."""
-        found: dict[str, str] = {}
+        services: dict[str, str] = {}
 
         def has_state() -> bool:
-            found.update(self._services().get(service, {}))
-            return (found.get("has_been_checked"), found.get("current_state")) == ("1", str(state))
+            services.update(self._services().get(service, {}))
+            return (services.get("has_been_checked"), services.get("current_state")) == ("1", str(state))
 
         wait_until(has_state, f"{service} is in state {state}", timeout=60)
-        return found["plugin_output"]
+        return services["plugin_output"]
 
     def _services(self) -> dict[str, dict[str, str]]:
         """Return each service's entry in the status file."""
@@ -159,17 +159,17 @@ class Nagios:
             text = (self._place / "status.dat").read_text()
         except FileNotFoundError:
             return {}
-        found = [
+        matches = [
             dict(line.strip().split("=", 1) for line in body.splitlines() if "=" in line)
             for kind, body in _SECTIONS.findall(text)
             if kind == "servicestatus"
         ]
-        return {service["service_description"]: service for service in found}
+        return {service["service_description"]: service for service in matches}
 
 
 def _program() -> str:
     for name in ("nagios4", "nagios"):
-        found = shutil.which(name, path=os.pathsep.join(_PLACES))
-        if found is not None:
-            return found
+        program = shutil.which(name, path=os.pathsep.join(_PLACES))
+        if program is not None:
+            return program
     raise AssertionError(f"expected nagios4 or nagios in {', '.join(_PLACES)}; scripts/test installs it")

@@ -48,11 +48,11 @@ class KeyRing:
         """Return a secret key in the format of ``signing-key``."""
         return self._run("--armor", "--export-secret-keys", fingerprint)
 
-    def _gpg(self, *words: str) -> str:
-        return self._run(*words).decode()
+    def _gpg(self, *arguments: str) -> str:
+        return self._run(*arguments).decode()
 
-    def _run(self, *words: str) -> bytes:
-        argv = [*self.gpg, "--quiet", "--yes", "--passphrase", "", *words]
+    def _run(self, *arguments: str) -> bytes:
+        argv = [*self.gpg, "--quiet", "--yes", "--passphrase", "", *arguments]
         done = subprocess.run(argv, check=True, capture_output=True)
         return done.stdout
 

@@ -77,9 +77,9 @@ class Proxy:
         with self._lock:
             self._down = self._frozen = False
             self._delay, self._lost = 0.0, frozenset()
-            for one in self._spoilt:
-                if one in self._pairs:  # else it has ended by itself, or with its other end
-                    self._drop(one)
+            for connection in self._spoilt:
+                if connection in self._pairs:  # else it has ended by itself, or with its other end
+                    self._drop(connection)
             self._spoilt.clear()
 
     def close(self) -> None:
@@ -123,10 +123,10 @@ class Proxy:
             return
         server.settimeout(None)
         self._clients.add(client)
-        for one, other in ((client, server), (server, client)):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._pairs[one] = other
-            self._selector.register(one, selectors.EVENT_READ)
+        for sender, other in ((client, server), (server, client)):
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._pairs[sender] = other
+            self._selector.register(sender, selectors.EVENT_READ)
 
     def _receive(self, source: socket.socket) -> None:
         try:
@@ -153,8 +153,8 @@ class Proxy:
                 pass
             self._drop(source)
 
-    def _drop(self, one: socket.socket) -> None:
-        for end in (one, self._pairs[one]):
+    def _drop(self, connection: socket.socket) -> None:
+        for end in (connection, self._pairs[connection]):
             del self._pairs[end]
             self._clients.discard(end)
             with contextlib.suppress(KeyError):  # it had ended already

@@ -76,9 +76,9 @@ class Publishing:
 
     def invalidate(self) -> None:
         """Take the targets' version away, as an import by hand and an unfinished publication do."""
-        found = self.get("/zkdeployment/targets") or {}
-        found.pop("exact", None)
-        self.put("/zkdeployment/targets", found | {"version": None})
+        targets = self.get("/zkdeployment/targets") or {}
+        targets.pop("exact", None)
+        self.put("/zkdeployment/targets", targets | {"version": None})
 
     def get(self, path: str) -> dict[str, Value] | None:
         """Return a node's properties."""
@@ -114,7 +114,7 @@ class Publishing:
 
     def nodes(self, path: str = "") -> dict[str, dict[str, Value] | None]:
         """Return the tree as it stands, but for our own top-level nodes."""
-        found = {}
+        nodes = {}
         for name in sorted(self.client.get_children(path or "/")):
             if not path and name in {
                 "hosts",
@@ -126,6 +126,6 @@ class Publishing:
             }:
                 continue
             child = f"{path}/{name}"
-            found[child] = self.get(child)
-            found.update(self.nodes(child))
-        return found
+            nodes[child] = self.get(child)
+            nodes.update(self.nodes(child))
+        return nodes

@@ -25,11 +25,11 @@ class Repository:
         directory.mkdir(parents=True)
         self.git("init", "--quiet", "--initial-branch=main")
 
-    def git(self, *words: str, date: int | None = None) -> str:
+    def git(self, *arguments: str, date: int | None = None) -> str:
         """Run git in the repository; ``date`` is the committer date, in seconds since the epoch."""
         dates = {} if date is None else {"GIT_COMMITTER_DATE": f"{date} +0000", "GIT_AUTHOR_DATE": f"{date} +0000"}
         done = subprocess.run(
-            ["git", *words],
+            ["git", *arguments],
             cwd=self.directory,
             env=os.environ | _PERSON | dates,
             check=True,

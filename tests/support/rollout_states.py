@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 BEGUN = 1_000.0
 
 
-def running(
+def begun_rollout(
     strategy: Strategy | None = None, hosts: Mapping[str, Facts] | None = None, **fields: Any
 ) -> RolloutState:
-    """Return a rollout (default: of the example strategy) in which no task was done."""
+    """Return a rollout (default: of the example strategy) at its begin: no group has started."""
     rollout = begin(strategy or example(), EXAMPLE_HOSTS if hosts is None else hosts)
     return replace(RolloutState(7, 1, "r2", rollout, fields.pop("begun", BEGUN)), **fields)
 
 
-def through(found: RolloutState, *failing: str, until: str | None = None) -> RolloutState:
-    """Return the rollout with all tasks done before the group ``until``; tasks of ``failing`` hosts failed."""
-    while (task := next_task(found.rollout)) is not None and task.group != until:
+def advanced_rollout(state: RolloutState, *failing: str, until: str | None = None) -> RolloutState:
+    """Return the rollout after all tasks before the group ``until``, in which the ``failing`` hosts failed."""
+    while (task := next_task(state.rollout)) is not None and task.group != until:
         good = [host for host in task.hosts if host not in failing]
-        found = replace(found, rollout=record(found.rollout, task, good))
-    return found
+        state = replace(state, rollout=record(state.rollout, task, good))
+    return state
 
 
-def at_work(
-    found: RolloutState,
+def active_rollout(
+    state: RolloutState,
     *,
     granted: Iterable[str] = (),
     done: Iterable[str] = (),
@@ -44,17 +44,18 @@ def at_work(
     baking: float | None = None,
 ) -> RolloutState:
     """Return the rollout with its next task as the active phase."""
-    task = next_task(found.rollout)
+    task = next_task(state.rollout)
     assert task is not None
     reports = {host: PhaseReport(BEGUN + 30) for host in done} | {
         host: PhaseReport(BEGUN + 40, "boom") for host in failed
     }
-    let_in = dict.fromkeys([*granted, *reports], BEGUN + 10)
+    granted_at = dict.fromkeys([*granted, *reports], BEGUN + 10)
     return replace(
-        found, active_phase=ActivePhase(task, BEGUN + 5, BEGUN + 50, let_in, reports, baking_since=baking)
+        state,
+        active_phase=ActivePhase(task, BEGUN + 5, BEGUN + 50, granted_at, reports, baking_since=baking),
     )
 
 
-def over(found: RolloutState, ending: Ending = Ending.COMPLETED) -> RolloutState:
-    """Return it at its end."""
-    return replace(found, ended=BEGUN + 100, ending=ending, active_phase=None)
+def ended_rollout(state: RolloutState, ending: Ending = Ending.COMPLETED) -> RolloutState:
+    """Return the rollout after it ended."""
+    return replace(state, ended=BEGUN + 100, ending=ending, active_phase=None)

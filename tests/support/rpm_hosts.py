@@ -74,7 +74,9 @@ class FakeHost:
 
     def put(self, name: str, version: str) -> None:
         """Install a package behind the package manager's back."""
-        self._fake.put(next(one for one in self._fake.available if (one.name, one.version) == (name, version)))
+        self._fake.put(
+            next(package for package in self._fake.available if (package.name, package.version) == (name, version))
+        )
 
     def drop(self, name: str) -> None:
         """Remove a package behind the package manager's back."""
@@ -86,7 +88,9 @@ class FakeHost:
 
     def withdraw(self, name: str, version: str) -> None:
         """Remove a package from the repository."""
-        for package in [one for one in self._fake.available if (one.name, one.version) == (name, version)]:
+        for package in [
+            package for package in self._fake.available if (package.name, package.version) == (name, version)
+        ]:
             del self._fake.available[package]
 
     def lose_repository(self) -> None:
@@ -130,9 +134,9 @@ class RpmHost:
         nevra = "%{NAME}-%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}.%{ARCH}\n"
         return {line for line in self.rpm("-qa", "--qf", nevra).splitlines() if not line.startswith("gpg-pubkey")}
 
-    def rpm(self, *words: str) -> str:
+    def rpm(self, *arguments: str) -> str:
         """Run rpm on this host's root and return the output."""
-        argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *words]
+        argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *arguments]
         return process.run(argv, timeout=60).check().stdout
 
     def put(self, name: str, version: str) -> None:
@@ -181,8 +185,8 @@ class RpmHost:
 
     def start_agent(self, want: Mapping[str, str | None]) -> None:
         """Start an agent that makes this slow change; return when the scriptlet runs."""
-        words = [str(self.root), *self.repositories, json.dumps(dict(want))]
-        self.agent = process.start([sys.executable, "-c", _AGENT, *words], log=self.root.parent / "agent.log")
+        arguments = [str(self.root), *self.repositories, json.dumps(dict(want))]
+        self.agent = process.start([sys.executable, "-c", _AGENT, *arguments], log=self.root.parent / "agent.log")
         wait_until((self.root / "scriptlet-runs").exists, "the slow package's scriptlet runs")
 
 

@@ -27,26 +27,26 @@ class SandboxCommands:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def sandbox(self, verb: str, *words: object, timeout: float = 90) -> Done:
+    def sandbox(self, verb: str, *arguments: object, timeout: float = 90) -> Done:
         """Run ``zkdeployment sandbox VERB -d DIR …`` as a process."""
-        return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *words, timeout=timeout)
+        return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *arguments, timeout=timeout)
 
-    def shell(self, *words: object, timeout: float = 90) -> Done:
+    def shell(self, *arguments: object, timeout: float = 90) -> Done:
         """Run a command in the sandbox's shell."""
-        return self.sandbox("shell", "--", *words, timeout=timeout)
+        return self.sandbox("shell", "--", *arguments, timeout=timeout)
 
-    def run(self, *words: object, timeout: float = 90) -> Done:
+    def run(self, *message: object, timeout: float = 90) -> Done:
         """Run an installed program with the environment of the sandbox's shell."""
-        program, *arguments = words
+        program, *arguments = message
         return _run(PROGRAMS / str(program), *arguments, env=self.environment, timeout=timeout)
 
-    def zkdeployment(self, *words: object) -> Done:
+    def zkdeployment(self, *arguments: object) -> Done:
         """Run ``zkdeployment`` as in the sandbox's shell, but within this process."""
-        return invoke(*words, env=self.environment)
+        return invoke(*arguments, env=self.environment)
 
-    def up(self, *words: object) -> Done:
+    def up(self, *arguments: object) -> Done:
         """Start the sandbox; fail the test if this fails."""
-        done = self.sandbox("up", *words)
+        done = self.sandbox("up", *arguments)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -87,9 +87,9 @@ class SandboxCommands:
         return Path(self.status["hosts"][host]["root"])
 
 
-def _run(*words: object, timeout: float, env: dict[str, str] | None = None) -> Done:
+def _run(*arguments: object, timeout: float, env: dict[str, str] | None = None) -> Done:
     return subprocess.run(
-        [str(word) for word in words],
+        [str(word) for word in arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -115,7 +115,7 @@ class SimulatedFleet:
         return state
 
     def run(
-        self, state: RolloutState, until: Callable[[RolloutState], bool] = lambda one: one.ended is not None
+        self, state: RolloutState, until: Callable[[RolloutState], bool] = lambda state: state.ended is not None
     ) -> RolloutState:
         """Step every ten seconds until the condition holds (default: the rollout ended) or nothing changes."""
         for _ in range(500):

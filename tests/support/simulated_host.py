@@ -76,7 +76,7 @@ class SimulatedHost:
         """Return the inventory that an agent would read."""
         known = {*self.managed.values(), *self.checkouts, *(application for application, _ in self.markers)}
         return Inventory(
-            packages={name: tuple(sorted(found)) for name, found in self.packages.items()},
+            packages={name: tuple(sorted(package)) for name, package in self.packages.items()},
             scripts={name: script_of(name) for name in self.scripts},
             directories=frozenset(self.directories),
             markers=tuple(self.markers.values()),
@@ -90,9 +90,9 @@ class SimulatedHost:
 
     def install(self, package: Package) -> None:
         """Install a package beside other versions of its name."""
-        found = self.packages.setdefault(package.name, set())
-        assert package not in found, f"{package} installed twice"
-        found.add(package)
+        installed = self.packages.setdefault(package.name, set())
+        assert package not in installed, f"{package} installed twice"
+        installed.add(package)
         if package.name not in WITHOUT_SCRIPT:
             self.scripts.add(package.name)
         if package.name not in WITHOUT_SCRIPT - CONTROLLERS:
@@ -133,8 +133,8 @@ class SimulatedHost:
             case ChangeController():
                 yield from self._change_controller(step)
             case StartDeployments() | EndDeployments():
-                one = step.controller
-                self._check_software(one.package, one.version)
+                controller = step.controller
+                self._check_software(controller.package, controller.version)
                 yield
             case Undeploy():
                 yield from self._undeploy(step)
@@ -213,22 +213,22 @@ class SimulatedHost:
         yield
 
     def _deploy(self, step: Deploy) -> Iterator[None]:
-        one = step.assignment
-        for name, version in {one.package: one.version, **one.patches}.items():
+        wanted = step.assignment
+        for name, version in {wanted.package: wanted.version, **wanted.patches}.items():
             self._check_software(name, version)
-        assert one.package in self.scripts
-        self.etc.add(one.application)
+        assert wanted.package in self.scripts
+        self.etc.add(wanted.application)
         yield
-        key = (one.application, step.deployment)
+        key = (wanted.application, step.deployment)
         self.running.add(key)
         yield
         marker = Marker(
             deployment=step.deployment,
-            application=one.application,
-            package=one.package,
-            subtype=one.subtype,
-            script=script_of(one.package),
-            version=one.version,
+            application=wanted.application,
+            package=wanted.package,
+            subtype=wanted.subtype,
+            script=script_of(wanted.package),
+            version=wanted.version,
             files=(step.deployment.marker_name, *step.stale_files),
         )
         self.markers[key] = marker

@@ -31,14 +31,16 @@ def error_classes_below(name: str) -> set[str]:
     classes = [
         node for module in parsed_modules().values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)
     ]
-    found: set[str] = set()
+    names: set[str] = set()
     more = {name}
-    while more - found:
-        found |= more
+    while more - names:
+        names |= more
         more = {
-            one.name for one in classes if {base.id for base in one.bases if isinstance(base, ast.Name)} & found
+            definition.name
+            for definition in classes
+            if {base.id for base in definition.bases if isinstance(base, ast.Name)} & names
         }
-    return found
+    return names
 
 
 def messages(node: ast.AST) -> Iterator[Pieces]:
@@ -47,9 +49,11 @@ def messages(node: ast.AST) -> Iterator[Pieces]:
         case ast.Expr(value=ast.Constant()):  # a docstring
             return
         case ast.JoinedStr(values=values):
-            pieces = [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            if said := tuple(piece.strip() for piece in pieces if is_phrase(piece)):
-                yield said
+            pieces = [
+                text.value for text in values if isinstance(text, ast.Constant) and isinstance(text.value, str)
+            ]
+            if message := tuple(piece.strip() for piece in pieces if is_phrase(piece)):
+                yield message
         case ast.Constant(value=str(text)):
             if is_phrase(text):
                 yield (text.strip(),)

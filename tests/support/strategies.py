@@ -29,9 +29,9 @@ EXAMPLE_HOSTS = {
 
 def example() -> Strategy:
     """Return the example strategy."""
-    found = read_documents([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
-    assert found.problems == ()
-    return found.strategies["deployment-strategy"]
+    documents = read_documents([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
+    assert documents.problems == ()
+    return documents.strategies["deployment-strategy"]
 
 
 def group(name: str, *parents: str, hosts: str = "", critical: bool = False, **criteria: int) -> Group:

@@ -42,10 +42,10 @@ class Subversion:
         self.svn("update", "--quiet", str(self.copy))
         return int(self.svn("info", "--show-item", "revision", str(self.copy)))
 
-    def svn(self, *words: str) -> str:
+    def svn(self, *arguments: str) -> str:
         """Run svn and return its output."""
         done = subprocess.run(
-            ["svn", *words, "--non-interactive"],
+            ["svn", *arguments, "--non-interactive"],
             check=True,
             capture_output=True,
             text=True,

@@ -15,17 +15,17 @@ def test_a_benchmark_of_a_tiny_fleet_yields_results(name):
     check(list(import_module(f"benchmarks.bench_{name}").measure(SCALES["tiny"])))
 
 
-def check(found):
-    assert found
-    for result in found:
+def check(results):
+    assert results
+    for result in results:
         assert result.value > 0
         assert len(result.words) == len(HEADINGS)
 
 
 def test_a_change_of_one_property_is_one_transaction_of_the_affected_nodes():
-    found = list(bench_publish.measure(SCALES["tiny"]))
-    check(found)
-    counts = {result.work: result.value for result in found if not result.unit}
+    results = list(bench_publish.measure(SCALES["tiny"]))
+    check(results)
+    counts = {result.work: result.value for result in results if not result.unit}
     # Nodes written: the service, its five targets, the versions of the targets and the cluster, the history.
     assert counts == {"one property changed: transactions": 1, "one property changed: nodes written": 9}
 
@@ -40,7 +40,7 @@ def test_results_are_kept_beside_those_of_other_benchmarks(tmp_path):
         keep(
             name,
             [Result(work=work, size="10,000 hosts", value=0.5, **fields)],
-            lambda found, file: drawn.append((sorted(found), file.name)),
+            lambda state, file: drawn.append((sorted(state), file.name)),
             directory=tmp_path,
             readme=pages[0],
             manual=pages[1],

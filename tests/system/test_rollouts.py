@@ -131,9 +131,9 @@ class Fleet:
         """The cluster version."""
         return self.session.get(paths.HOSTS).properties["version"]
 
-    def noted(self, what: str, revision: str) -> list[str]:
+    def noted(self, file_name: str, revision: str) -> list[str]:
         """Return the hosts whose script began or ended at a revision, in chronological order."""
-        file = self.shared / what
+        file = self.shared / file_name
         lines = file.read_text().splitlines() if file.exists() else []
         return [host for host, version, path in map(str.split, lines) if version == revision and path == "/s/base"]
 
@@ -157,9 +157,9 @@ class Fleet:
         os.kill(int(before.partition("process ")[2].rstrip(")")), signal.SIGKILL)
         wait_until(lambda: read_leader(self.session) not in {None, before}, "another one leads", 60)
 
-    def ask(self, *words: str) -> None:
+    def ask(self, *arguments: str) -> None:
         """Run a ``rollout`` command."""
-        done = self.box.zkdeployment("rollout", *words)
+        done = self.box.zkdeployment("rollout", *arguments)
         assert done.returncode == 0, done.stderr
 
 

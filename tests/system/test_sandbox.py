@@ -225,8 +225,8 @@ def test_down_refuses_a_directory_without_a_sandbox(make_box):
 
 @pytest.mark.parametrize("verb", ["status", "push", "rpm", "start", "stop", "shell"])
 def test_without_a_sandbox_every_verb_names_the_command_that_starts_a_sandbox(make_box, verb, tmp_path):
-    words = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
-    done = make_box("never").sandbox(verb, *words)
+    match = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
+    done = make_box("never").sandbox(verb, *match)
     assert done.returncode == 2
     assert "start one with: zkdeployment sandbox up -d" in done.stderr
 

@@ -121,9 +121,9 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
             logging.getLogger("kazoo.client").error("bad")
             log.get_logger().info("ours")
 
-    told = [json.loads(line)["event"] for line in lines(tell)]
-    assert told.count("bad") == told.count("ours") == 4
-    assert [one for one in told if "dropped" in one] == ["Connection dropped: 0", "Connection dropped: 40"]
+    events = [json.loads(line)["event"] for line in lines(tell)]
+    assert events.count("bad") == events.count("ours") == 4
+    assert [event for event in events if "dropped" in event] == ["Connection dropped: 0", "Connection dropped: 40"]
 
 
 def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_finds_it():

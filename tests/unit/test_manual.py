@@ -46,51 +46,51 @@ def pipeline(text):
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
-    found = [[]]
-    words = iter(lexer)
-    for word in words:
+    result = [[]]
+    tokens = iter(lexer)
+    for word in tokens:
         if set(word) <= set("|&;"):
-            found.append([])
+            result.append([])
         elif set(word) <= set("<>"):
-            next(words)
+            next(tokens)
         else:
-            found[-1].append(word)
-    return found
+            result[-1].append(word)
+    return result
 
 
-def understand(name, *words):
+def understand(name, *arguments):
     """Fail unless a program would understand these words."""
     match name:
         case "zkdeployment":
-            program.main([*words], standalone_mode=False)
+            program.main([*arguments], standalone_mode=False)
         case "check_zkdeployment":
-            program.main(["monitor", *words], standalone_mode=False)
+            program.main(["monitor", *arguments], standalone_mode=False)
         case "systemctl" | "journalctl":
-            units = [word for word in words if "zkdeployment" in word]
+            units = [word for word in arguments if "zkdeployment" in word]
             assert units
             assert set(units) <= UNITS
         case "runuser":
-            assert words[:3] == ("-u", "zkdeployment", "--")
-            understand(*words[3:])
+            assert arguments[:3] == ("-u", "zkdeployment", "--")
+            understand(*arguments[3:])
         case "ls" | "tail" | "less":
-            assert any(word.startswith(("/etc/", "/opt/", "/var/")) for word in words)
+            assert any(word.startswith(("/etc/", "/opt/", "/var/")) for word in arguments)
         case _:
             pytest.fail(f"{name} is not what an administrator is told to call here")
 
 
 @pytest.mark.parametrize("command", TYPED_ON_HOSTS, ids=lambda command: command.place)
 def test_what_is_typed_on_a_host_is_understood(command):
-    for words in pipeline(command.text):
-        understand(*words)
+    for message in pipeline(command.text):
+        understand(*message)
 
 
 @pytest.mark.parametrize("line", [*examples(program, click.Context(program, info_name="zkdeployment"))])
 def test_the_examples_of_help_are_understood(line):
     line, _, _ = line.partition("  #")
-    ours = [words for words in pipeline(line.removeprefix("exec ")) if words[0] in OURS]
+    ours = [command for command in pipeline(line.removeprefix("exec ")) if command[0] in OURS]
     assert ours
-    for words in ours:
-        understand(*words)
+    for command in ours:
+        understand(*command)
 
 
 #: What pages of operations quote, by the page.
@@ -111,13 +111,13 @@ def cut(line):
 
 def test_each_refusal_and_each_alarm_has_a_page():
     quoted = [piece for lines in QUOTED.values() for line in lines for piece in cut(line)]
-    said = [*refusals()]
-    said += [(name, pieces) for name in ALARMS for pieces in messages(parsed_modules()[SOURCE / name])]
-    assert len(said) > len(QUOTED)
+    texts = [*refusals()]
+    texts += [(name, pieces) for name in ALARMS for pieces in messages(parsed_modules()[SOURCE / name])]
+    assert len(texts) > len(QUOTED)
     without = [
         f"{place}: {pieces}"
-        for place, pieces in said
-        if not any(piece in one or one in piece for piece in pieces for one in quoted)
+        for place, pieces in texts
+        if not any(piece in quotation or quotation in piece for piece in pieces for quotation in quoted)
     ]
     assert without == [], "quote these on pages in etc/manual/operations"
 
@@ -130,11 +130,11 @@ def test_each_alert_has_a_page_and_no_page_is_of_another():
 
 
 def test_what_pages_quote_is_what_the_program_says():
-    said = [piece for module in parsed_modules().values() for pieces in messages(module) for piece in pieces]
+    texts = [piece for module in parsed_modules().values() for pieces in messages(module) for piece in pieces]
     for page, lines in QUOTED.items():
         assert lines, page
         for line in lines:
-            assert [piece for piece in cut(line) if not any(piece in one for one in said)] == [], page
+            assert [piece for piece in cut(line) if not any(piece in text for text in texts)] == [], page
 
 
 def test_each_page_of_operations_is_in_their_index():
@@ -143,10 +143,10 @@ def test_each_page_of_operations_is_in_their_index():
 
 
 def test_every_node_that_we_make_is_told():
-    told = (MANUAL / "reference" / "places.rst").read_text(encoding="utf-8")
+    text = (MANUAL / "reference" / "places.rst").read_text(encoding="utf-8")
     ours = {path for path in vars(paths).values() if isinstance(path, str) and path.startswith("/hosts")}
     ours |= {path for name, path in vars(paths).items() if name.isupper() and str(path).startswith("/")}
-    assert {path for path in ours - {paths.OURS} if f"``{path}" not in told} == set()
+    assert {path for path in ours - {paths.OURS} if f"``{path}" not in text} == set()
 
 
 def test_every_configuration_key_is_documented_in_its_section():

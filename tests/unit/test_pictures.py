@@ -82,15 +82,15 @@ STRATEGY = Strategy(
 
 def played(fleet: SimulatedFleet, events: dict[int, Callable[[], None]] | None = None) -> set[tuple[Enum, Enum]]:
     """Return the changes of all groups' states in a rollout; ``events`` happen so many seconds after its start."""
-    running = fleet.start(STRATEGY)
-    seen = [[group_state(running, name)] for name in "abc"]
+    state = fleet.start(STRATEGY)
+    seen = [[group_state(state, name)] for name in "abc"]
     for second in range(0, 1200, 10):
         (events or {}).get(second, lambda: None)()
-        running = fleet.step(running)
+        state = fleet.step(state)
         fleet.now += 10
         for name, states in zip("abc", seen, strict=True):
-            states.append(group_state(running, name))
-    assert running.ended is not None
+            states.append(group_state(state, name))
+    assert state.ended is not None
     return {change for states in seen for change in pairwise(states) if change[0] is not change[1]}
 
 

@@ -19,22 +19,22 @@ def run(*argv):
     return done.stdout
 
 
-def complete(*words):
+def complete(*arguments):
     """Return what bash offers for the last word."""
-    typed = " ".join(f"'{word}'" for word in words)
+    typed = " ".join(f"'{word}'" for word in arguments)
     return run(
         "bash",
         "--norc",
         "-c",
         'eval "$(zkdeployment completion bash)"\n'
-        f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}\n"
+        f"COMP_WORDS=({typed}); COMP_CWORD={len(arguments) - 1}\n"
         "_zkdeployment_completion zkdeployment\n"
         'printf "%s\\n" "${COMPREPLY[@]}"',
     ).split()
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("message", "offered"),
     [
         (("zkdeployment", "st"), ["status", "stop"]),
         (("zkdeployment", "locks", "re"), ["release"]),
@@ -43,10 +43,10 @@ def complete(*words):
         (("zkdeployment", "--he"), ["--help"]),
     ],
 )
-def test_bash_offers_verbs_options_and_values(words, offered):
-    assert complete(*words) == offered
+def test_bash_offers_verbs_options_and_values(message, offered):
+    assert complete(*message) == offered
 
 
-@pytest.mark.parametrize(("shell", "words"), [("zsh", "#compdef zkdeployment"), ("fish", "complete --no-files")])
-def test_completion_scripts_of_other_shells_are_printed(shell, words):
-    assert words in run("zkdeployment", "completion", shell)
+@pytest.mark.parametrize(("shell", "message"), [("zsh", "#compdef zkdeployment"), ("fish", "complete --no-files")])
+def test_completion_scripts_of_other_shells_are_printed(shell, message):
+    assert message in run("zkdeployment", "completion", shell)

@@ -60,7 +60,7 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
     code, out, _ = run("-o", "json")
     assert code == 0
     listed = json.loads(out)["publications"]
-    assert [(one["revision"], one["done"], one["failed"], one["hosts"]) for one in listed] == [
+    assert [(entry["revision"], entry["done"], entry["failed"], entry["hosts"]) for entry in listed] == [
         (third, 1, 0, 1),
         (second, 0, 1, 1),
         (first, 1, 0, 0),
@@ -72,7 +72,7 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
     code, out, _ = run()
     lines = [line.split() for line in out.splitlines() if line.strip()]
     assert " ".join(lines[0]) == "REVISION PUBLISHED TOOK DONE FAILED OF AUTHOR SUBJECT FORCED BY"
-    assert [line[0] for line in lines if line[0] in {one[:12] for one in (first, second, third)}] == [
+    assert [line[0] for line in lines if line[0] in {revision[:12] for revision in (first, second, third)}] == [
         third[:12],
         second[:12],
         first[:12],
@@ -80,11 +80,11 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
     assert len(run("--last", "1")[1].splitlines()) < len(out.splitlines())
 
     code, out, _ = run("show", second[:8], "-o", "yaml")
-    found = yaml.safe_load(out)
-    assert [(one["id"], one["name"]) for one in found["results"]] == [("h1", "h1.example.com")]
-    assert found["results"][0]["error"].startswith("deploy /who/one 0: ")
-    assert found["results"][0]["error"].endswith("failed with exit status 3")
-    assert [(one["what"], one["reason"]) for one in found["acts"]] == [("stop", "let me look")]
+    document = yaml.safe_load(out)
+    assert [(result["id"], result["name"]) for result in document["results"]] == [("h1", "h1.example.com")]
+    assert document["results"][0]["error"].startswith("deploy /who/one 0: ")
+    assert document["results"][0]["error"].endswith("failed with exit status 3")
+    assert [(act["what"], act["reason"]) for act in document["acts"]] == [("stop", "let me look")]
     code, out, _ = run("show", str(listed[1]["sequence"]))
     assert "hosts      0 done, 1 failed, 1 registered when published" in out
     assert "let me look" in out

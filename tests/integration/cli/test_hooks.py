@@ -51,10 +51,10 @@ class Server:
         for hook in hooks:
             shutil.copy(SAMPLES / hook, self.bare / "hooks" / hook)
 
-    def push(self, *words: str) -> tuple[bool, str]:
+    def push(self, *arguments: str) -> tuple[bool, str]:
         """Push; return whether the server accepted the push, and the server's output."""
         done = subprocess.run(
-            ["git", "push", "origin", *words],
+            ["git", "push", "origin", *arguments],
             cwd=self.clone.directory,
             capture_output=True,
             text=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.rollout_states import running
+from support.rollout_states import begun_rollout
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
@@ -69,7 +69,7 @@ def fleet(client: KazooClient) -> KazooClient:
     result = {"name": f"app{EVIL}", "time": 2.0, "seconds": 1.0, "error": EVIL}
     put(client, "/zkdeployment/history/0000000007/h2", result)
     put(client, "/zkdeployment/targets", {"version": "r2", "ordered": "r2", "sequence": 7, "strategy": f"s{EVIL}"})
-    begun = running(strategy(group("one")), {"h2": Facts()}, errors={"h2": EVIL}, waiting=EVIL)
+    begun = begun_rollout(strategy(group("one")), {"h2": Facts()}, errors={"h2": EVIL}, waiting=EVIL)
     put(client, "/zkdeployment/rollouts", {"current": begun.id})
     client.create(f"/zkdeployment/rollouts/{begun.id}", encode_state(replace(begun, errors={"h2": EVIL})))
     put(client, f"/a/{NAME}", {EVIL: EVIL, f"l{EVIL} ->": f"/{EVIL}", f"p{EVIL} =>": EVIL, "type": EVIL})
@@ -124,9 +124,9 @@ def test_programs_get_every_text_exactly_and_escaped(run: Run, output: str, read
     _, out, _ = run("status", "-o", output)
     assert out.isascii()
     assert is_safe(out)
-    found = {host["id"]: host for host in read(out)["hosts"]}
-    assert found[NAME]["name"] == f"app{EVIL}"
-    assert found["h2"]["error"] == f"error{EVIL}"
+    hosts = {host["id"]: host for host in read(out)["hosts"]}
+    assert hosts[NAME]["name"] == f"app{EVIL}"
+    assert hosts["h2"]["error"] == f"error{EVIL}"
     _, out, _ = run("tree", "show", "/a", "-o", output)
     assert out.isascii()
     assert read(out)[f"/a/{NAME}"][EVIL] == EVIL

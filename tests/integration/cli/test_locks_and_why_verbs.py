@@ -74,11 +74,11 @@ def test_locks_shows_the_holder_the_waiting_hosts_and_the_current_step(run, host
     assert "syncer on s1 (process 7)" in out
     assert "empty" not in out
 
-    found = {one["name"]: one for one in yaml.safe_load(run("locks", "-o", "yaml")[1])["locks"]}
-    assert found.keys() == {"/shop/web", "web", "/hosts-lock"}
-    assert found["/shop/web"]["work"]["step"] == "deploy /shop/web 0"
-    assert [one["host"] for one in found["/shop/web"]["waiting"]] == ["h2"]
-    assert found["web"]["holder"]["registered"] is False
+    locks = {lock["name"]: lock for lock in yaml.safe_load(run("locks", "-o", "yaml")[1])["locks"]}
+    assert locks.keys() == {"/shop/web", "web", "/hosts-lock"}
+    assert locks["/shop/web"]["work"]["step"] == "deploy /shop/web 0"
+    assert [contender["host"] for contender in locks["/shop/web"]["waiting"]] == ["h2"]
+    assert locks["web"]["holder"]["registered"] is False
 
 
 def test_a_role_lock_of_an_absent_host_is_released_and_the_release_is_recorded(run, hosts, zookeeper):
@@ -169,8 +169,8 @@ def test_why_names_the_holder_its_step_and_the_next_command(run, hosts):
     )
     assert any("the holder is at deploy /shop/web 0" in line for line in rest)
     assert rest[-1] == "To do: 'zkdeployment why h1' shows what the holder is doing"
-    found = json.loads(run("why", "h2", "-o", "json")[1])
-    assert (found["schema"], found["cause"], found["answer"]) == ("zkdeployment/why/v1", "lock", first)
+    document = json.loads(run("why", "h2", "-o", "json")[1])
+    assert (document["schema"], document["cause"], document["answer"]) == ("zkdeployment/why/v1", "lock", first)
 
 
 def test_why_of_an_unknown_host_exits_with_3(run):

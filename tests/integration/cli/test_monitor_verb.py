@@ -41,7 +41,7 @@ def test_a_converged_host_is_ok_and_shows_its_version(config, client, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("age", "options", "code", "words"),
+    ("age", "options", "code", "message"),
     [
         (100, (), 0, "deploy /web 0"),
         (300, (), 1, "Too long deploying r2"),
@@ -51,12 +51,12 @@ def test_a_converged_host_is_ok_and_shows_its_version(config, client, tmp_path):
         (100, ("-e", "60"), 2, "more than 60 s"),
     ],
 )
-def test_a_step_that_takes_long_is_a_warning_then_critical(config, client, tmp_path, age, options, code, words):
+def test_a_step_that_takes_long_is_a_warning_then_critical(config, client, tmp_path, age, options, code, message):
     register(client, "r2")
     write_status(tmp_path, "r2 deploy /web 0", age=age)
-    found, line = check(config, *options)
-    assert found == code
-    assert words in line
+    problems, line = check(config, *options)
+    assert problems == code
+    assert message in line
 
 
 def test_a_failed_deployment_is_critical_and_shows_the_reason(config, client, tmp_path):
@@ -169,8 +169,8 @@ class TestCluster:
     def test_a_host_that_is_behind_is_judged_by_minutes(self, client, options, code):
         register(client, "r1")
         client.set("/hosts", b'{"version": "r2"}')
-        found, line = check("--cluster", "-z", "/".join(client_address(client)), *options)
-        assert found == code
+        problems, line = check("--cluster", "-z", "/".join(client_address(client)), *options)
+        assert problems == code
         assert "1 host behind r2 for" in line
         assert "slowest: h1.example.com (not begun)" in line
 

@@ -106,7 +106,7 @@ def test_agents_execute_exactly_the_planned_steps(run, converged, fleet, publish
     publishing.sync()
     for host in converged:
         wait_until(lambda host=host: host.at(publishing.version), f"{host.id} is done", timeout=60)
-    executed = [describe(one) for one in made]
+    executed = [describe(step) for step in made]
     assert sorted(map(str, executed)) == sorted(map(str, planned.values()))
     for host in converged:
         begun = [
@@ -171,9 +171,9 @@ def test_foreign_live_nodes_and_layers_are_treated_as_in_a_publication(run, publ
     (tmp_path / "tree" / "b.zkx").write_text("/foreign\n  /service\n    version = '2.0'\n")
     code, out, _ = run(str(tmp_path / "tree"), "-o", "json")
     assert code == 4
-    found = json.loads(out)
-    assert found["tree"] == {"create": ["/mine"], "update": ["/foreign/service"], "delete": []}
-    assert [(host["id"], host["outlook"]) for host in found["hosts"]] == [("h9", "unknown")]
+    document = json.loads(out)
+    assert document["tree"] == {"create": ["/mine"], "update": ["/foreign/service"], "delete": []}
+    assert [(host["id"], host["outlook"]) for host in document["hosts"]] == [("h9", "unknown")]
 
 
 def test_a_revision_that_was_not_pushed_is_planned(run, tmp_path, monkeypatch):
@@ -217,7 +217,7 @@ def test_the_order_of_a_strategys_groups_is_shown_with_their_hosts(run, publishi
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.zk").write_text("/mine\n")
     (tmp_path / "tree" / "strategy.yaml").write_text(STRATEGY)
-    said = [
+    messages = [
         "the order, by deployment-strategy:",
         "   1. canary (critical, manual): h1 (h1)",
         "   2. rest (after canary): app2.example.com (h2)",
@@ -228,11 +228,11 @@ def test_the_order_of_a_strategys_groups_is_shown_with_their_hosts(run, publishi
     assert code == 4
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[0].endswith("nodes of the tree: 1 added; strategy: added")
-    assert lines[-6:] == ["", *said, others]
+    assert lines[-6:] == ["", *messages, others]
     assert lines[-10:-6] == ["", "add strategy deployment-strategy", "add group rest", "add group canary"]
     assert run(str(tmp_path / "tree"), "--short")[1].splitlines()[-5:] == [
-        f"- {said[0]}",
-        *said[1:],
+        f"- {messages[0]}",
+        *messages[1:],
         f"- {others}",
     ]
     order = json.loads(run(str(tmp_path / "tree"), "-o", "json")[1])["order"]

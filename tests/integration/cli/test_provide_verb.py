@@ -33,9 +33,9 @@ def provide(zookeeper, client):
         return started[-1]
 
     yield start
-    for one in started:
-        one.kill()
-        one.communicate()
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 def ended(process):
@@ -118,8 +118,8 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
     ],
 )
 def test_an_error_is_one_line_and_nothing_is_registered(provide, client, argv, code, message):
-    found, _, err = ended(provide(*argv))
-    assert found == code
+    exit_code, _, err = ended(provide(*argv))
+    assert exit_code == code
     assert message in err
     assert "Traceback" not in err
     assert client.get_children(PATH) == []

@@ -64,8 +64,8 @@ def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, 
 
     serving = threading.Thread(target=serve)
     serving.start()
-    found, out, err = run("--latest", "--reason", "fixed", "--timeout", "60")
+    exit_code, out, err = run("--latest", "--reason", "fixed", "--timeout", "60")
     serving.join(60)
     assert reasons == ["fixed"]
-    assert found == code
+    assert exit_code == code
     assert "resumed at r2" in out if error is None else error in err

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -52,23 +52,23 @@ def fleet(client):
     client.create("/zkdeployment/targets", json.dumps(targets).encode(), makepath=True)
     client.create(LEADER, b"ops1 (process 7)", makepath=True)
     client.create("/zkdeployment/rollouts", b'{"current": "7-1"}')
-    client.create(STATE, encode_state(running(MANUAL, plain_hosts("xy"), begun=time.time())))
+    client.create(STATE, encode_state(begun_rollout(MANUAL, plain_hosts("xy"), begun=time.time())))
     return client
 
 
-def put(fleet, found):
-    fleet.set(STATE, encode_state(found))
+def put(fleet, state):
+    fleet.set(STATE, encode_state(state))
 
 
 def asked(zookeeper):
     with Session(zookeeper) as session:
         acts = read_rollout_acts(session, "7-1")
         audited = [(act.by, act.what, act.reason) for act in read_acts(session)]
-    return [(one.number, one.directive.value, one.group) for one in acts], audited
+    return [(act.number, act.directive.value, act.group) for act in acts], audited
 
 
 def test_show_draws_the_groups_as_a_tree_and_exits_with_4_during_a_rollout(run, fleet):
-    put(fleet, at_work(running(MANUAL, plain_hosts("xy"), begun=time.time()), granted=["x"]))
+    put(fleet, active_rollout(begun_rollout(MANUAL, plain_hosts("xy"), begun=time.time()), granted=["x"]))
     code, out, _ = run("rollout", "show")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert code == 4
@@ -82,8 +82,8 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_during_a_rollout(run, 
 
 @pytest.mark.parametrize(("failing", "code", "state"), [((), 0, "success"), (("x",), 4, "success with failures")])
 def test_the_exit_code_shows_whether_all_hosts_succeeded(run, fleet, failing, code, state):
-    found = through(running(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)
-    put(fleet, over(replace(found, errors=dict.fromkeys(failing, "deploy /db 0: exit status 1"))))
+    result = advanced_rollout(begun_rollout(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)
+    put(fleet, ended_rollout(replace(result, errors=dict.fromkeys(failing, "deploy /db 0: exit status 1"))))
     drawn = run("rollout", "show")
     assert drawn[0] == code
     assert "at work" not in drawn[1]
@@ -96,10 +96,10 @@ def test_the_exit_code_shows_whether_all_hosts_succeeded(run, fleet, failing, co
 
 def test_show_counts_hosts_and_lists_failed_and_only_prepared_hosts(run, fleet):
     hosts = plain_hosts("abcdefghijxy")
-    begun = running(strategy(group("db", hosts="abcdefghijx")), hosts)
+    begun = begun_rollout(strategy(group("db", hosts="abcdefghijx")), hosts)
     prepared = record(begun.rollout, next_task(begun.rollout), ["x"])
     errors = {host: f"no space left on {host}" for host in "abcdefghij"}
-    put(fleet, over(replace(begun, rollout=prepared, errors=errors)))
+    put(fleet, ended_rollout(replace(begun, rollout=prepared, errors=errors)))
     lines = run("rollout", "show")[1].splitlines()
     counts = lines.index("12 hosts: 10 failed, 1 prepared only, 1 not started")
     assert lines[counts + 1 : counts + 11] == [f"{host}: no space left on {host}" for host in "abcdefghij"]
@@ -110,19 +110,19 @@ def test_show_counts_hosts_and_lists_failed_and_only_prepared_hosts(run, fleet):
 
 
 def test_watching_a_pipe_gets_lines_and_ends_with_the_rollout(run, fleet):
-    put(fleet, over(through(running(strategy(group("db", hosts="x")), plain_hosts("x")))))
+    put(fleet, ended_rollout(advanced_rollout(begun_rollout(strategy(group("db", hosts="x")), plain_hosts("x")))))
     code, out, _ = run("rollout", "show", "--watch")
     assert (code, out) == (0, "db: success\nrollout 7-1: success: 1 of 1 groups succeeded\n")
 
 
 def test_after_a_resume_another_attempt_is_waited_for(run, fleet):
     group_of_x = strategy(group("db", hosts="x", critical=True, minimum_successful=1))
-    failed = over(through(running(group_of_x, plain_hosts("x")), "x"))
+    failed = ended_rollout(advanced_rollout(begun_rollout(group_of_x, plain_hosts("x")), "x"))
     put(fleet, failed)
     assert run("rollout", "show")[1].rstrip().endswith("another attempt has not begun")
 
     def begin():
-        second = over(through(replace(running(group_of_x, plain_hosts("x")), attempt=2)))
+        second = ended_rollout(advanced_rollout(replace(begun_rollout(group_of_x, plain_hosts("x")), attempt=2)))
         fleet.create("/zkdeployment/rollouts/7-2", encode_state(second))
         fleet.set("/zkdeployment/rollouts", b'{"current": "7-2"}')
 
@@ -158,14 +158,14 @@ def test_directives_of_operators_are_written_for_the_coordinator_and_audited(run
 
 
 def test_directives_are_numbered_above_the_processed_directives(run, fleet, zookeeper):
-    put(fleet, replace(running(MANUAL, plain_hosts("xy")), last_act_number=4))
+    put(fleet, replace(begun_rollout(MANUAL, plain_hosts("xy")), last_act_number=4))
     run("rollout", "pause", "--reason", "one")
     run("rollout", "promote", "web", "--reason", "two")
     assert [number for number, *_ in asked(zookeeper)[0]] == [5, 6]
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("argv", "message"),
     [
         (("promote", "db"), "the group db is not manual"),
         (("promote", "nobody"), "there is no group nobody in deployment-strategy; expected one of: web, db"),
@@ -173,10 +173,10 @@ def test_directives_are_numbered_above_the_processed_directives(run, fleet, zook
     ],
 )
 @pytest.mark.usefixtures("fleet")
-def test_an_inapplicable_directive_is_refused_and_nothing_is_written(run, zookeeper, argv, words):
+def test_an_inapplicable_directive_is_refused_and_nothing_is_written(run, zookeeper, argv, message):
     code, _, err = run("rollout", *argv, "--reason", "why not")
     assert code == 3
-    assert words in err
+    assert message in err
     assert asked(zookeeper) == ([], [])
 
 
@@ -220,23 +220,23 @@ def test_a_directive_without_a_reason_is_a_usage_error(run, zookeeper):
 
 
 @pytest.mark.parametrize(
-    ("targets", "argv", "words"),
+    ("targets", "argv", "message"),
     [
         ({"version": "r2"}, ("show",), "no strategy is published, so all hosts deploy a revision at once"),
         ({"version": "r2", "sequence": 8, "strategy": "s", "ordered": "r2"}, ("show",), "has not begun yet"),
         ({"version": "r2"}, ("show", "6-1"), "there is no rollout 6-1"),
     ],
 )
-def test_the_reason_for_a_missing_rollout_is_reported(run, fleet, targets, argv, words):
+def test_the_reason_for_a_missing_rollout_is_reported(run, fleet, targets, argv, message):
     fleet.set("/zkdeployment/targets", json.dumps(targets).encode())
     code, out, err = run("rollout", *argv)
     assert (code, out) == (3, "")
-    assert words in err
+    assert message in err
 
 
 def test_status_shows_the_state_of_the_rollout_and_a_wait_ends_with_the_rollout(run, fleet):
     assert "rollout 7-1: 0 of 2 groups succeeded" in run("status")[1]
-    put(fleet, over(through(running(MANUAL, plain_hosts("xy")), "x")))
+    put(fleet, ended_rollout(advanced_rollout(begun_rollout(MANUAL, plain_hosts("xy")), "x")))
     assert run("status", "--wait", "--timeout", "60")[0] == 3
 
 
@@ -265,9 +265,9 @@ def test_groups_that_may_be_promoted_are_completed(zookeeper, monkeypatch, capsy
 def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
     record = PublicationRecord("r2", time.time(), sequence=7)
     fleet.create("/zkdeployment/history/0000000007", encode(record.to_json()), makepath=True)
-    found = running(strategy(group("db", hosts="x", critical=True, minimum_successful=1)), plain_hosts("x"))
-    put(fleet, over(through(found, "x")))
-    second = over(through(replace(found, attempt=2)))
+    state = begun_rollout(strategy(group("db", hosts="x", critical=True, minimum_successful=1)), plain_hosts("x"))
+    put(fleet, ended_rollout(advanced_rollout(state, "x")))
+    second = ended_rollout(advanced_rollout(replace(state, attempt=2)))
     fleet.create("/zkdeployment/rollouts/7-2", encode_state(second))
     fleet.create("/zkdeployment/rollouts/7-3", b"nonsense")
     fleet.create("/zkdeployment/rollouts/70-1", encode_state(replace(second, sequence=70)))
@@ -278,4 +278,4 @@ def test_the_history_keeps_the_report_of_every_attempt(run, fleet):
         "rollout 7-2 of r2: success; 1 host: 1 succeeded",
     ]
     shown = json.loads(run("history", "show", "7", "-o", "json")[1])["rollouts"]
-    assert [(one["id"], one["state"]) for one in shown] == [("7-1", "failed"), ("7-2", "success")]
+    assert [(entry["id"], entry["state"]) for entry in shown] == [("7-1", "failed"), ("7-2", "success")]

@@ -49,15 +49,15 @@ def test_a_converged_fleet_is_shown_and_exits_with_0(run):
 def test_machine_readable_output_has_each_hosts_state_and_time(run, fleet, output, read):
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r0", "role": "web"}')
     code, out, _ = run("-o", output)
-    found = read(out)
+    document = read(out)
     assert code == 4
-    assert found["wanted"] == "r1"
-    assert not found["converged"]
-    assert [(host["id"], host["state"], host["version"]) for host in found["hosts"]] == [
+    assert document["wanted"] == "r1"
+    assert not document["converged"]
+    assert [(host["id"], host["state"], host["version"]) for host in document["hosts"]] == [
         ("h1", "converged", "r1"),
         ("h2", "behind", "r0"),
     ]
-    assert found["hosts"][1]["since"] == pytest.approx(fleet.get("/hosts/h2")[1].mtime / 1000)
+    assert document["hosts"][1]["since"] == pytest.approx(fleet.get("/hosts/h2")[1].mtime / 1000)
 
 
 @pytest.mark.usefixtures("fleet")
@@ -93,7 +93,7 @@ def test_status_of_a_stopped_fleet_shows_where_and_why_a_host_failed(run, fleet)
 def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet, monkeypatch):
     verdicts = []
     monkeypatch.setattr(
-        status, "wait_verdict", lambda *words: verdicts.append(wait_verdict(*words)) or verdicts[-1]
+        status, "wait_verdict", lambda *arguments: verdicts.append(wait_verdict(*arguments)) or verdicts[-1]
     )
     fleet.set("/hosts", b'{"version": "r2"}')
     fleet.set("/hosts/h1", b'{"name": "h1.example.com", "version": "r2"}')

@@ -53,9 +53,9 @@ def test_operator_and_reason_are_shown_until_the_fleet_is_resumed(run, fleet, zo
     assert json.loads(fleet.get("/hosts")[0]) == {"version": data, "extra": 1}
     shown = f"{word} by ann@adm1: the switch is \\x1b[31mreplaced (0 s ago)"
     assert shown in run("status")[1]
-    found = json.loads(run("status", "-o", "json")[1])["stops"]
-    assert [(stop["by"], stop["step"]) for stop in found] == [("ann@adm1", verb)]
-    assert found[0]["time"] == pytest.approx(time.time(), abs=60)
+    stops = json.loads(run("status", "-o", "json")[1])["stops"]
+    assert [(stop["by"], stop["step"]) for stop in stops] == [("ann@adm1", verb)]
+    assert stops[0]["time"] == pytest.approx(time.time(), abs=60)
     assert run("resume", "--reason", "done") == (0, "resumed at r1\n", "")
     assert fleet.get_children("/zkdeployment/stops") == []
     assert " by ann@adm1" not in run("status")[1]
@@ -123,10 +123,10 @@ def test_operators_who_act_at_the_same_time_all_succeed_and_all_are_recorded(fle
 
     names = [f"op{number}@adm" for number in range(4)]
     stopping = [threading.Thread(target=stop, args=(name,)) for name in names]
-    for one in stopping:
-        one.start()
-    for one in stopping:
-        one.join(60)
+    for thread in stopping:
+        thread.start()
+    for thread in stopping:
+        thread.join(60)
     assert sorted(by for by, _, _ in acts(zookeeper)) == names
     assert sorted(fleet.get_children("/zkdeployment/stops")) == [f"~{name}" for name in names]
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def program(*words: object, **options: object) -> subprocess.CompletedProcess[bytes]:
-    argv = [sys.executable, "-m", "zkdeployment", *map(str, words)]
+def program(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+    argv = [sys.executable, "-m", "zkdeployment", *map(str, arguments)]
     return subprocess.run(argv, stderr=subprocess.PIPE, timeout=60, check=False, **options)
 
 

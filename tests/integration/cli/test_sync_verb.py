@@ -135,22 +135,22 @@ def test_the_history_records_who_forced_a_publication_and_why(sync, publishing: 
 
 
 @pytest.mark.parametrize(
-    ("cluster", "code", "words"),
+    ("cluster", "code", "message"),
     [
         ({"version": None}, 3, "zkdeployment: ALL STOP: the cluster version is null"),
         ({"version": "r0"}, 3, "zkdeployment: not converged"),
     ],
 )
 def test_a_refusal_is_one_line_and_force_overrules_it(
-    sync, publishing: Publishing, cluster: dict[str, str | None], code: int, words: str
+    sync, publishing: Publishing, cluster: dict[str, str | None], code: int, message: str
 ):
     revision = publishing.push(TREE)
     publishing.put("/hosts", cluster)
     publishing.register("h1", "older")
     for options in ((), ("--dry-run",)):
-        found, out, err = sync(*options)
-        assert (found, out, err.count("\n")) == (code, "", 1)
-        assert err.startswith(words)
+        exit_code, out, err = sync(*options)
+        assert (exit_code, out, err.count("\n")) == (code, "", 1)
+        assert err.startswith(message)
     assert sync("--force")[0] == 0
     assert publishing.version == revision
 

@@ -177,14 +177,14 @@ def test_an_empty_file_gives_defaults_and_required_values_are_checked_on_use(fil
     file.write_text("")
     settings = load(file)
     assert settings == Settings(source=file)
-    for require, what in (
+    for require, noun in (
         (settings.require_identity, "host-id not specified"),
         (settings.require_run_directory, "run-directory not specified"),
         (settings.require_sync, "url and tree-directory not specified in [sync]"),
     ):
         with pytest.raises(ConfigurationError) as error:
             require()
-        assert str(error.value) == f"{file}: {what}"
+        assert str(error.value) == f"{file}: {noun}"
 
 
 def test_required_values_are_returned(file: Path):
@@ -340,7 +340,7 @@ def test_external_values_are_not_read_without_a_host(file: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("after = /bin/echo 'a b' \"c d\"", ("/bin/echo", "a b", "c d")),
         ("after = /bin/echo\n   one\n   two", ("/bin/echo", "one", "two")),
@@ -350,8 +350,8 @@ def test_external_values_are_not_read_without_a_host(file: Path):
         ("", ()),
     ],
 )
-def test_after_is_split_like_a_shell_line(file: Path, text: str, words: tuple[str, ...]):
-    assert loaded(file, text).after == words
+def test_after_is_split_like_a_shell_line(file: Path, text: str, message: tuple[str, ...]):
+    assert loaded(file, text).after == message
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_host_that_was_absent_for_many_revisions_deploys_only_the_last(fleet):
     with host.agent():
         wait_until(lambda: host.at("r3"), "r3", timeout=60)
     assert fleet.calls() == called("-u /who/goes 0", "-u /who/goes 1", "/who/stays 0")
-    assert [one.version for one in host.packages.installed()["foo"]] == ["2.0"]
+    assert [package.version for package in host.packages.installed()["foo"]] == ["2.0"]
     assert len(host.packages.commits) == 3  # both packages; the new version; the removal
 
 
@@ -113,7 +113,7 @@ def test_a_stop_during_a_rollout_lets_steps_end_and_a_resume_completes_the_rollo
                 wait_until(lambda host=host: "deploying" not in host.node, "nothing is under way", timeout=60)
             assert fleet.calls() == called("/who/myfoo 0")
             assert fleet.client.get_children("/agent-locks/who,myfoo") == []
-            assert {one.node.get("error") for one in hosts} == {None}
+            assert {host.node.get("error") for host in hosts} == {None}
             fleet.set_version("r1")
             wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1", timeout=60)
     assert sorted(fleet.calls()[2:]) == sorted(

@@ -68,5 +68,5 @@ def test_a_revision_is_deployed_and_its_nodes_are_closed_to_other_clients(
             assert [(entry.id.scheme, entry.id.id) for entry in acls] == [("digest", ours)], path
         with connected(zookeeper) as nobody, pytest.raises(NoAuthError):
             nobody.get("/hosts")
-    for said in (host.log.read_text(), synced.stderr, shown.stderr, stopped.stderr, denied.stderr):
-        assert PASSWORD not in said
+    for text in (host.log.read_text(), synced.stderr, shown.stderr, stopped.stderr, denied.stderr):
+        assert PASSWORD not in text

@@ -34,12 +34,12 @@ def test_every_log_line_names_the_host_and_during_a_deployment_its_revision_and_
         wait_until(lambda: host.at("r2"), "r2")
         agent.terminate()
         assert agent.wait(60) == 0
-    found = lines(host)
-    assert {line.get("host") for line in found} == {"h1.example.com (h1)"}
-    begins = [place for place, line in enumerate(found) if line["event"] == "deployment-started"]
-    failed = next(place for place, line in enumerate(found) if line["event"] == "deployment-failed")
-    done = next(place for place, line in enumerate(found) if line["event"] == "deployment-succeeded")
-    parts = {"r1": found[begins[0] : failed + 1], "r2": found[begins[-1] : done + 1]}
+    entries = lines(host)
+    assert {line.get("host") for line in entries} == {"h1.example.com (h1)"}
+    begins = [place for place, line in enumerate(entries) if line["event"] == "deployment-started"]
+    failed = next(place for place, line in enumerate(entries) if line["event"] == "deployment-failed")
+    done = next(place for place, line in enumerate(entries) if line["event"] == "deployment-succeeded")
+    parts = {"r1": entries[begins[0] : failed + 1], "r2": entries[begins[-1] : done + 1]}
     for revision, part in parts.items():
         assert {line.get("revision") for line in part} == {revision}
         at_work = [

@@ -132,12 +132,12 @@ def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(f
 
 def test_an_answer_after_the_end_of_the_lease_starts_no_step(fleet, host, proxy, capsys):
     block = host.block()
-    said = ""
+    messages = ""
 
     def lost() -> bool:
-        nonlocal said
-        said += "".join(capsys.readouterr())
-        return "this host was suspended after it acquired the lock" in said
+        nonlocal messages
+        messages += "".join(capsys.readouterr())
+        return "this host was suspended after it acquired the lock" in messages
 
     with host.agent(session_timeout=SESSION):
         wait_until(fleet.calls, "the first script", timeout=60)

@@ -30,15 +30,15 @@ def host(fleet: Fleet) -> AgentHost:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    found = Repository(tmp_path / "repository")
-    found.write({"bin/zookeeper-deploy": SCRIPT, "stage-build": BUILD, "release": "1"})
+    repository = Repository(tmp_path / "repository")
+    repository.write({"bin/zookeeper-deploy": SCRIPT, "stage-build": BUILD, "release": "1"})
     for name in ("bin/zookeeper-deploy", "stage-build"):
-        (found.directory / name).chmod(0o755)
-    found.commit({})
-    found.git("tag", "1")
-    found.commit({"release": "2"})
-    found.git("tag", "2")
-    return found
+        (repository.directory / name).chmod(0o755)
+    repository.commit({})
+    repository.git("tag", "1")
+    repository.commit({"release": "2"})
+    repository.git("tag", "2")
+    return repository
 
 
 def want(fleet: Fleet, version: str | None, revision: str) -> None:

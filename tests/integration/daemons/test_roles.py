@@ -120,12 +120,12 @@ def test_two_hosts_of_a_role_never_deploy_at_the_same_time(fleet, host):
             wait_until(lambda revision=revision: host.at(revision) and other.at(revision), revision)
     owner = None
     for call in fleet.calls():
-        who, what, script = call.split(" ", 2)
-        if (what, script) == ("start", START):
+        who, moment, script = call.split(" ", 2)
+        if (moment, script) == ("start", START):
             assert owner is None
             owner = who
         assert who == owner
-        if (what, script) == ("end", END):
+        if (moment, script) == ("end", END):
             owner = None
     assert owner is None
 

@@ -132,14 +132,14 @@ def test_a_preview_reads_only_changed_nodes(publishing: Publishing, follower: Fo
 
 
 @pytest.mark.parametrize(
-    ("drifted", "words"),
+    ("drifted", "message"),
     [
         ({"type": "shop", "version": "9"}, ["/who/web change property version from '1.0' to '9'"]),
         (None, ["/who/web is gone"]),
     ],
 )
 def test_drift_of_a_changed_node_is_logged_and_the_whole_tree_corrected(
-    publishing: Publishing, follower: Follower, drifted, words: list[str]
+    publishing: Publishing, follower: Follower, drifted, message: list[str]
 ):
     publishing.push(TREE)
     follower.sync()
@@ -151,7 +151,7 @@ def test_drift_of_a_changed_node_is_logged_and_the_whole_tree_corrected(
     revision = publishing.push(NEWER)
     with capture_logs() as logs:
         assert follower.sync() == [{"/who/web"}, "all"]
-    assert [entry["found"] for entry in logs if entry["event"] == "tree-drifted"] == words
+    assert [entry["found"] for entry in logs if entry["event"] == "tree-drifted"] == message
     assert publishing.nodes() == {
         "/who": {},
         "/who/web": WEB,
@@ -217,14 +217,14 @@ def test_a_link_to_a_foreign_node_is_followed_in_the_live_tree(publishing: Publi
 
 
 @pytest.mark.parametrize(
-    "said", [{"exact": "?"}, {"version": "f" * 40}, {"exact": 1}], ids=["other rules", "unknown history", "odd"]
+    "message", [{"exact": "?"}, {"version": "f" * 40}, {"exact": 1}], ids=["other rules", "unknown history", "odd"]
 )
 def test_a_publication_that_is_not_known_exactly_is_no_baseline(
-    publishing: Publishing, follower: Follower, said: dict[str, object]
+    publishing: Publishing, follower: Follower, message: dict[str, object]
 ):
     publishing.push(TREE)
     follower.sync()
-    publishing.put("/zkdeployment/targets", (publishing.get("/zkdeployment/targets") or {}) | said)  # type: ignore[operator]
+    publishing.put("/zkdeployment/targets", (publishing.get("/zkdeployment/targets") or {}) | message)  # type: ignore[operator]
     publishing.push(NEWER)
     assert follower.sync(overrides=GuardOverrides(rewind=True)) == ["all"]
     assert publishing.get("/who/web") == WEB

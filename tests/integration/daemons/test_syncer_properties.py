@@ -120,9 +120,7 @@ def expected(live: Nodes, pinned: set[str], text: Text) -> Nodes:
     managed = {path.split("/")[1] for path in text.base}
     ensure_registered = pinned - text.layer.keys()
     kept = {
-        path: found
-        for path, found in live.items()
-        if path.split("/")[1] not in managed or path in ensure_registered
+        path: node for path, node in live.items() if path.split("/")[1] not in managed or path in ensure_registered
     }
     wanted = kept | text.base
     for path, properties in text.layer.items():
@@ -175,7 +173,7 @@ class Way:
         self.client = publishing.client
         self.top = f"/w{next(self._numbers)}"
         self.client.create(self.top)
-        put(self.client, {f"{self.top}{path}": found for path, found in foreign.items()})
+        put(self.client, {f"{self.top}{path}": properties for path, properties in foreign.items()})
         self.session = Session(f"{publishing.zookeeper}{self.top}")
         self.session.open()
         self.source = Texts()
@@ -190,8 +188,8 @@ class Way:
 
     def live(self) -> Nodes:
         return {
-            path.removeprefix(self.top): found or {}
-            for path, found in self.look.nodes(self.top).items()
+            path.removeprefix(self.top): node or {}
+            for path, node in self.look.nodes(self.top).items()
             if path.removeprefix(self.top).split("/")[1] in {*TOPS, "f"}
         }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
@@ -112,16 +112,20 @@ def test_the_next_revision_waits_for_the_end_of_the_rollout_but_not_for_failed_h
     with pytest.raises(NotConvergedError, match=r"no coordinator has begun the rollout by deployment-strategy"):
         publishing.sync()
     sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
-    going = replace(running(strategy(group("one")), plain_hosts(["good", "bad"])), sequence=sequence)
+    going = replace(begun_rollout(strategy(group("one")), plain_hosts(["good", "bad"])), sequence=sequence)
     publishing.put("/zkdeployment/rollouts", {"current": going.id})
-    publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_state(at_work(going, granted=["bad"])))
+    publishing.client.create(
+        f"/zkdeployment/rollouts/{going.id}", encode_state(active_rollout(going, granted=["bad"]))
+    )
     with pytest.raises(
         NotConvergedError, match=rf"rollout {sequence}-1 .* under way; group one is in its prepare phase, with bad"
     ):
         publishing.sync()
     with publishing.syncer("another") as another, pytest.raises(NotConvergedError):
         another.preview()
-    publishing.client.set(f"/zkdeployment/rollouts/{going.id}", encode_state(over(through(going, "bad"))))
+    publishing.client.set(
+        f"/zkdeployment/rollouts/{going.id}", encode_state(ended_rollout(advanced_rollout(going, "bad")))
+    )
     publishing.sync()
     assert publishing.version == tip
 
@@ -131,7 +135,7 @@ def test_a_rollout_that_is_unreadable_or_of_another_publication_is_ignored(publi
     publishing.sync()
     publishing.register("bad", "older")
     publishing.push(TREE.replace("1.0", "1.1"))
-    other = over(through(running(hosts=plain_hosts("a"))))
+    other = ended_rollout(advanced_rollout(begun_rollout(hosts=plain_hosts("a"))))
     publishing.put("/zkdeployment/rollouts", {"current": other.id})
     for data in (encode_state(other), b"rubbish"):
         publishing.client.ensure_path(f"/zkdeployment/rollouts/{other.id}")
@@ -146,8 +150,8 @@ def test_hosts_in_no_group_neither_delay_a_revision_nor_count_as_unfinished(publ
     publishing.register("good", published)
     publishing.register("apart", "older")
     sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
-    rollout = running(strategy(group("one", hosts="good")), {"good": Facts(), "apart": Facts()})
-    going = over(through(replace(rollout, sequence=sequence, revision=published)))
+    rollout = begun_rollout(strategy(group("one", hosts="good")), {"good": Facts(), "apart": Facts()})
+    going = ended_rollout(advanced_rollout(replace(rollout, sequence=sequence, revision=published)))
     publishing.put("/zkdeployment/rollouts", {"current": going.id})
     publishing.client.create(f"/zkdeployment/rollouts/{going.id}", encode_state(going))
     with Session(publishing.zookeeper) as session:

@@ -86,8 +86,8 @@ def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_acquired
     free(first)
     free(second)
     wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
-    one, other = called(UNDO, "/who/myfoo 0"), called(UNDO, host="h2")
-    assert [call for call in fleet.calls() if call.startswith("h1")] == one
+    own, other = called(UNDO, "/who/myfoo 0"), called(UNDO, host="h2")
+    assert [call for call in fleet.calls() if call.startswith("h1")] == own
     assert [call for call in fleet.calls() if call.startswith("h2")] == other
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
 

@@ -22,8 +22,8 @@ def tree(tmp_path):
     return directory
 
 
-def git(*words: str):
-    return process.run(["git", *words]).check().stdout
+def git(*arguments: str):
+    return process.run(["git", *arguments]).check().stdout
 
 
 def content(branch, revision="main"):

@@ -23,10 +23,10 @@ def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, m
     ports = iter([taken])
     monkeypatch.setattr(ensemble, "free_port", lambda: next(ports, None) or free())
     layout = Layout(tmp_path)
-    found = start_ensemble(layout, 1)
-    (server,) = servers(layout, found)
+    result = start_ensemble(layout, 1)
+    (server,) = servers(layout, result)
     assert server.serving()
-    assert found[1][0] != taken
+    assert result[1][0] != taken
     server.kill()
 
 

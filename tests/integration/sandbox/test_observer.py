@@ -13,9 +13,9 @@ from zkdeployment.sandbox.observer import FleetObserver
 def fleet(client):
     """Two hosts: one is deploying, one failed."""
     client.create("/hosts", json.dumps({"version": "abc"}).encode())
-    one = {"name": "one.sandbox", "version": "abc", "step": "deploy /s/web 0", "steps": [1, 3]}
+    properties = {"name": "one.sandbox", "version": "abc", "step": "deploy /s/web 0", "steps": [1, 3]}
     two = {"name": "two.sandbox", "version": "abc", "role": "web", "error": "no room left"}
-    client.create("/hosts/one", json.dumps(one).encode())
+    client.create("/hosts/one", json.dumps(properties).encode())
     client.create("/hosts/two", json.dumps(two).encode())
     client.create("/agent-locks/s,web", makepath=True)
     return client

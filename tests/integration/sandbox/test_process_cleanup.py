@@ -16,9 +16,9 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 def start():
     started = []
 
-    def start(*words: str, program=SLEEP, **options):
+    def start(*arguments: str, program=SLEEP, **options):
         options.setdefault("start_new_session", True)
-        child = subprocess.Popen([sys.executable, "-c", program, *words], stdin=subprocess.DEVNULL, **options)
+        child = subprocess.Popen([sys.executable, "-c", program, *arguments], stdin=subprocess.DEVNULL, **options)
         started.append(child)
         return child
 
@@ -31,7 +31,7 @@ def start():
 
 
 def pids(directory):
-    return {found.pid for found in sandbox_processes(directory)}
+    return {process.pid for process in sandbox_processes(directory)}
 
 
 @pytest.mark.parametrize("variable", ["ZKDEPLOYMENT_SANDBOX", "ZKDEPLOYMENT_ROOT", "ZKDEPLOYMENT_CONFIG"])

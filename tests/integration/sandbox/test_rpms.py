@@ -99,8 +99,8 @@ def test_outdated_metadata_is_removed_after_a_while(tmp_path, repository):
 def test_the_secret_key_is_secret_and_no_agent_stays(repository):
     (secret,) = [file for file in repository.directory.iterdir() if b"PRIVATE KEY" in start(file)]
     assert secret.stat().st_mode & 0o077 == 0
-    words = [" ".join(running.info["cmdline"] or []) for running in psutil.process_iter(["cmdline"])]
-    assert not [line for line in words if "gpg-agent" in line and "zkd-" in line]
+    process = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in process if "gpg-agent" in line and "zkd-" in line]
 
 
 def start(file):

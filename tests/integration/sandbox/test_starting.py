@@ -14,8 +14,8 @@ from zkdeployment.sandbox.members import SandboxDaemon
 def daemon(tmp_path):
     """A daemon whose process is replaced by a program that prints a message and sleeps."""
     made = SandboxDaemon(tmp_path, tmp_path, "agent", [])
-    words = [sys.executable, "-c", "import time; print('still thinking', flush=True); time.sleep(600)"]
-    BackgroundProcess(tmp_path / "agent.pid").start(words, log=made.log)
+    command = [sys.executable, "-c", "import time; print('still thinking', flush=True); time.sleep(600)"]
+    BackgroundProcess(tmp_path / "agent.pid").start(command, log=made.log)
     wait_until(lambda: "thinking" in made.log.read_text(encoding="utf-8"), "it runs")
     yield made
     made.kill()

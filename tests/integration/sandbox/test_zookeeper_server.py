@@ -90,8 +90,8 @@ def test_zookeeper_home_comes_first(tmp_path):
     (tmp_path / "lib").mkdir()
     jar = tmp_path / "lib" / "zookeeper-3.9.2.jar"
     jar.touch()
-    found = find_installation({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
-    assert (found.classpath, found.origin) == ((str(jar),), str(tmp_path))
+    installation = find_installation({**os.environ, "ZOOKEEPER_HOME": str(tmp_path)})
+    assert (installation.classpath, installation.origin) == ((str(jar),), str(tmp_path))
 
 
 def test_a_wrong_zookeeper_home_is_an_error(tmp_path):
@@ -120,8 +120,8 @@ def test_without_any_zookeeper_the_error_names_the_searched_places():
 
 def test_a_container_is_the_last_choice(tmp_path, monkeypatch):
     monkeypatch.setattr("zkdeployment.sandbox.zookeeper.docker_problem", lambda: None)
-    found = find_installation({}, (f"{tmp_path}/*.jar",))
-    assert (found.java, found.origin) == (None, "container image zookeeper:3.9")
+    installation = find_installation({}, (f"{tmp_path}/*.jar",))
+    assert (installation.java, installation.origin) == (None, "container image zookeeper:3.9")
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

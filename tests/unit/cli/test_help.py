@@ -10,29 +10,31 @@ import pytest
 from zkdeployment.cli.main import main, program
 
 
-def commands(group, context, words=()):
+def commands(group, context, message=()):
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         inner = click.Context(command, info_name=name, parent=context)
-        yield (*words, name), command, inner
+        yield (*message, name), command, inner
         if isinstance(command, click.Group):
-            yield from commands(command, inner, (*words, name))
+            yield from commands(command, inner, (*message, name))
 
 
 EVERY = list(commands(program, click.Context(program, info_name="zkdeployment")))
 
 
-@pytest.mark.parametrize(("words", "command", "context"), EVERY, ids=[" ".join(words) for words, _, _ in EVERY])
-def test_the_help_of_every_verb_has_an_example_that_calls_it(words, command, context):
+@pytest.mark.parametrize(
+    ("message", "command", "context"), EVERY, ids=[" ".join(message) for message, _, _ in EVERY]
+)
+def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, context):
     text = command.get_help(context)
     _, mark, examples = text.partition("Example:")
     assert mark
-    programs = ("check_zkdeployment", " ".join(("zkdeployment", *words)))
+    programs = ("check_zkdeployment", " ".join(("zkdeployment", *message)))
     assert any(program in examples for program in programs)
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("argv", "message"),
     [
         (["staus"], "there is no verb 'staus'; did you mean 'status'?"),
         (["xyzzy"], "there is no verb 'xyzzy'; expected one of: agent, "),
@@ -48,11 +50,11 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(words, command, con
         (["history", "shwo"], "did you mean 'show'?"),
     ],
 )
-def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys, argv, words):
+def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys, argv, message):
     with pytest.raises(SystemExit) as end:
         main(argv)
     assert end.value.code == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_output_that_cannot_be_written_is_one_line_without_a_stack_trace():

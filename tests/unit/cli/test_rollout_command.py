@@ -35,23 +35,28 @@ def simulate(tmp_path):
 def test_the_outcome_is_plain_data(simulate):
     result = simulate("--prepare-fails", "ntp01", "-o", "json")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["valid"] is True
-    assert found["errors"] == []
-    assert found["members"]["control-nodes"] == ["ctl1", "ctl2", "ctl3"]
-    assert found["order"] == ["monitoring-nodes", "ntp-node"]
-    assert found["sent"]["monitoring-nodes"] == {"prepare": ["ctl3"], "deploy": ["ctl3"]}
-    assert found["sent"]["control-nodes"] == {"prepare": [], "deploy": []}
-    assert found["groups"]["ntp-node"] == {
+    document = json.loads(result.stdout)
+    assert document["valid"] is True
+    assert document["errors"] == []
+    assert document["members"]["control-nodes"] == ["ctl1", "ctl2", "ctl3"]
+    assert document["order"] == ["monitoring-nodes", "ntp-node"]
+    assert document["sent"]["monitoring-nodes"] == {"prepare": ["ctl3"], "deploy": ["ctl3"]}
+    assert document["sent"]["control-nodes"] == {"prepare": [], "deploy": []}
+    assert document["groups"]["ntp-node"] == {
         "prepare": "failed",
         "deploy": "failed",
         "result": "failed",
         "critical": True,
         "reason": "prepare: 0 of 1 hosts successful, expected at least 1",
     }
-    assert found["hosts"] == {"ctl1": "not started", "ctl2": "not started", "ctl3": "success", "ntp01": "failure"}
-    assert found["critical_failed"] is True
-    assert found["result"] == "failed"
+    assert document["hosts"] == {
+        "ctl1": "not started",
+        "ctl2": "not started",
+        "ctl3": "success",
+        "ntp01": "failure",
+    }
+    assert document["critical_failed"] is True
+    assert document["result"] == "failed"
 
 
 def test_the_outcome_is_a_table(simulate):
@@ -66,8 +71,8 @@ def test_selectors_that_match_no_host_are_warned_of(simulate):
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: selector 1 of group ")]
     groups = [line.removeprefix("warning: selector 1 of group ").split()[0] for line in warnings]
     assert groups == ["compute-nodes-1", "compute-nodes-2"]
-    found = json.loads(simulate("-o", "json").stdout)["warnings"]
-    assert [f"warning: {warning}" for warning in found] == warnings
+    reported = json.loads(simulate("-o", "json").stdout)["warnings"]
+    assert [f"warning: {warning}" for warning in reported] == warnings
 
 
 def test_hosts_may_be_given_as_json_on_the_command_line():

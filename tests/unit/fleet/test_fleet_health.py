@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from nagiosplugin import Range
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
@@ -179,16 +179,21 @@ def test_the_fleet_is_counted():
 REQUIRING = strategy(replace(group("x"), require_hosts=2))
 
 
-def judge_rollout(found, *, coordinator="ops1 (process 7)", minutes=20.0):
+def judge_rollout(state, *, coordinator="ops1 (process 7)", minutes=20.0):
     late = host(1, "r1", deploying="r2")
-    fields = {"strategy": "deployment-strategy", "governed": True, "rollout": found, "coordinator": coordinator}
+    fields = {
+        "strategy": "deployment-strategy",
+        "governed": True,
+        "rollout": state,
+        "coordinator": coordinator,
+    }
     return judge(RUNNING, late, minutes=minutes, **fields)
 
 
 def begun(minutes):
     """Return a rollout in its first group, with its last change so many minutes ago."""
-    found = at_work(running(begun=NOW - 3600))
-    return replace(found, active_phase=replace(found.active_phase, last_progress=NOW - 60 * minutes))
+    state = active_rollout(begun_rollout(begun=NOW - 3600))
+    return replace(state, active_phase=replace(state.active_phase, last_progress=NOW - 60 * minutes))
 
 
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
@@ -222,26 +227,30 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             id="not begun",
         ),
         pytest.param(
-            judge_rollout(over(through(running(), "ctl1", "ctl2")), minutes=31, coordinator=None),
+            judge_rollout(
+                ended_rollout(advanced_rollout(begun_rollout(), "ctl1", "ctl2")), minutes=31, coordinator=None
+            ),
             2,
             "the rollout of r2 has made no progress for 31 min: no coordinator runs",
             id="failed, resumed, no coordinator",
         ),
         pytest.param(
-            judge_rollout(over(running(), Ending.ABORTED), minutes=16),
+            judge_rollout(ended_rollout(begun_rollout(), Ending.ABORTED), minutes=16),
             1,
             "the rollout of r2 has made no progress for 16 min: the rollout has not begun",
             id="aborted, resumed, not begun",
         ),
         pytest.param(
-            judge_rollout(running(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),
+            judge_rollout(begun_rollout(begun=NOW - 3600, waiting="web waits for its window"), minutes=60),
             0,
             "rollout 7-1 waits: web waits for its window",
             id="waits for a window",
         ),
         pytest.param(
             judge_rollout(
-                running(begun=NOW - 60, waiting="x requires hosts", strategy=REQUIRING, hosts=plain_hosts("a")),
+                begun_rollout(
+                    begun=NOW - 60, waiting="x requires hosts", strategy=REQUIRING, hosts=plain_hosts("a")
+                ),
                 minutes=1,
             ),
             1,
@@ -249,13 +258,13 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             id="required hosts are absent",
         ),
         pytest.param(
-            judge_rollout(running(begun=NOW - 120, paused=PAUSED), minutes=50),
+            judge_rollout(begun_rollout(begun=NOW - 120, paused=PAUSED), minutes=50),
             1,
             "rollout 7-1 has been paused for 2 min: rollout pause by ann@ops: latency is up",
             id="paused",
         ),
         pytest.param(
-            judge_rollout(over(through(running(), "two1")), minutes=1),
+            judge_rollout(ended_rollout(advanced_rollout(begun_rollout(), "two1")), minutes=1),
             1,
             "rollout 7-1 of r2: success with failures; 8 hosts: 7 succeeded, 1 failed"
             "; group compute-nodes-2 failed (prepare: 0 of 1 hosts"
@@ -263,7 +272,7 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             id="over with failures",
         ),
         pytest.param(
-            judge_rollout(over(through(running())), minutes=16),
+            judge_rollout(ended_rollout(advanced_rollout(begun_rollout())), minutes=16),
             1,
             "1 host behind r2 for 16 min, more than 15 min; slowest: app1 (not begun)",
             id="over: late hosts are slow",
@@ -275,7 +284,7 @@ def test_a_rollout_is_judged_by_its_last_change(verdict, health, line):
 
 
 def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
-    rollout = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
+    rollout = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))))
     has = Host(Identity("a", "app1"), version="r2")
     excluded = Host(Identity("z", "app2"), version="r1", deploying="r2", step="waits to prepare")
     verdict = judge(RUNNING, has, excluded, minutes=99, strategy="s", governed=True, rollout=rollout)

@@ -11,20 +11,22 @@ RECORDS = (
     PublicationRecord(12, 200.0, sequence=20),
     PublicationRecord(COMMIT, 100.0, sequence=10),
 )
-ACTS = [Act("ann@desk", what, "", time) for what, time in (("stop", 150.0), ("resume", 199.0), ("hold", 310.0))]
+ACTS = [
+    Act("ann@desk", action, "", time) for action, time in (("stop", 150.0), ("resume", 199.0), ("hold", 310.0))
+]
 
 
 @pytest.mark.parametrize(
-    ("what", "sequence"), [(COMMIT, 30), (COMMIT[:4], 30), ("12", 20), ("10", 10), ("30", 30)]
+    ("text", "sequence"), [(COMMIT, 30), (COMMIT[:4], 30), ("12", 20), ("10", 10), ("30", 30)]
 )
-def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision(what, sequence):
-    assert find_record(RECORDS, what).sequence == sequence
+def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision(text, sequence):
+    assert find_record(RECORDS, text).sequence == sequence
 
 
-@pytest.mark.parametrize("what", ["012", "fedc", "", "1", "01234x"])
-def test_a_publication_that_is_not_in_the_history_is_refused(what):
+@pytest.mark.parametrize("text", ["012", "fedc", "", "1", "01234x"])
+def test_a_publication_that_is_not_in_the_history_is_refused(text):
     with pytest.raises(RefusedError, match="the history has no publication of"):
-        find_record(RECORDS, what)
+        find_record(RECORDS, text)
 
 
 def test_acts_belong_to_the_publication_that_they_came_after():
@@ -39,6 +41,6 @@ def test_hosts_that_failed_come_first():
     done, failed = HostResult("h1", "a", 1.0, 1.0), HostResult("h2", "b", 2.0, 1.0, "no")
     assert by_importance([done, failed]) == [failed, done]
     record = PublicationRecord("r", 1.0, results={"h1": done, "h2": failed})
-    told = to_json(record, ACTS[:1])
-    assert [one["id"] for one in told["results"]] == ["h2", "h1"]
-    assert (told["acts"], told["failed"], told["left_out"]) == ([ACTS[0].to_json()], 1, 0)
+    document = to_json(record, ACTS[:1])
+    assert [result["id"] for result in document["results"]] == ["h2", "h1"]
+    assert (document["acts"], document["failed"], document["left_out"]) == ([ACTS[0].to_json()], 1, 0)

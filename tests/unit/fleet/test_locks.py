@@ -98,8 +98,8 @@ def test_locks_of_absent_holders_come_first_then_the_oldest():
 
 
 def test_locks_as_json():
-    (found,) = to_json([service(who("h1"), who("h2"), work=at_work("h1"))], [host("h1")])
-    assert found == {
+    (document,) = to_json([service(who("h1"), who("h2"), work=at_work("h1"))], [host("h1")])
+    assert document == {
         "kind": "service",
         "name": "/shop/web",
         "path": "/agent-locks/shop,web",

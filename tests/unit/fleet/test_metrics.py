@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import BEGUN, at_work, over, running, through
+from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.metrics.agent import (
     AgentFacts,
@@ -44,14 +44,14 @@ def samples(metrics):
 
 @pytest.mark.parametrize("metrics", ALL)
 def test_all_tell_of_their_process_and_its_connection(metrics):
-    found = samples(metrics)
-    assert found["up"] == 1
-    assert found["build_info"] == {("1.2.3",): 1}
-    assert found["start_timestamp_seconds"] == 1000
-    assert found["alive_timestamp_seconds"] == 2000
-    assert found["zookeeper_connected"] == 1
-    assert found["zookeeper_connections_total"] == 3
-    assert found["zookeeper_sessions_total"] == 2
+    values = samples(metrics)
+    assert values["up"] == 1
+    assert values["build_info"] == {("1.2.3",): 1}
+    assert values["start_timestamp_seconds"] == 1000
+    assert values["alive_timestamp_seconds"] == 2000
+    assert values["zookeeper_connected"] == 1
+    assert values["zookeeper_connections_total"] == 3
+    assert values["zookeeper_sessions_total"] == 2
 
 
 def test_the_names_of_one_daemon_are_no_names_of_another():
@@ -60,33 +60,33 @@ def test_the_names_of_one_daemon_are_no_names_of_another():
 
 
 def test_a_host_at_the_cluster_version():
-    found = samples(agent_metrics(AGENT))
-    assert found["host_info"] == {("h1", "app1.example.com", "web"): 1}
-    assert found["revision_info"] == found["cluster_revision_info"] == {("r1",): 1}
-    assert found["cluster_state"] == {("running",): 1, ("stopped",): 0, ("held",): 0, ("importing",): 0}
-    assert found["cluster_seen_timestamp_seconds"] == 1990
-    assert (found["converged"], found["converged_since_timestamp_seconds"]) == (1, 1500)
-    assert (found["error"], found["deploying"]) == (0, 0)
+    values = samples(agent_metrics(AGENT))
+    assert values["host_info"] == {("h1", "app1.example.com", "web"): 1}
+    assert values["revision_info"] == values["cluster_revision_info"] == {("r1",): 1}
+    assert values["cluster_state"] == {("running",): 1, ("stopped",): 0, ("held",): 0, ("importing",): 0}
+    assert values["cluster_seen_timestamp_seconds"] == 1990
+    assert (values["converged"], values["converged_since_timestamp_seconds"]) == (1, 1500)
+    assert (values["error"], values["deploying"]) == (0, 0)
     for unknown in ("steps", "steps_done", "deploying_since_timestamp_seconds", "last_deployment_success"):
-        assert found[unknown] == {}
-    assert found["deployments_total"] == {("done",): 0, ("failed",): 0, ("abandoned",): 0}
+        assert values[unknown] == {}
+    assert values["deployments_total"] == {("done",): 0, ("failed",): 0, ("abandoned",): 0}
 
 
 def test_a_host_that_deploys():
     host = replace(HOST, deploying="r2", step="deploy /web 0", steps=(2, 7))
-    found = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
-    assert found["converged"] == 0
-    assert (found["deploying"], found["deploying_since_timestamp_seconds"]) == (1, 1900)
-    assert (found["steps_done"], found["steps"]) == (2, 7)
+    values = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    assert values["converged"] == 0
+    assert (values["deploying"], values["deploying_since_timestamp_seconds"]) == (1, 1900)
+    assert (values["steps_done"], values["steps"]) == (2, 7)
 
 
 def test_a_host_that_waits_for_its_turn_does_not_deploy():
     host = replace(
         HOST, deploying="r2", step="waits to deploy: rollout 7-1 has granted it only to prepare", steps=(0, 7)
     )
-    found = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
-    assert (found["waiting"], found["deploying"], found["converged"]) == (1, 0, 0)
-    assert found["deploying_since_timestamp_seconds"] == {}
+    values = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    assert (values["waiting"], values["deploying"], values["converged"]) == (1, 0, 0)
+    assert values["deploying_since_timestamp_seconds"] == {}
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_host_that_waits_for_its_turn_does_not_deploy():
 )
 def test_the_last_deployment(result, success):
     last = LastDeployment(result, time=1800.0, seconds=12.5)
-    found = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))
-    assert found["last_deployment_timestamp_seconds"] == 1800
-    assert found["last_deployment_duration_seconds"] == 12.5
-    assert found["last_deployment_success"] == success
-    assert found["deployments_total"][(result.value,)] == 4
-    assert sum(found["deployments_total"].values()) == 4
+    values = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))
+    assert values["last_deployment_timestamp_seconds"] == 1800
+    assert values["last_deployment_duration_seconds"] == 12.5
+    assert values["last_deployment_success"] == success
+    assert values["deployments_total"][(result.value,)] == 4
+    assert sum(values["deployments_total"].values()) == 4
 
 
 @pytest.mark.parametrize(
@@ -114,16 +114,18 @@ def test_the_last_deployment(result, success):
 )
 def test_where_nothing_may_start_nothing_is_said_of_being_converged(cluster, state):
     assert is_current(HOST, cluster) is None
-    found = samples(agent_metrics(replace(AGENT, cluster=cluster, since=None, host=replace(HOST, error="boom"))))
-    assert [key for key, value in found["cluster_state"].items() if value] == [(state,)]
-    assert found["converged"] == found["converged_since_timestamp_seconds"] == found["cluster_revision_info"] == {}
-    assert found["error"] == 1
+    values = samples(agent_metrics(replace(AGENT, cluster=cluster, since=None, host=replace(HOST, error="boom"))))
+    assert [key for key, value in values["cluster_state"].items() if value] == [(state,)]
+    assert (
+        values["converged"] == values["converged_since_timestamp_seconds"] == values["cluster_revision_info"] == {}
+    )
+    assert values["error"] == 1
 
 
 def test_before_the_first_look_nothing_is_said_of_the_cluster():
-    found = samples(agent_metrics(AgentFacts(process=PROCESS, host=replace(HOST, version=None))))
+    values = samples(agent_metrics(AgentFacts(process=PROCESS, host=replace(HOST, version=None))))
     for unknown in ("cluster_state", "cluster_seen_timestamp_seconds", "converged", "revision_info"):
-        assert found[unknown] == {}
+        assert values[unknown] == {}
 
 
 def test_numbers_are_revisions_as_well():
@@ -133,54 +135,58 @@ def test_numbers_are_revisions_as_well():
 
 def test_a_syncer_that_published():
     last = LastPublication(time=1700.0, seconds=0.25, nodes=9)
-    found = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, published="r2", last=last)))
-    assert (found["interval_seconds"], found["fetched_timestamp_seconds"]) == (60, 1990)
-    assert found["looks_total"] == {("published",): 2, ("unchanged",): 0}
-    assert found["revision_info"] == {("r2",): 1}
-    assert found["unpublished_since_timestamp_seconds"] == {}
-    assert found["last_publication_timestamp_seconds"] == 1700
-    assert found["last_publication_duration_seconds"] == 0.25
-    assert found["last_publication_nodes"] == 9
+    values = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, published="r2", last=last)))
+    assert (values["interval_seconds"], values["fetched_timestamp_seconds"]) == (60, 1990)
+    assert values["looks_total"] == {("published",): 2, ("unchanged",): 0}
+    assert values["revision_info"] == {("r2",): 1}
+    assert values["unpublished_since_timestamp_seconds"] == {}
+    assert values["last_publication_timestamp_seconds"] == 1700
+    assert values["last_publication_duration_seconds"] == 0.25
+    assert values["last_publication_nodes"] == 9
 
 
 def test_a_syncer_that_may_not_publish():
-    found = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, waiting=1200.0)))
-    assert found["unpublished_since_timestamp_seconds"] == 1200
+    values = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, waiting=1200.0)))
+    assert values["unpublished_since_timestamp_seconds"] == 1200
     for unknown in ("revision_info", "last_publication_timestamp_seconds", "last_publication_nodes"):
-        assert found[unknown] == {}
+        assert values[unknown] == {}
 
 
 def test_a_coordinator_that_does_not_lead_says_nothing_of_rollouts():
-    found = samples(coordinator_metrics(replace(COORDINATOR, leads=False)))
-    assert (found["leads"], found["looks_total"]) == (0, {("led",): 5, ("queued",): 1})
-    assert [found[name] for name in found if name.startswith("rollout_")] == [{}] * 7
+    values = samples(coordinator_metrics(replace(COORDINATOR, leads=False)))
+    assert (values["leads"], values["looks_total"]) == (0, {("led",): 5, ("queued",): 1})
+    assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 7
 
 
 def test_a_coordinator_that_leads_a_rollout():
-    at = at_work(through(running(), until="control-nodes"), done=["ctl1"])
-    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=at)))
-    assert found["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
-    assert [key for key, value in found["rollout_state"].items() if value] == [("under way",)]
-    assert (found["rollout_begun_timestamp_seconds"], found["rollout_moved_timestamp_seconds"]) == (
+    at = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), done=["ctl1"])
+    values = samples(coordinator_metrics(replace(COORDINATOR, rollout=at)))
+    assert values["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
+    assert [key for key, value in values["rollout_state"].items() if value] == [("under way",)]
+    assert (values["rollout_begun_timestamp_seconds"], values["rollout_moved_timestamp_seconds"]) == (
         BEGUN,
         BEGUN + 50,
     )
-    assert found["rollout_waiting"] == 0
-    groups = {key: value for (key,), value in found["rollout_groups"].items() if value}
+    assert values["rollout_waiting"] == 0
+    groups = {key: value for (key,), value in values["rollout_groups"].items() if value}
     assert groups == {"success": 2, "preparing": 1, "waiting": 2}
-    hosts = {key: value for (key,), value in found["rollout_hosts"].items() if value}
+    hosts = {key: value for (key,), value in values["rollout_hosts"].items() if value}
     assert hosts == {"success": 2, "not started": 6}
 
 
 def test_a_rollout_that_waits_and_one_that_is_over():
-    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=running(waiting="web waits for its window"))))
-    assert found["rollout_waiting"] == 1
-    found = samples(coordinator_metrics(replace(COORDINATOR, rollout=over(through(running(), "two1")))))
-    assert found["rollout_state"][("success with failures",)] == 1
-    assert found["rollout_hosts"][("failure",)] == 1
+    values = samples(
+        coordinator_metrics(replace(COORDINATOR, rollout=begun_rollout(waiting="web waits for its window")))
+    )
+    assert values["rollout_waiting"] == 1
+    values = samples(
+        coordinator_metrics(replace(COORDINATOR, rollout=ended_rollout(advanced_rollout(begun_rollout(), "two1"))))
+    )
+    assert values["rollout_state"][("success with failures",)] == 1
+    assert values["rollout_hosts"][("failure",)] == 1
 
 
 def test_hosts_in_no_group_are_not_hosts_of_the_rollout():
-    found = over(through(running(strategy(group("one", hosts="a")), plain_hosts("az"))))
-    samples_of = samples(coordinator_metrics(replace(COORDINATOR, rollout=found)))
+    state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))))
+    samples_of = samples(coordinator_metrics(replace(COORDINATOR, rollout=state)))
     assert {key: value for key, value in samples_of["rollout_hosts"].items() if value} == {("success",): 1}

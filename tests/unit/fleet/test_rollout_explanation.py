@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import BEGUN, at_work, over, running, through
+from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host
@@ -36,7 +36,7 @@ def explain(host_id, state, *, coordinator="ops1 (process 7)", version="r1", err
 
 
 def test_without_a_coordinator_the_advice_is_to_start_one():
-    explanation = explain("one1", running(), coordinator=None)
+    explanation = explain("one1", begun_rollout(), coordinator=None)
     assert explanation.cause is Cause.ROLLOUT
     assert explanation.sentence == (
         "one1.example.com (one1) waits: the rollout of r2 by deployment-strategy does not continue."
@@ -52,7 +52,9 @@ def test_a_rollout_that_has_not_begun_names_the_coordinator():
 
 
 def test_a_host_waits_for_its_group_which_waits_for_another():
-    explanation = explain("one1", at_work(through(running(), until="control-nodes"), done=["ctl1"]))
+    explanation = explain(
+        "one1", active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), done=["ctl1"])
+    )
     assert explanation.sentence == (
         "one1.example.com (one1) waits for its group compute-nodes-1: after control-nodes."
     )
@@ -61,7 +63,8 @@ def test_a_host_waits_for_its_group_which_waits_for_another():
 
 def test_a_host_waits_for_its_turn_within_its_group():
     explanation = explain(
-        "ctl3", at_work(through(running(), until="control-nodes"), granted=["ctl1"], done=["ctl2"])
+        "ctl3",
+        active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"], done=["ctl2"]),
     )
     assert explanation.sentence == (
         "ctl3.example.com (ctl3) waits for its turn in group control-nodes, whose prepare is under way."
@@ -70,13 +73,13 @@ def test_a_host_waits_for_its_turn_within_its_group():
 
 
 def test_a_host_with_a_grant_is_working():
-    state = at_work(through(running(), until="control-nodes"), granted=["ctl1"])
+    state = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"])
     assert explain("ctl1", state).cause is Cause.WORKING
 
 
 def test_a_paused_rollout_is_explained_by_the_act_of_the_operator():
     paused = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 40)
-    explanation = explain("one1", replace(running(), paused=paused))
+    explanation = explain("one1", replace(begun_rollout(), paused=paused))
     assert explanation.sentence == (
         "one1.example.com (one1) waits because the rollout is paused:"
         " rollout pause by ann@ops: latency is up (1 min ago)."
@@ -86,13 +89,13 @@ def test_a_paused_rollout_is_explained_by_the_act_of_the_operator():
 
 def test_a_manual_group_comes_with_the_command_that_promotes_it():
     manual = replace(group("web", hosts="x"), pace=Pace(manual=True))
-    explanation = explain("x", running(strategy(manual), plain_hosts("x")))
+    explanation = explain("x", begun_rollout(strategy(manual), plain_hosts("x")))
     assert explanation.sentence.endswith("its group web: the group is manual and waits to be promoted.")
     assert explanation.advice == ("'zkdeployment rollout promote web --reason TEXT' lets the group begin", SHOW)
 
 
 def test_a_host_in_no_group_keeps_its_version():
-    explanation = explain("other", running())
+    explanation = explain("other", begun_rollout())
     assert explanation.sentence == (
         "other.example.com (other) is in no group of the strategy deployment-strategy, so the host keeps"
         " its present version."
@@ -102,8 +105,8 @@ def test_a_host_in_no_group_keeps_its_version():
 @pytest.mark.parametrize("error", [None, "deploy /shop 1: exit status 1"])
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_failed_host_is_not_retried_and_a_resume_is_not_advised_while_nothing_is_stopped(ended, error):
-    state = replace(through(running(), "two1"), errors={"two1": "deploy /shop 1: exit status 1"})
-    explanation = explain("two1", over(state) if ended else state, error=error)
+    state = replace(advanced_rollout(begun_rollout(), "two1"), errors={"two1": "deploy /shop 1: exit status 1"})
+    explanation = explain("two1", ended_rollout(state) if ended else state, error=error)
     assert explanation.cause is Cause.FAILED
     assert explanation.sentence == (
         "two1.example.com (two1) failed, and this rollout does not retry the host: deploy /shop 1: exit status 1"
@@ -113,13 +116,13 @@ def test_a_failed_host_is_not_retried_and_a_resume_is_not_advised_while_nothing_
 
 
 def test_a_failure_outside_of_the_rollout_is_explained_as_without_a_strategy():
-    explanation = explain("two1", running(), error="no foo 1.4")
+    explanation = explain("two1", begun_rollout(), error="no foo 1.4")
     assert explanation.sentence == "two1.example.com (two1) failed: no foo 1.4"
 
 
 @pytest.mark.parametrize("coordinator", [None, "ops1 (process 7)"])
 def test_after_a_resume_every_host_waits_for_another_attempt(coordinator):
-    state = replace(over(through(running(), "ctl1", "ctl2")), errors={"ctl1": "boom"})
+    state = replace(ended_rollout(advanced_rollout(begun_rollout(), "ctl1", "ctl2")), errors={"ctl1": "boom"})
     for host in ("ctl1", "one1"):
         explanation = explain(host, state, coordinator=coordinator)
         assert explanation.sentence.endswith("waits: the rollout of r2 by deployment-strategy has not begun.")
@@ -128,7 +131,7 @@ def test_after_a_resume_every_host_waits_for_another_attempt(coordinator):
 
 def test_a_host_of_a_group_that_failed_was_left_out():
     groups = strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b"))
-    explanation = explain("b", over(through(running(groups, plain_hosts("ab")), "a")))
+    explanation = explain("b", ended_rollout(advanced_rollout(begun_rollout(groups, plain_hosts("ab")), "a")))
     assert explanation.sentence == (
         "b.example.com (b) was left out of the rollout: its group y failed (not attempted: x failed)."
     )
@@ -136,7 +139,7 @@ def test_a_host_of_a_group_that_failed_was_left_out():
 
 
 def test_a_host_that_was_absent_when_its_group_succeeded_starts_later():
-    state = over(through(running()))
+    state = ended_rollout(advanced_rollout(begun_rollout()))
     assert explain("mon1", state).sentence == (
         "mon1.example.com (mon1) was absent or without the revision when its group monitoring-nodes succeeded;"
         " the coordinator starts the host next."
@@ -147,7 +150,8 @@ def test_a_host_that_was_absent_when_its_group_succeeded_starts_later():
 def test_a_late_host_waits_for_others_of_its_group_or_for_the_end_of_a_pause():
     limited = replace(group("x"), pace=Pace(max_parallel=ParallelLimit(1)))
     state = replace(
-        over(through(running(strategy(limited), plain_hosts("ab")))), late_joiners={"a": Phase.PREPARE}
+        ended_rollout(advanced_rollout(begun_rollout(strategy(limited), plain_hosts("ab")))),
+        late_joiners={"a": Phase.PREPARE},
     )
     late = "b.example.com (b) was absent or without the revision when its group x succeeded"
     assert explain("b", state).sentence == f"{late}; max_parallel of x lets the host begin after a."
@@ -159,7 +163,7 @@ def test_a_late_host_waits_for_others_of_its_group_or_for_the_end_of_a_pause():
 
 def test_a_group_without_its_required_hosts_comes_with_the_command_that_promotes_it():
     required = replace(group("x"), require_hosts=3)
-    explanation = explain("a", running(strategy(required), plain_hosts("ab"), absent={"b": 0.0}))
+    explanation = explain("a", begun_rollout(strategy(required), plain_hosts("ab"), absent={"b": 0.0}))
     assert explanation.sentence == (
         "a.example.com (a) waits for its group x: requires 3 registered hosts, found 1;"
         " the group waits for these hosts, or to be promoted."

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import BEGUN, at_work, over, running, through
+from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
@@ -19,26 +19,26 @@ NOW = BEGUN + 60
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)
 
 
-def show(found, *, led=True):
-    return rollout_status(found, led=led, now=NOW)
+def show(rollout, *, led=True):
+    return rollout_status(rollout, led=led, now=NOW)
 
 
-def groups(found):
-    return {group.name: (group.state, group.description) for group in show(found).groups}
+def groups(rollout):
+    return {group.name: (group.state, group.description) for group in show(rollout).groups}
 
 
 def paced(**pace):
-    one = replace(group("a", hosts="x"), pace=Pace(**pace))
-    return running(strategy(one, group("b", hosts="y")), plain_hosts("xy"))
+    state = replace(group("a", hosts="x"), pace=Pace(**pace))
+    return begun_rollout(strategy(state, group("b", hosts="y")), plain_hosts("xy"))
 
 
 def short():
     required = replace(group("a", hosts="xy"), require_hosts=2)
-    return replace(running(strategy(required), plain_hosts("xy")), absent={"y": 0.0})
+    return replace(begun_rollout(strategy(required), plain_hosts("xy")), absent={"y": 0.0})
 
 
 def test_at_first_every_group_waits_for_the_groups_it_depends_on():
-    assert groups(running()) == {
+    assert groups(begun_rollout()) == {
         "ntp-node": (GroupState.WAITING, ""),
         "control-nodes": (GroupState.WAITING, "after ntp-node"),
         "compute-nodes-1": (GroupState.WAITING, "after control-nodes"),
@@ -48,7 +48,9 @@ def test_at_first_every_group_waits_for_the_groups_it_depends_on():
 
 
 def test_a_group_stands_below_the_groups_it_depends_on():
-    assert [(one.name, one.depth) for one in show(running()).groups if one.name != "monitoring-nodes"] == [
+    assert [
+        (group.name, group.depth) for group in show(begun_rollout()).groups if group.name != "monitoring-nodes"
+    ] == [
         ("ntp-node", 0),
         ("control-nodes", 1),
         ("compute-nodes-1", 2),
@@ -57,91 +59,96 @@ def test_a_group_stands_below_the_groups_it_depends_on():
 
 
 def test_the_active_group_shows_how_many_hosts_finished_and_the_state_of_each():
-    found = at_work(through(running(), until="control-nodes"), granted=["ctl1"], done=["ctl2"], failed=["ctl3"])
-    status = show(found)
-    control = next(one for one in status.groups if one.name == "control-nodes")
+    state = active_rollout(
+        advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"], done=["ctl2"], failed=["ctl3"]
+    )
+    status = show(state)
+    control = next(group for group in status.groups if group.name == "control-nodes")
     assert control.state is GroupState.PREPARING
     assert control.description == "2 of 3 hosts finished prepare"
     assert control.hosts == {"ctl1": "preparing", "ctl2": "prepared", "ctl3": "failure"}
     assert status.description == "control-nodes is preparing; 2 of 5 groups succeeded"
-    assert groups(found)["compute-nodes-1"] == (GroupState.WAITING, "after control-nodes")
+    assert groups(state)["compute-nodes-1"] == (GroupState.WAITING, "after control-nodes")
 
 
 def test_a_baking_group_shows_the_remaining_bake_time():
-    found = at_work(paced(bake_time=600), done=["x"], baking=BEGUN + 50)
-    assert groups(found)["a"] == (GroupState.BAKING, "all hosts are done; bake time ends in 9 min")
+    state = active_rollout(paced(bake_time=600), done=["x"], baking=BEGUN + 50)
+    assert groups(state)["a"] == (GroupState.BAKING, "all hosts are done; bake time ends in 9 min")
 
 
 def test_a_manual_group_waits_until_it_is_promoted():
-    found = paced(manual=True)
-    assert groups(found)["a"][1] == "the group is manual and waits to be promoted"
-    assert groups(replace(found, promoted=frozenset("a")))["a"][1] == ""
+    state = paced(manual=True)
+    assert groups(state)["a"][1] == "the group is manual and waits to be promoted"
+    assert groups(replace(state, promoted=frozenset("a")))["a"][1] == ""
 
 
 def test_a_group_with_windows_says_when_it_may_start():
     nights = Window(frozenset({0, 4}), 22 * 60, 5 * 60 + 30, "Europe/Berlin")
     always = Window(frozenset(range(7)), 0, 60, "UTC")
-    words = groups(paced(windows=(nights, always)))["a"][1]
-    assert words == "starts only mon fri 22:00-05:30 Europe/Berlin or 00:00-01:00 UTC"
+    detail = groups(paced(windows=(nights, always)))["a"][1]
+    assert detail == "starts only mon fri 22:00-05:30 Europe/Berlin or 00:00-01:00 UTC"
 
 
 @pytest.mark.parametrize(
-    ("found", "state", "words"),
+    ("rollout", "state", "message"),
     [
         pytest.param(
-            over(through(running())), RolloutProgressState.SUCCESS, "success: 5 of 5 groups succeeded", id="all"
+            ended_rollout(advanced_rollout(begun_rollout())),
+            RolloutProgressState.SUCCESS,
+            "success: 5 of 5 groups succeeded",
+            id="all",
         ),
         pytest.param(
-            over(through(running(), "two1")),
+            ended_rollout(advanced_rollout(begun_rollout(), "two1")),
             RolloutProgressState.PARTIAL,
             "success with failures: 4 of 5 groups succeeded, 1 failed",
             id="a group that is not critical",
         ),
         pytest.param(
-            over(through(running(), "ntp01")),
+            ended_rollout(advanced_rollout(begun_rollout(), "ntp01")),
             RolloutProgressState.FAILED,
             "failed: 1 of 5 groups succeeded, 4 failed",
             id="a critical group",
         ),
         pytest.param(
-            over(through(running(), until="control-nodes"), Ending.ABORTED),
+            ended_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), Ending.ABORTED),
             RolloutProgressState.ABORTED,
             "aborted: 2 of 5 groups succeeded",
             id="aborted",
         ),
         pytest.param(
-            over(running(), Ending.SUPERSEDED),
+            ended_rollout(begun_rollout(), Ending.SUPERSEDED),
             RolloutProgressState.SUPERSEDED,
             "superseded: 0 of 5 groups succeeded",
             id="superseded",
         ),
         pytest.param(
-            replace(running(), paused=PAUSED),
+            replace(begun_rollout(), paused=PAUSED),
             RolloutProgressState.PAUSED,
             "rollout pause by ann@ops: latency is up; 0 of 5 groups succeeded",
             id="paused",
         ),
         pytest.param(
-            replace(running(), waiting="no group may start"),
+            replace(begun_rollout(), waiting="no group may start"),
             RolloutProgressState.UNDER_WAY,
             "no group may start; 0 of 5 groups succeeded",
             id="waiting",
         ),
     ],
 )
-def test_a_rollout_is_described_in_a_sentence(found, state, words):
-    status = show(found)
-    assert (status.state, status.description) == (state, words)
-    assert status.is_over == (found.ended is not None)
+def test_a_rollout_is_described_in_a_sentence(rollout, state, message):
+    status = show(rollout)
+    assert (status.state, status.description) == (state, message)
+    assert status.is_over == (rollout.ended is not None)
 
 
 def test_without_a_coordinator_the_rollout_does_not_continue():
-    words = show(running(), led=False).description
-    assert words == "no coordinator runs, so the rollout does not continue; 0 of 5 groups succeeded"
+    description = show(begun_rollout(), led=False).description
+    assert description == "no coordinator runs, so the rollout does not continue; 0 of 5 groups succeeded"
 
 
 def test_the_report_names_failed_groups_with_the_reason_and_unsuccessful_hosts():
-    assert final_report(over(through(running(), "ntp01"))) == (
+    assert final_report(ended_rollout(advanced_rollout(begun_rollout(), "ntp01"))) == (
         "rollout 7-1 of r2: failed; 8 hosts: 1 succeeded, 1 failed, 6 not started"
         "; critical group control-nodes failed (not attempted: ntp-node failed)"
         "; group compute-nodes-1 failed (not attempted: ntp-node failed)"
@@ -152,16 +159,16 @@ def test_the_report_names_failed_groups_with_the_reason_and_unsuccessful_hosts()
 
 
 def test_the_report_names_hosts_that_were_prepared_and_not_deployed():
-    begun = running(strategy(group("a", hosts="xyz"), group("b", hosts="v")), plain_hosts("vwxyz"))
+    begun = begun_rollout(strategy(group("a", hosts="xyz"), group("b", hosts="v")), plain_hosts("vwxyz"))
     prepared = record(begun.rollout, next_task(begun.rollout), ["x", "y"])
-    assert final_report(over(replace(begun, rollout=prepared))) == (
+    assert final_report(ended_rollout(replace(begun, rollout=prepared))) == (
         "rollout 7-1 of r2: success with failures; 5 hosts: 1 failed, 2 prepared only, 2 not started"
         "; failed: z; prepared only: x, y; not started: v, w"
     )
 
 
 def test_programs_get_the_counts_of_hosts():
-    assert show(over(through(running(), "ntp01"))).to_json()["counts"] == {
+    assert show(ended_rollout(advanced_rollout(begun_rollout(), "ntp01"))).to_json()["counts"] == {
         "success": 1,
         "failure": 1,
         "not started": 6,
@@ -171,30 +178,30 @@ def test_programs_get_the_counts_of_hosts():
 def test_the_report_stays_short_however_much_failed():
     hosts = plain_hosts(f"h{number:04}" for number in range(1000))
     groups = [replace(group(f"g{number}", percent_successful=100)) for number in range(500)]
-    text = final_report(over(through(running(strategy(*groups), hosts), *hosts)))
+    text = final_report(ended_rollout(advanced_rollout(begun_rollout(strategy(*groups), hosts), *hosts)))
     assert "1000 hosts: 1000 failed; group g0 failed" in text
     assert text.endswith("; 480 more groups failed; failed: h0000, h0001, h0002, h0003, h0004 and 995 more")
     assert len(text) < 4000
 
 
 def test_a_late_joiner_is_shown_with_its_phase():
-    late = over(replace(running(), late_joiners={"one1": Phase.DEPLOY}))
-    words = next(one.hosts for one in show(late).groups if one.name == "compute-nodes-1")
-    assert words == {"one1": "deploying", "one2": "not started"}
+    late = ended_rollout(replace(begun_rollout(), late_joiners={"one1": Phase.DEPLOY}))
+    host_names = next(group.hosts for group in show(late).groups if group.name == "compute-nodes-1")
+    assert host_names == {"one1": "deploying", "one2": "not started"}
 
 
 def test_the_last_movement_is_an_act_of_an_operator_or_a_report_of_a_host():
     acts = (RolloutAct(Directive.PAUSE, PAUSED),)
-    assert show(running()).moved == BEGUN
-    assert show(at_work(running())).moved == BEGUN + 50
-    assert show(replace(at_work(running()), acts=acts)).moved == BEGUN + 55
-    assert show(over(running())).moved == BEGUN + 100
+    assert show(begun_rollout()).moved == BEGUN
+    assert show(active_rollout(begun_rollout())).moved == BEGUN + 50
+    assert show(replace(active_rollout(begun_rollout()), acts=acts)).moved == BEGUN + 55
+    assert show(ended_rollout(begun_rollout())).moved == BEGUN + 100
 
 
 def test_programs_get_groups_hosts_errors_and_acts():
-    found = replace(at_work(running(), failed=["mon1"]), errors={"mon1": "boom"})
-    found = replace(found, acts=(RolloutAct(Directive.PAUSE, PAUSED),))
-    value = show(found).to_json()
+    state = replace(active_rollout(begun_rollout(), failed=["mon1"]), errors={"mon1": "boom"})
+    state = replace(state, acts=(RolloutAct(Directive.PAUSE, PAUSED),))
+    value = show(state).to_json()
     assert {name: value[name] for name in ("id", "revision", "strategy", "state", "coordinator", "ended")} == {
         "id": "7-1",
         "revision": "r2",
@@ -220,49 +227,49 @@ def test_programs_get_groups_hosts_errors_and_acts():
 
 
 @pytest.mark.parametrize(
-    ("found", "directive", "name", "words"),
+    ("rollout", "directive", "name", "message"),
     [
-        (over(running()), Directive.ABORT, None, "is over"),
-        (running(), Directive.PROMOTE, "ntp", "there is no group ntp"),
-        (running(), Directive.PROMOTE, "ntp-node", "is not manual"),
+        (ended_rollout(begun_rollout()), Directive.ABORT, None, "is over"),
+        (begun_rollout(), Directive.PROMOTE, "ntp", "there is no group ntp"),
+        (begun_rollout(), Directive.PROMOTE, "ntp-node", "is not manual"),
         (replace(paced(manual=True), promoted=frozenset("a")), Directive.PROMOTE, "a", "was promoted already"),
-        (replace(running(), paused=PAUSED), Directive.PAUSE, None, "is paused already"),
-        (running(), Directive.RESUME, None, "is not paused"),
+        (replace(begun_rollout(), paused=PAUSED), Directive.PAUSE, None, "is paused already"),
+        (begun_rollout(), Directive.RESUME, None, "is not paused"),
         (replace(short(), forced=frozenset("a")), Directive.PROMOTE, "a", "was promoted already"),
-        (over(short()), Directive.PROMOTE, "a", "is over"),
-        (over(short(), Ending.ABORTED), Directive.PAUSE, None, "is over"),
+        (ended_rollout(short()), Directive.PROMOTE, "a", "is over"),
+        (ended_rollout(short(), Ending.ABORTED), Directive.PAUSE, None, "is over"),
     ],
 )
-def test_a_directive_without_effect_is_objected_to(found, directive, name, words):
-    assert words in (directive_objection(found, directive, name) or "")
+def test_a_directive_without_effect_is_objected_to(rollout, directive, name, message):
+    assert message in (directive_objection(rollout, directive, name) or "")
 
 
 def test_a_manual_group_that_cannot_begin_any_more_is_not_promoted():
     manual = replace(group("b", "a", hosts="y"), pace=Pace(manual=True))
-    found = running(strategy(group("a", hosts="x", minimum_successful=1), manual), plain_hosts("xy"))
-    found = through(found, "x")
-    words = directive_objection(found, Directive.PROMOTE, "b")
-    assert words == "the group b failed: not attempted: a failed"
+    state = begun_rollout(strategy(group("a", hosts="x", minimum_successful=1), manual), plain_hosts("xy"))
+    state = advanced_rollout(state, "x")
+    message = directive_objection(state, Directive.PROMOTE, "b")
+    assert message == "the group b failed: not attempted: a failed"
 
 
 @pytest.mark.parametrize("directive", [Directive.PAUSE, Directive.ABORT])
 def test_a_rollout_under_way_may_be_paused_and_aborted(directive):
-    assert directive_objection(running(), directive) is None
+    assert directive_objection(begun_rollout(), directive) is None
 
 
 def test_a_paused_rollout_may_be_resumed_and_a_manual_group_promoted():
-    assert directive_objection(replace(running(), paused=PAUSED), Directive.RESUME) is None
+    assert directive_objection(replace(begun_rollout(), paused=PAUSED), Directive.RESUME) is None
     assert directive_objection(paced(manual=True), Directive.PROMOTE, "a") is None
 
 
 def test_a_group_that_lacks_hosts_says_so_and_may_be_promoted():
-    words = "requires 2 registered hosts, found 1; the group waits for these hosts, or to be promoted"
-    assert groups(short())["a"] == (GroupState.WAITING, words)
+    message = "requires 2 registered hosts, found 1; the group waits for these hosts, or to be promoted"
+    assert groups(short())["a"] == (GroupState.WAITING, message)
     assert directive_objection(short(), Directive.PROMOTE, "a") is None
 
 
 def test_late_hosts_may_be_paused_and_aborted_after_the_end():
-    late = replace(over(through(running())), late_joiners={"one1": Phase.DEPLOY})
+    late = replace(ended_rollout(advanced_rollout(begun_rollout())), late_joiners={"one1": Phase.DEPLOY})
     assert directive_objection(late, Directive.ABORT) is None
     assert directive_objection(late, Directive.PAUSE) is None
     paused = replace(late, paused=PAUSED)
@@ -273,8 +280,8 @@ def test_late_hosts_may_be_paused_and_aborted_after_the_end():
 
 
 def test_who_watches_sees_all_first_and_then_what_changed():
-    first = show(running(strategy(group("a", hosts="xy")), plain_hosts("xy")))
-    begun = at_work(running(strategy(group("a", hosts="xy")), plain_hosts("xy")), granted=["x"])
+    first = show(begun_rollout(strategy(group("a", hosts="xy")), plain_hosts("xy")))
+    begun = active_rollout(begun_rollout(strategy(group("a", hosts="xy")), plain_hosts("xy")), granted=["x"])
     second = show(begun)
     third = show(replace(begun, errors={"x": "boom"}))
     assert list(rollout_changes(None, first)) == ["a: waiting", "rollout 7-1: 0 of 1 groups succeeded"]
@@ -288,9 +295,9 @@ def test_who_watches_sees_all_first_and_then_what_changed():
 
 
 def test_a_selector_that_matches_no_known_host_is_said_once():
-    found = running(strategy(group("a", hosts="x"), group("b", hosts="y")), plain_hosts("x"))
-    before = rollout_status(found, led=True, now=BEGUN, known=plain_hosts("xy"))
-    after = rollout_status(found, led=True, now=BEGUN, known=plain_hosts("x"))
+    state = begun_rollout(strategy(group("a", hosts="x"), group("b", hosts="y")), plain_hosts("x"))
+    before = rollout_status(state, led=True, now=BEGUN, known=plain_hosts("xy"))
+    after = rollout_status(state, led=True, now=BEGUN, known=plain_hosts("x"))
     assert before.warnings == ()
     (warning,) = after.to_json()["warnings"]
     assert warning.startswith("selector 1 of group b matches no known host (node_names y)")

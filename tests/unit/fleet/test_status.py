@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.snapshot import FleetSnapshot
@@ -39,7 +39,7 @@ def states(status):
 
 
 @pytest.mark.parametrize(
-    ("one", "cluster", "state"),
+    ("known_host", "cluster", "state"),
     [
         (host(), CLUSTER, HostState.CONVERGED),
         (host(version=1112), Cluster(1112), HostState.CONVERGED),
@@ -57,8 +57,8 @@ def states(status):
         (host(), None, HostState.UNKNOWN),
     ],
 )
-def test_a_hosts_state(one, cluster, state):
-    status = fleet_status(cluster, [one])
+def test_a_hosts_state(known_host, cluster, state):
+    status = fleet_status(cluster, [known_host])
     assert states(status) == {"h1": state}
     assert status.converged == (state is HostState.CONVERGED and cluster.importing is None)
 
@@ -247,7 +247,7 @@ def test_an_absent_host_that_was_asked_for_counts():
     assert wait_verdict(status, REVISION, ["h7"]) is WaitVerdict.WAITING
 
 
-def ruled(found, *hosts, coordinator="ops1 (process 7)"):
+def ruled(rollout, *hosts, coordinator="ops1 (process 7)"):
     return judge(
         FleetSnapshot(
             Cluster("r2"),
@@ -255,58 +255,68 @@ def ruled(found, *hosts, coordinator="ops1 (process 7)"):
             hosts=hosts,
             strategy="deployment-strategy",
             governed=True,
-            rollout=found,
+            rollout=rollout,
             coordinator=coordinator,
         )
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "coordinator", "words"),
+    ("rollout", "coordinator", "message"),
     [
-        (running(), "ops1", "rollout 7-1: 0 of 5 groups succeeded"),
+        (begun_rollout(), "ops1", "rollout 7-1: 0 of 5 groups succeeded"),
         (
-            running(),
+            begun_rollout(),
             None,
             "rollout 7-1: no coordinator runs, so the rollout does not continue; 0 of 5 groups succeeded",
         ),
         (None, "ops1", "the rollout by deployment-strategy has not begun; ops1 is the coordinator"),
         (None, None, "the rollout by deployment-strategy has not begun; no coordinator runs"),
         pytest.param(
-            over(through(running(), "ctl1", "ctl2")),
+            ended_rollout(advanced_rollout(begun_rollout(), "ctl1", "ctl2")),
             None,
             "another attempt of the rollout 7-1 by deployment-strategy has not begun; no coordinator runs",
             id="it failed, and somebody resumed",
         ),
     ],
 )
-def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(found, coordinator, words):
-    status = ruled(found, coordinator=coordinator)
-    assert status.rollout == words
-    assert status.to_json()["rollout"] == words
+def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(rollout, coordinator, message):
+    status = ruled(rollout, coordinator=coordinator)
+    assert status.rollout == message
+    assert status.to_json()["rollout"] == message
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("rollout", "verdict"),
     [
-        pytest.param(running(), WaitVerdict.WAITING, id="under way"),
-        pytest.param(over(through(running(), "two1")), WaitVerdict.STOPPED, id="over, with failures"),
-        pytest.param(over(through(running())), WaitVerdict.WAITING, id="over: who is late still comes"),
+        pytest.param(begun_rollout(), WaitVerdict.WAITING, id="under way"),
         pytest.param(
-            over(through(running(), "ctl1", "ctl2")), WaitVerdict.WAITING, id="failed, and resumed since"
+            ended_rollout(advanced_rollout(begun_rollout(), "two1")), WaitVerdict.STOPPED, id="over, with failures"
         ),
-        pytest.param(over(running(), Ending.ABORTED), WaitVerdict.WAITING, id="aborted, and resumed since"),
+        pytest.param(
+            ended_rollout(advanced_rollout(begun_rollout())),
+            WaitVerdict.WAITING,
+            id="over: who is late still comes",
+        ),
+        pytest.param(
+            ended_rollout(advanced_rollout(begun_rollout(), "ctl1", "ctl2")),
+            WaitVerdict.WAITING,
+            id="failed, and resumed since",
+        ),
+        pytest.param(
+            ended_rollout(begun_rollout(), Ending.ABORTED), WaitVerdict.WAITING, id="aborted, and resumed since"
+        ),
     ],
 )
-def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(found, verdict):
+def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(rollout, verdict):
     late = Host(Identity("two1", "app1"), "r1", tags=("compute",), rack="rack02")
-    assert wait_verdict(ruled(found, late)) is verdict
+    assert wait_verdict(ruled(rollout, late)) is verdict
 
 
 HAS = Host(Identity("a", "a.example.com"), "r2")
 IN_NO_GROUP = Host(Identity("z", "z.example.com"), "r1", deploying="r2", step="waits to prepare: not its turn")
-ONE_GROUP = running(strategy(group("one", hosts="a")), plain_hosts("az"))
-DONE = over(through(ONE_GROUP))
+ONE_GROUP = begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))
+DONE = ended_rollout(advanced_rollout(ONE_GROUP))
 
 
 def test_a_host_in_no_group_does_not_count():
@@ -322,13 +332,16 @@ def test_a_host_in_no_group_does_not_count():
 def test_an_absent_host_in_no_group_does_not_count():
     absent = (KnownHost(Identity("z", "z.example.com")), KnownHost(Identity("a", "a.example.com")))
     targets = frozenset({"a", "z"})
-    found = FleetSnapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
-    assert [(row.id, row.expected) for row in judge(found).hosts] == [("a", True), ("z", False)]
+    snapshot = FleetSnapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
+    assert [(row.id, row.expected) for row in judge(snapshot).hosts] == [("a", True), ("z", False)]
 
 
 def test_a_strategy_without_a_host_in_any_group_is_converged():
-    assert ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP).converged
-    assert wait_verdict(ruled(over(running(strategy(), plain_hosts("z"))), IN_NO_GROUP)) is WaitVerdict.REACHED
+    assert ruled(ended_rollout(begun_rollout(strategy(), plain_hosts("z"))), IN_NO_GROUP).converged
+    assert (
+        wait_verdict(ruled(ended_rollout(begun_rollout(strategy(), plain_hosts("z"))), IN_NO_GROUP))
+        is WaitVerdict.REACHED
+    )
 
 
 def test_a_wait_for_a_host_in_no_group_ends():
@@ -338,8 +351,8 @@ def test_a_wait_for_a_host_in_no_group_ends():
 
 def test_a_host_that_came_after_its_group_was_judged_counts():
     late = Host(Identity("c", "c.example.com"), "r1")
-    found = over(through(running(strategy(group("one", hosts="ac")), plain_hosts("a"))))
-    assert states(ruled(found, HAS, late)) == {"a": HostState.CONVERGED, "c": HostState.BEHIND}
+    state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="ac")), plain_hosts("a"))))
+    assert states(ruled(state, HAS, late)) == {"a": HostState.CONVERGED, "c": HostState.BEHIND}
 
 
 def test_a_version_that_was_set_by_hand_is_for_all_hosts():
@@ -353,22 +366,26 @@ def test_a_stop_does_not_bring_hosts_in_no_group_back():
 
 
 ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
-BAKING = at_work(ONE_GROUP, done="a", baking=5.0)
+BAKING = active_rollout(ONE_GROUP, done="a", baking=5.0)
 
 
-FAILED = over(through(running(strategy(group("one", critical=True, maximum_failed=0)), plain_hosts("a")), "a"))
+FAILED = ended_rollout(
+    advanced_rollout(begun_rollout(strategy(group("one", critical=True, maximum_failed=0)), plain_hosts("a")), "a")
+)
 
 
-@pytest.mark.parametrize("found", [BAKING, over(ONE_GROUP, Ending.ABORTED), FAILED])
-def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_hosts_have_the_revision(found):
-    status = ruled(found, HAS)
+@pytest.mark.parametrize("rollout", [BAKING, ended_rollout(ONE_GROUP, Ending.ABORTED), FAILED])
+def test_a_fleet_whose_rollout_is_not_completed_is_not_converged_though_all_hosts_have_the_revision(
+    rollout,
+):
+    status = ruled(rollout, HAS)
     assert not status.converged
-    assert not is_converged(PublicationSnapshot(Cluster("r2"), ORDERED, hosts=(HAS,), rollout=found))
+    assert not is_converged(PublicationSnapshot(Cluster("r2"), ORDERED, hosts=(HAS,), rollout=rollout))
     assert wait_verdict(status) is WaitVerdict.WAITING
     assert wait_verdict(status, "r2") is WaitVerdict.WAITING
     assert wait_verdict(status, "r2", ["a"]) is WaitVerdict.REACHED
     assert judge(
-        FleetSnapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=found), names=["a"]
+        FleetSnapshot(Cluster("r2"), "r2", hosts=(HAS,), governed=True, rollout=rollout), names=["a"]
     ).converged
 
 
@@ -385,7 +402,9 @@ def test_a_fleet_that_has_the_revision_waits_for_no_rollout():
 
 
 def test_a_selector_that_matches_no_known_host_is_warned_of_while_its_strategy_governs():
-    rollout = running(strategy(group("x", hosts="a"), group("y", hosts="z")), plain_hosts("a"), revision=REVISION)
+    rollout = begun_rollout(
+        strategy(group("x", hosts="a"), group("y", hosts="z")), plain_hosts("a"), revision=REVISION
+    )
     snapshot = FleetSnapshot(
         CLUSTER, hosts=(host("b"),), absent=(KnownHost(Identity("a", "a")),), rollout=rollout, governed=True
     )

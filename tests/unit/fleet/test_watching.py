@@ -43,13 +43,13 @@ def test_the_first_look_tells_what_is_not_in_order():
 
 def test_what_status_changes_is_told_line_by_line():
     stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 1.0))
-    one = status(host(1), host(2, "r1", deploying="r2", step="plan", steps=(0, 3)), host(3))
+    first = status(host(1), host(2, "r1", deploying="r2", step="plan", steps=(0, 3)), host(3))
     two = status(host(1), host(2), cluster=Cluster(None), stops=(stop,))
-    assert list(status_changes(one, one)) == []
-    assert list(status_changes(one, two)) == [
+    assert list(status_changes(first, first)) == []
+    assert list(status_changes(first, two)) == [
         "stopped by ann@adm1: it smells",
         "app2: converged at r2",
         "app3: gone",
         "ALL STOP; 2 hosts: 2 converged at r2",
     ]
-    assert list(status_changes(two, one)) == ["app2: deploying 0/3 plan", "app3: converged at r2", one.summary]
+    assert list(status_changes(two, first)) == ["app2: deploying 0/3 plan", "app3: converged at r2", first.summary]

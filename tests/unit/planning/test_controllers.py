@@ -43,22 +43,22 @@ def have(wanted=(), asked=None):
     return finish(SimulatedHost(), wanted, asked)
 
 
-def kinds(found: Plan):
-    return [type(step) for step in found.steps]
+def kinds(planned: Plan):
+    return [type(step) for step in planned.steps]
 
 
 def test_the_agents_own_package_is_never_removed():
     ours = Package("zkdeployment", 0, "1", "1", "noarch")
-    found = Inventory(
+    inventory = Inventory(
         packages={ours.name: (ours,)}, managed={ours.name: ours.name}, controllers=frozenset([ours.name])
     )
-    assert kinds(plan([], found)) == []
+    assert kinds(plan([], inventory)) == []
 
 
 def test_the_controller_comes_first_and_its_scripts_bracket_all_but_old_deployments():
     host = have([foo("/old", "bar")])
-    found = plan([foo()], host.inventory(), controller())
-    assert kinds(found) == [
+    planned = plan([foo()], host.inventory(), controller())
+    assert kinds(planned) == [
         ChangeController,
         Undeploy,
         StartDeployments,
@@ -67,8 +67,8 @@ def test_the_controller_comes_first_and_its_scripts_bracket_all_but_old_deployme
         RemoveSoftware,
         EndDeployments,
     ]
-    assert found.controller == controller()
-    assert found.steps[0] == ChangeController(
+    assert planned.controller == controller()
+    assert planned.steps[0] == ChangeController(
         PackageChange({"ctl": "1"}, frozenset(), frozenset({"ctl"})),
         (),
         {"ctl": "ctl"},
@@ -144,8 +144,8 @@ def test_a_package_that_deployments_need_stays_whatever_scripts_it_has():
 
 
 def test_a_package_that_is_controller_and_needed_is_changed_once():
-    found = plan([foo(patches={"ctl": "2"})], have([], controller()).inventory(), controller(version="2"))
-    first, _, packages, *_ = found.steps
+    planned = plan([foo(patches={"ctl": "2"})], have([], controller()).inventory(), controller(version="2"))
+    first, _, packages, *_ = planned.steps
     assert isinstance(first, ChangeController)
     assert first.change.want == {"ctl": "2"}
     assert isinstance(packages, ChangePackages)
@@ -157,8 +157,8 @@ CHECKOUT = "git:/srv/x#1"
 
 def test_the_controllers_scripts_bracket_checkouts_too():
     host = have([foo("/old", "bar", version=CHECKOUT)])
-    found = plan([foo(version=CHECKOUT)], host.inventory(), controller())
-    assert kinds(found) == [
+    planned = plan([foo(version=CHECKOUT)], host.inventory(), controller())
+    assert kinds(planned) == [
         ChangeController,
         Undeploy,
         StartDeployments,
@@ -172,16 +172,16 @@ def test_the_controllers_scripts_bracket_checkouts_too():
 
 def test_a_controllers_package_gives_way_to_a_checkout_that_deployments_need():
     wanted = [foo(package="ctl", version=CHECKOUT)]
-    found = plan(wanted, have([], controller()).inventory())
-    assert kinds(found) == [ChangePackages, CheckOut, Deploy]
+    planned = plan(wanted, have([], controller()).inventory())
+    assert kinds(planned) == [ChangePackages, CheckOut, Deploy]
     assert finish(have([], controller()), wanted, None).managed == {}
 
 
 def test_a_controller_that_is_a_checkout_is_built_again_for_every_revision_before_anything_else():
     asked = controller(version=CHECKOUT)
     host = have([foo("/old", "bar")], asked)
-    found = plan([foo()], host.inventory(), asked)
-    assert kinds(found) == [
+    planned = plan([foo()], host.inventory(), asked)
+    assert kinds(planned) == [
         CheckOut,
         Undeploy,
         StartDeployments,
@@ -190,7 +190,7 @@ def test_a_controller_that_is_a_checkout_is_built_again_for_every_revision_befor
         RemoveSoftware,
         EndDeployments,
     ]
-    assert found.steps[0] == CheckOut(
+    assert planned.steps[0] == CheckOut(
         "ctl", CHECKOUT, replaces=True, reason="update and build again for this revision"
     )
 
@@ -220,8 +220,8 @@ def test_a_controller_changes_between_package_and_checkout_and_goes(before, afte
 
 def test_a_controller_that_deployments_need_as_the_same_checkout_is_checked_out_once():
     wanted = [foo(package="ctl", version=CHECKOUT)]
-    found = plan(wanted, Inventory(), controller(version=CHECKOUT))
-    assert kinds(found) == [CheckOut, StartDeployments, Deploy, EndDeployments]
+    planned = plan(wanted, Inventory(), controller(version=CHECKOUT))
+    assert kinds(planned) == [CheckOut, StartDeployments, Deploy, EndDeployments]
 
 
 def test_a_checkout_that_replaces_somebody_elses_package_of_a_controller_removes_it_first():
@@ -252,7 +252,7 @@ def test_deployments_in_the_place_of_the_controller_are_an_error_that_says_what_
     if version == "1":
         host = have([foo()])
         host.install(Package("ctl", 0, "1", "1", "noarch"))
-        host.markers = {key: replace(one, package="ctl") for key, one in host.markers.items()}
+        host.markers = {key: replace(recorded, package="ctl") for key, recorded in host.markers.items()}
     with pytest.raises(
         HostFilesError, match=r"/opt/ctl is (a|no) checkout with deployments, .* publish a revision"
     ):
@@ -305,11 +305,11 @@ def test_stopped_anywhere_a_host_arrives_at_the_same_end(first, had, second, ask
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_controller_that_lost_its_scripts_is_installed_again_first(known):
-    found = have(asked=controller()).inventory()
+    inventory = have(asked=controller()).inventory()
     again = frozenset({"ctl"})
-    found = replace(found, lost_scripts=again) if known else replace(found, controllers=frozenset())
-    first = plan([], found, controller()).steps[0]
+    inventory = replace(inventory, lost_scripts=again) if known else replace(inventory, controllers=frozenset())
+    first = plan([], inventory, controller()).steps[0]
     assert first == ChangeController(
         PackageChange(managed=again, reinstall=again), (), {"ctl": "ctl"}, "ctl has lost its scripts"
     )
-    assert plan([], found, controller(version="2")).steps[0].change.reinstall == frozenset()
+    assert plan([], inventory, controller(version="2")).steps[0].change.reinstall == frozenset()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
@@ -23,7 +23,7 @@ AT_R2, AT_R1, NEW = (
 )
 ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
 STRATEGY = strategy(group("one", hosts="ab", critical=True), group("two", "one", hosts="c", minimum_successful=1))
-BEGUN = running(STRATEGY, plain_hosts("abc"))
+BEGUN = begun_rollout(STRATEGY, plain_hosts("abc"))
 
 
 def snapshot(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Cluster("r2")):  # noqa: B008  a constant
@@ -49,16 +49,22 @@ def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():
 @pytest.mark.parametrize(
     ("rollout", "converged"),
     [
-        pytest.param(over(through(BEGUN)), True, id="success"),
-        pytest.param(over(through(BEGUN, "c")), True, id="success with failures"),
+        pytest.param(ended_rollout(advanced_rollout(BEGUN)), True, id="success"),
+        pytest.param(ended_rollout(advanced_rollout(BEGUN, "c")), True, id="success with failures"),
         pytest.param(
-            over(through(running(strategy(group("g", hosts="ab")), plain_hosts("abc")))), True, id="not all"
+            ended_rollout(advanced_rollout(begun_rollout(strategy(group("g", hosts="ab")), plain_hosts("abc")))),
+            True,
+            id="not all",
         ),
         pytest.param(BEGUN, False, id="begun"),
-        pytest.param(through(BEGUN), False, id="not ended yet"),
-        pytest.param(over(through(BEGUN), Ending.ABORTED), False, id="aborted"),
+        pytest.param(advanced_rollout(BEGUN), False, id="not ended yet"),
+        pytest.param(ended_rollout(advanced_rollout(BEGUN), Ending.ABORTED), False, id="aborted"),
         pytest.param(
-            over(through(running(strategy(group("g", critical=True, maximum_failed=0)), plain_hosts("a")), "a")),
+            ended_rollout(
+                advanced_rollout(
+                    begun_rollout(strategy(group("g", critical=True, maximum_failed=0)), plain_hosts("a")), "a"
+                )
+            ),
             False,
             id="failed",
         ),
@@ -81,7 +87,7 @@ def test_no_rollout_is_awaited_if_all_hosts_have_the_version():
 
 
 def test_a_version_set_by_hand_is_not_governed_by_the_strategy():
-    by_hand = snapshot(over(through(BEGUN)), cluster=Cluster("r1"))
+    by_hand = snapshot(ended_rollout(advanced_rollout(BEGUN)), cluster=Cluster("r1"))
     assert not is_converged(by_hand)
     assert "expected version r1, but a.example.com (a) has r2;" in refusal(by_hand, "r3")
 
@@ -89,7 +95,10 @@ def test_a_version_set_by_hand_is_not_governed_by_the_strategy():
 def test_an_import_by_hand_ends_no_rollout():
     imported = replace(ORDERED, revision=None)
     assert judge(snapshot(BEGUN, published=imported), tip="r2") is PublicationVerdict.NOT_CONVERGED
-    assert judge(snapshot(over(through(BEGUN)), published=imported), tip="r2") is PublicationVerdict.PUBLISH
+    assert (
+        judge(snapshot(ended_rollout(advanced_rollout(BEGUN)), published=imported), tip="r2")
+        is PublicationVerdict.PUBLISH
+    )
 
 
 def test_a_held_cluster_gets_the_tip_even_during_a_rollout():
@@ -100,16 +109,16 @@ PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
 
 
 @pytest.mark.parametrize(
-    ("rollout", "words"),
+    ("rollout", "text"),
     [
         pytest.param(
-            at_work(BEGUN, granted="ab", done="a"),
-            "the rollout 7-1 of r2 by deployment-strategy is under way; group one is in its prepare phase, with"
+            active_rollout(BEGUN, granted="ab", done="a"),
+            "the rollout 7-1 of r2 by deployment-strategy is under way; group one is in its prepare phase,"
             " b.example.com (b) busy",
             id="busy hosts",
         ),
         pytest.param(
-            at_work(running(strategy(group("g")), plain_hosts("hijklmn")), granted="hijklmn"),
+            active_rollout(begun_rollout(strategy(group("g")), plain_hosts("hijklmn")), granted="hijklmn"),
             "g is in its prepare phase, h, i, j, k, l and 2 more busy",
             id="many busy hosts",
         ),
@@ -123,14 +132,14 @@ PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)
             "is under way; it is paused (rollout pause by me@here: lunch);",
             id="paused",
         ),
-        pytest.param(over(BEGUN, Ending.ABORTED), "failed, and the next has not begun", id="over"),
+        pytest.param(ended_rollout(BEGUN, Ending.ABORTED), "failed, and the next has not begun", id="over"),
     ],
 )
-def test_a_refusal_names_the_progress_of_the_rollout(rollout, words):
-    said = refusal(snapshot(rollout), "r3")
-    assert said.startswith("not converged, so r3 is not published: the rollout 7-1 of r2")
-    assert words in said
-    assert said.endswith("; see 'zkdeployment rollout show', wait for its end or use --force")
+def test_a_refusal_names_the_progress_of_the_rollout(rollout, text):
+    message = refusal(snapshot(rollout), "r3")
+    assert message.startswith("not converged, so r3 is not published: the rollout 7-1 of r2")
+    assert text in message
+    assert message.endswith("; see 'zkdeployment rollout show', wait for its end or use --force")
 
 
 def test_a_refusal_names_the_missing_coordinator():

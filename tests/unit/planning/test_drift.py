@@ -19,12 +19,12 @@ def test_nodes_as_published_have_not_drifted():
 
 
 def test_each_drifted_node_is_named_with_its_difference():
-    found = {
+    nodes = {
         "/a": LiveNode({"x": 1.0, "z": "by hand"}, 5),
         "/a/b": LiveNode({}, 0, ephemeral=True),
         "/a/new": LiveNode({}, 0),
     }
-    assert list(drift(CHANGE, PUBLISHED, found)) == [
+    assert list(drift(CHANGE, PUBLISHED, nodes)) == [
         "/a change property x from 1 to 1.0",
         "/a add property z = 'by hand'",
         "/a/b has become an ephemeral node",
@@ -38,6 +38,6 @@ def test_nodes_that_are_not_touched_do_not_count():
 
 
 def test_foreign_children_of_a_deleted_node_are_noticed():
-    found = FOUND | {"/a/b/c": LiveNode({}, 0, children=1)}
-    assert has_foreign_children(CHANGE, PUBLISHED, found)
-    assert list(drift(CHANGE, PUBLISHED, found)) == []
+    changed = FOUND | {"/a/b/c": LiveNode({}, 0, children=1)}
+    assert has_foreign_children(CHANGE, PUBLISHED, changed)
+    assert list(drift(CHANGE, PUBLISHED, changed)) == []

@@ -42,17 +42,17 @@ def known(number, inventory=DEPLOYED, role="web", **fields):
     return KnownHost(Identity(f"h{number}", f"app{number}", role), inventory, **fields)
 
 
-def look(nodes, hosts=None, told=None, **more):
+def look(nodes, hosts=None, known_hosts=None, **more):
     hosts = [host(1)] if hosts is None else hosts
-    told = [known(1)] if told is None else told
+    known_hosts = [known(1)] if known_hosts is None else known_hosts
     tree = Tree(nodes)
     targets, problems = compile_targets(tree)
     assert not problems
-    return forecast(LIVE, diff(LIVE, tree), targets, hosts, told, **more)
+    return forecast(LIVE, diff(LIVE, tree), targets, hosts, known_hosts, **more)
 
 
 def outlooks(seen):
-    return {one.identity.id: one.outlook for one in seen.hosts}
+    return {host.identity.id: host.outlook for host in seen.hosts}
 
 
 def changed(path, **properties):
@@ -106,21 +106,21 @@ def test_a_service_whose_properties_change_changes_the_hosts_that_run_it(path, p
 
 def test_a_host_without_a_reported_inventory_is_unknown():
     hosts = [host(1), host(2), host(3), host(4, deploying="r1")]
-    told = [known(1), known(2, None, unknown="too large"), known(4)]
-    seen = look(NODES, hosts, told)
+    known_hosts = [known(1), known(2, None, unknown="too large"), known(4)]
+    seen = look(NODES, hosts, known_hosts)
     assert outlooks(seen) == {
         "h1": Outlook.REPEATS,
         "h2": Outlook.UNKNOWN,
         "h3": Outlook.UNKNOWN,
         "h4": Outlook.UNKNOWN,
     }
-    assert [one.reason for one in seen.hosts[1:]] == [
+    assert [host.reason for host in seen.hosts[1:]] == [
         "too large",
         "the host has not reported its inventory",
         "a deployment is running; repeat the command when it has finished",
     ]
     assert not seen.changes
-    assert look(changed("/other"), hosts, told, selected=["h3"]).changes, "who knows"
+    assert look(changed("/other"), hosts, known_hosts, selected=["h3"]).changes, "who knows"
 
 
 def test_a_target_that_matches_no_host_is_unknown():
@@ -131,7 +131,7 @@ def test_a_target_that_matches_no_host_is_unknown():
 
 
 def test_an_absent_host_has_a_plan_for_its_return():
-    seen = look(changed("/who/foo", version="2.0"), hosts=[], told=[known(7)])
+    seen = look(changed("/who/foo", version="2.0"), hosts=[], known_hosts=[known(7)])
     assert (outlooks(seen), seen.hosts[0].absent) == ({"h7": Outlook.CHANGES}, True)
 
 
@@ -141,30 +141,33 @@ def test_a_host_that_would_refuse_the_tree_fails():
     assert outlooks(seen) == {"h1": Outlook.FAILS}
     assert "only deploy/web counts" in seen.hosts[0].reason
     controllers = Inventory(controllers=frozenset({"ctl1", "ctl2"}))
-    seen = look(NODES, told=[known(1, controllers)])
+    seen = look(NODES, known_hosts=[known(1, controllers)])
     assert "two role controllers are installed" in seen.hosts[0].reason
     assert seen.changes
 
 
 def test_a_host_that_lost_the_script_to_undeploy_with_would_fail():
-    seen = look(changed("/who/foo", version="2.0"), told=[known(1, Inventory(markers=DEPLOYED.markers))])
+    seen = look(changed("/who/foo", version="2.0"), known_hosts=[known(1, Inventory(markers=DEPLOYED.markers))])
     assert outlooks(seen) == {"h1": Outlook.CHANGES}
-    seen = look({}, told=[known(1, Inventory(markers=DEPLOYED.markers))])
+    seen = look({}, known_hosts=[known(1, Inventory(markers=DEPLOYED.markers))])
     assert outlooks(seen) == {"h1": Outlook.FAILS}
     assert "cannot undeploy /who/foo 0 (foo): expected its deploy script" in seen.hosts[0].reason
 
 
 def test_hosts_that_do_the_same_are_grouped_the_most_first():
     hosts = [host(number) for number in (1, 2, 3)]
-    told = [known(1, Inventory()), known(2), known(3)]
-    seen = look(changed("/who/foo", version="2.0"), hosts, told)
-    assert [[one.identity.id for one in group] for group in seen.groups(Outlook.CHANGES)] == [["h2", "h3"], ["h1"]]
+    known_hosts = [known(1, Inventory()), known(2), known(3)]
+    seen = look(changed("/who/foo", version="2.0"), hosts, known_hosts)
+    assert [[host.identity.id for host in group] for group in seen.groups(Outlook.CHANGES)] == [
+        ["h2", "h3"],
+        ["h1"],
+    ]
 
 
 def test_only_hosts_asked_for_are_shown_by_id_or_name():
     hosts = [host(number) for number in (1, 2, 3)]
-    told = [known(number) for number in (1, 2, 3)]
-    seen = look(NODES, hosts, told, selected=["h1", "app3", "h9"])
+    known_hosts = [known(number) for number in (1, 2, 3)]
+    seen = look(NODES, hosts, known_hosts, selected=["h1", "app3", "h9"])
     assert outlooks(seen) == {"h1": Outlook.REPEATS, "h3": Outlook.REPEATS, "h9": Outlook.UNKNOWN}
 
 

@@ -52,9 +52,9 @@ class TestRewinding:
         assert rewind_refusal(B, A, descends=True) is None
 
     def test_both_revisions_and_the_way_out_are_named(self):
-        words = rewind_refusal(B, A, descends=False)
-        assert words is not None
-        assert all(word in words for word in (A, B, "--allow-rewind"))
+        message = rewind_refusal(B, A, descends=False)
+        assert message is not None
+        assert all(word in message for word in (A, B, "--allow-rewind"))
 
 
 class TestRequests:
@@ -84,7 +84,7 @@ class TestRequests:
         assert self.refusal(state, cluster) is None
 
     @pytest.mark.parametrize(
-        ("state", "cluster", "words"),
+        ("state", "cluster", "message"),
         [
             (RequestState(None, 2), Cluster(None), "was stopped again after ann@adm1 had asked"),
             (RequestState(A, 3), Cluster(None), f"expected {A}, found null (stopped)"),
@@ -92,8 +92,8 @@ class TestRequests:
             (RequestState(7, 3), Cluster(False), "expected 7, found false (held)"),
         ],
     )
-    def test_one_that_answers_to_another_state_is_not(self, state, cluster, words):
-        assert words in str(self.refusal(state, cluster))
+    def test_one_that_answers_to_another_state_is_not(self, state, cluster, message):
+        assert message in str(self.refusal(state, cluster))
 
     def test_an_old_one_is_not_served(self):
         state = RequestState(None, 3)
@@ -104,9 +104,9 @@ class TestRequests:
 
 class TestDates:
     def test_a_signed_commit_may_not_be_older_than_what_is_published(self):
-        words = date_refusal(B, Origin("me", "x", 90.0, "me SHA256:x"), Origin("you", "y", 100.0))
-        assert words is not None
-        assert "10 s before" in words
+        message = date_refusal(B, Origin("me", "x", 90.0, "me SHA256:x"), Origin("you", "y", 100.0))
+        assert message is not None
+        assert "10 s before" in message
         assert date_refusal(B, Origin("me", "x", 100.0, "me SHA256:x"), Origin("you", "y", 100.0)) is None
 
     def test_without_signatures_clocks_do_not_matter(self):
@@ -133,7 +133,7 @@ class TestRemoval:
     @pytest.mark.parametrize("known", [0, 20])
     def test_more_than_three_in_ten_may_not_end_at_once(self, number: int, gone: int, refused: bool, known: int):
         before = on_hosts(number)
-        fewer = {name: found for name, found in before.items() if name not in on_hosts(gone)}
+        fewer = {name: packages for name, packages in before.items() if name not in on_hosts(gone)}
         emptied = before | dict.fromkeys(on_hosts(gone), ())
         stopped = before | on_hosts(gone, n=0)
         for after in (fewer, emptied, stopped):
@@ -141,8 +141,8 @@ class TestRemoval:
 
     def test_count_and_some_of_the_services_are_named(self):
         before = {"h1": deployed(*(f"s{i}" for i in range(10))), "h2": deployed("s0")}
-        words = removal_refusal(A, before, {"h1": deployed("s7", "s8", "s9")}, hosts(0))
-        assert words == (
+        message = removal_refusal(A, before, {"h1": deployed("s7", "s8", "s9")}, hosts(0))
+        assert message == (
             f"{A} is not published: it would end 8 of 11 deployments (/who/s0: 2, /who/s1: 1, /who/s2: 1,"
             " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is meant, use --allow-mass-removal"
         )

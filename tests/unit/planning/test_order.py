@@ -22,33 +22,33 @@ def look(*groups):
     return order(strategy(*groups), HOSTS, KNOWN, TARGETS)
 
 
-def turns(found):
-    return [(turn.group.name, turn.hosts, turn.before, turn.fault) for turn in found.turns]
+def turns(order):
+    return [(turn.group.name, turn.hosts, turn.before, turn.fault) for turn in order.turns]
 
 
 def test_parents_go_first_and_a_host_goes_with_its_first_group():
-    found = look(group("all", "canary"), group("canary", hosts="b"))
-    assert turns(found) == [("canary", ("b",), (), ""), ("all", ("a", "c", "d.example.com"), ("b",), "")]
-    assert found.others == ()
+    order = look(group("all", "canary"), group("canary", hosts="b"))
+    assert turns(order) == [("canary", ("b",), (), ""), ("all", ("a", "c", "d.example.com"), ("b",), "")]
+    assert order.others == ()
 
 
 def test_registered_hosts_are_selected_by_their_nodes_and_absent_hosts_by_their_last_inventory():
-    found = look(of_rack("one", "r1"), of_rack("two", "r2"), of_rack("old", "old"))
-    assert turns(found) == [("one", ("a", "b"), (), ""), ("two", ("c",), (), ""), ("old", (), (), "")]
-    assert found.others == ("d.example.com",)
+    order = look(of_rack("one", "r1"), of_rack("two", "r2"), of_rack("old", "old"))
+    assert turns(order) == [("one", ("a", "b"), (), ""), ("two", ("c",), (), ""), ("old", (), (), "")]
+    assert order.others == ("d.example.com",)
 
 
 def test_a_group_that_cannot_meet_its_criteria_keeps_others_from_going():
-    found = look(group("few", hosts="a", minimum_successful=2), group("rest", "few", hosts="bc"))
-    assert [(name, hosts) for name, hosts, _, _ in turns(found)] == [("few", ("a",)), ("rest", ("b", "c"))]
-    few, rest = found.turns
+    order = look(group("few", hosts="a", minimum_successful=2), group("rest", "few", hosts="bc"))
+    assert [(name, hosts) for name, hosts, _, _ in turns(order)] == [("few", ("a",)), ("rest", ("b", "c"))]
+    few, rest = order.turns
     assert few.fault == "prepare: 1 of 1 hosts successful, expected at least 2"
     assert "few" in rest.fault
 
 
 def test_the_order_can_be_restricted_to_some_hosts():
-    found = look(group("canary", hosts="b"), group("all", "canary")).only({"b", "c"})
-    assert turns(found) == [("canary", ("b",), (), ""), ("all", ("c",), ("b",), "")]
+    turns_left = look(group("canary", hosts="b"), group("all", "canary")).only({"b", "c"})
+    assert turns(turns_left) == [("canary", ("b",), (), ""), ("all", ("c",), ("b",), "")]
 
 
 def test_it_has_a_form_for_programs():

@@ -25,11 +25,11 @@ def package(text, *, epoch=0, arch="noarch"):
 
 
 def packages(*texts: str):
-    found = {}
+    packages_by_name = {}
     for text in texts:
-        one = package(text)
-        found[one.name] = (*found.get(one.name, ()), one)
-    return found
+        parsed = package(text)
+        packages_by_name[parsed.name] = (*packages_by_name.get(parsed.name, ()), parsed)
+    return packages_by_name
 
 
 PACKAGES = st.builds(
@@ -41,15 +41,15 @@ PACKAGES = st.builds(
     arch=st.sampled_from(["noarch", "x86_64"]),
 )
 SETS = st.sets(PACKAGES, max_size=6).map(
-    lambda found: {
-        name: tuple(sorted(p for p in found if p.name == name)) for name in sorted({p.name for p in found})
+    lambda state: {
+        name: tuple(sorted(p for p in state if p.name == name)) for name in sorted({p.name for p in state})
     }
 )
 
 
 def apply(before, changes):
     """Make the changes one by one, refusing what a package manager would refuse."""
-    have = {one for found in before.values() for one in found}
+    have = {match for packages in before.values() for match in packages}
     for item in changes:
         if item.before:
             have.remove(item.before)
@@ -88,15 +88,15 @@ def test_items_lead_there_and_back(before, wanted):
 
 def test_after_replaces_removes_and_adds_and_leaves_the_rest():
     before = packages("foo-1.0-1", "foo-1.4-1", "gone-1-1", "bash-5-1")
-    found = after(before, [package("foo-1.5-1")], {"gone", "never"}, [package("dep-1-1")])
-    assert found == packages("bash-5-1", "foo-1.5-1", "dep-1-1")
+    packages_after = after(before, [package("foo-1.5-1")], {"gone", "never"}, [package("dep-1-1")])
+    assert packages_after == packages("bash-5-1", "foo-1.5-1", "dep-1-1")
     assert after(before, ()) == before
 
 
 def test_deviations_say_what_was_expected_and_what_was_found():
     expected = packages("foo-1.4-1", "bar-1-1", "same-1-1")
-    found = packages("foo-1.0-1", "foo-1.4-1", "same-1-1", "extra-1-1")
-    assert deviations(expected, found) == (
+    installed = packages("foo-1.0-1", "foo-1.4-1", "same-1-1", "extra-1-1")
+    assert deviations(expected, installed) == (
         "bar: expected bar-1-1.noarch, found none",
         "extra: expected none, found extra-1-1.noarch",
         "foo: expected foo-1.4-1.noarch, found foo-1.0-1.noarch, foo-1.4-1.noarch",
@@ -200,9 +200,9 @@ def test_versions_are_ordered_as_rpm_does(versions):
         assert version_key(low) < version_key(high)
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL)
-def test_separators_and_leading_zeros_do_not_count(one, other):
-    assert version_key(one) == version_key(other)
+@pytest.mark.parametrize(("first", "other"), EQUAL)
+def test_separators_and_leading_zeros_do_not_count(first, other):
+    assert version_key(first) == version_key(other)
 
 
 def test_numbers_of_any_length_are_compared():

@@ -37,17 +37,17 @@ def marker(path="/who/myfoo", number=0, application="foo", **fields):
 
 
 def inventory(*packages: Package, scripts=(), markers=(), managed=None, checkouts=None):
-    found: dict[str, tuple[Package, ...]] = {}
-    for one in packages:
-        found[one.name] = (*found.get(one.name, ()), one)
+    packages_by_name: dict[str, tuple[Package, ...]] = {}
+    for package in packages:
+        packages_by_name[package.name] = (*packages_by_name.get(package.name, ()), package)
     return Inventory(
-        packages=found,
+        packages=packages_by_name,
         scripts={name: script_of(name) for name in scripts},
         directories=frozenset(scripts),
         markers=tuple(markers),
         managed=managed or {},
         checkouts=checkouts or {},
-        applications=frozenset(one.application for one in markers),
+        applications=frozenset(recorded.application for recorded in markers),
     )
 
 
@@ -64,13 +64,13 @@ def test_a_host_that_has_nothing_and_wants_nothing_has_nothing_to_do():
 
 
 def test_a_new_deployment_is_installed_and_run():
-    one = assignment(n=2)
-    assert plan([one], Inventory()).steps == (
+    wanted = assignment(n=2)
+    assert plan([wanted], Inventory()).steps == (
         ChangePackages(
             PackageChange(want={"foo": "1"}, managed=frozenset({"foo"})), {"foo": "foo"}, "foo 1 is new"
         ),
-        Deploy(one, Deployment("/who/myfoo", 0), "new"),
-        Deploy(one, Deployment("/who/myfoo", 1), "new"),
+        Deploy(wanted, Deployment("/who/myfoo", 0), "new"),
+        Deploy(wanted, Deployment("/who/myfoo", 1), "new"),
     )
 
 
@@ -86,13 +86,13 @@ def test_every_wanted_deployment_is_run_again_sorted_by_path_and_number():
 
 def test_unwanted_deployments_are_undeployed_first_in_order():
     have = foo_host(marker("/b"), marker("/a", 1), marker("/a", 0))
-    found = plan([], have).steps
-    assert [(type(step), str(step.deployment)) for step in found[:3]] == [
+    steps = plan([], have).steps
+    assert [(type(step), str(step.deployment)) for step in steps[:3]] == [
         (Undeploy, "/a 0"),
         (Undeploy, "/a 1"),
         (Undeploy, "/b 0"),
     ]
-    assert found[3:] == (
+    assert steps[3:] == (
         RemoveSoftware(
             PackageChange(remove=frozenset({"foo"}), managed=frozenset({"foo"})),
             ("foo",),
@@ -124,19 +124,19 @@ def test_a_removal_says_why_and_takes_a_lock_if_its_service_stays(wanted, reason
 def test_a_service_that_the_tree_has_for_other_hosts_is_undeployed_under_its_lock_after_what_is_gone():
     have = foo_host(marker("/a/stays"), marker("/b/gone"), marker("/c/stays"))
     assert unwanted_services([assignment("/c/stays")], have) == {"/a/stays", "/b/gone"}
-    found = plan([], have, services={"/a/stays", "/c/stays"}).steps
-    undone = [(step.deployment.path, step.locked) for step in found if isinstance(step, Undeploy)]
+    steps = plan([], have, services={"/a/stays", "/c/stays"}).steps
+    undone = [(step.deployment.path, step.locked) for step in steps if isinstance(step, Undeploy)]
     assert undone == [("/b/gone", False), ("/a/stays", True), ("/c/stays", True)]
 
 
 def test_a_service_that_becomes_another_application_keeps_its_lock_from_the_old_one_to_the_new_one():
     have = foo_host(marker("/a/x"), marker("/b/x"), marker("/c/less"), marker("/c/less", number=1))
     wanted = [assignment("/a/x", package="bar"), assignment("/b/x", package="bar"), assignment("/c/less")]
-    found = plan(wanted, have)
-    assert found.handover == "/b/x"
-    order = [step.deployment.path for step in found.steps if isinstance(step, Undeploy | Deploy)]
+    planned = plan(wanted, have)
+    assert planned.handover == "/b/x"
+    order = [step.deployment.path for step in planned.steps if isinstance(step, Undeploy | Deploy)]
     assert order == ["/a/x", "/c/less", "/b/x", "/b/x", "/a/x", "/c/less"]
-    (change,) = [place for place, step in enumerate(found.steps) if isinstance(step, ChangePackages)]
+    (change,) = [place for place, step in enumerate(planned.steps) if isinstance(step, ChangePackages)]
     assert change == 3
 
 
@@ -156,8 +156,10 @@ def test_no_lock_is_kept_over_other_steps_where_no_service_changes_hands(wanted)
 
 def test_under_the_lock_of_a_role_no_service_needs_its_own():
     have = foo_host(marker("/b/x"))
-    found = plan([assignment("/b/x", package="bar")], have, Assignment("/roles/web", 1, "ctl", "ctl", version="1"))
-    assert found.handover is None
+    planned = plan(
+        [assignment("/b/x", package="bar")], have, Assignment("/roles/web", 1, "ctl", "ctl", version="1")
+    )
+    assert planned.handover is None
 
 
 def test_a_new_version_or_subtype_is_no_removal():
@@ -167,19 +169,19 @@ def test_a_new_version_or_subtype_is_no_removal():
 
 
 class TestTheScriptToUndoWith:
-    def script(self, one, *scripts: str, managed=None, wanted=()):
-        have = inventory(scripts=scripts, markers=[one], managed=managed)
+    def script(self, recorded, *scripts: str, managed=None, wanted=()):
+        have = inventory(scripts=scripts, markers=[recorded], managed=managed)
         (step,) = steps(wanted, have, Undeploy)
         return step.script
 
     def test_is_that_of_the_recorded_package(self):
-        one = marker(package="foo-1", script=script_of("foo-2"))
-        assert self.script(one, "foo-1", "foo-2") == script_of("foo-1")
+        recorded = marker(package="foo-1", script=script_of("foo-2"))
+        assert self.script(recorded, "foo-1", "foo-2") == script_of("foo-1")
 
     def test_is_the_recorded_script(self):
         assert self.script(marker(script=script_of("foo-1")), "foo-1", "foo-2") == script_of("foo-1")
-        one = marker(package="foo-0", script=script_of("foo-1"))
-        assert self.script(one, "foo-1", "foo-2") == script_of("foo-1")
+        recorded = marker(package="foo-0", script=script_of("foo-1"))
+        assert self.script(recorded, "foo-1", "foo-2") == script_of("foo-1")
 
     def test_is_that_of_the_applications_package(self):
         assert self.script(marker(), "foo-1.4", "foobar-1", "foo-bar-2", "bar") == script_of("foo-1.4")
@@ -198,20 +200,20 @@ class TestTheScriptToUndoWith:
             self.script(marker(), "foo-9", wanted=[assignment("/x", package="foo-9", version="1")])
 
     @pytest.mark.parametrize(
-        ("one", "named"),
+        ("recorded", "named"),
         [
             (marker(package="foo-1", script="/srv/opt/foo-1/zookeeper-deploy"), "/srv/opt/foo-1/zookeeper-deploy"),
             (marker(package="foo-1"), "/opt/foo-1/bin/zookeeper-deploy"),
             (marker(files=("who,myfoo.0.deployed",)), "/opt/foo/bin/zookeeper-deploy"),
         ],
     )
-    def test_that_is_gone_with_its_package_is_an_error_that_says_what_to_do(self, one, named):
+    def test_that_is_gone_with_its_package_is_an_error_that_says_what_to_do(self, recorded, named):
         with pytest.raises(HostFilesError) as info:
-            plan([], inventory(markers=[one]))
+            plan([], inventory(markers=[recorded]))
         assert f"cannot undeploy /who/myfoo 0 (foo): expected its deploy script {named}, found neither" in str(
             info.value
         )
-        assert str(info.value).endswith(f"remove /etc/foo/{one.files[0]}")
+        assert str(info.value).endswith(f"remove /etc/foo/{recorded.files[0]}")
 
 
 class TestAPackageThatLostItsScript:
@@ -220,11 +222,11 @@ class TestAPackageThatLostItsScript:
         return replace(have, lost_scripts=frozenset({name}))
 
     def test_is_installed_again_before_its_deployments_run(self):
-        one = assignment()
+        wanted = assignment()
         again = PackageChange(managed=frozenset({"foo"}), reinstall=frozenset({"foo"}))
-        assert plan([one], self.host(marker(package="foo", version="1"))).steps == (
+        assert plan([wanted], self.host(marker(package="foo", version="1"))).steps == (
             ChangePackages(again, {"foo": "foo"}, "foo has lost its deploy script"),
-            Deploy(one, Deployment("/who/myfoo", 0), "run again for this revision"),
+            Deploy(wanted, Deployment("/who/myfoo", 0), "run again for this revision"),
         )
 
     def test_is_installed_again_in_the_one_transaction(self):
@@ -240,7 +242,7 @@ class TestAPackageThatLostItsScript:
         assert [type(step) for step in plan([], self.host()).steps] == [RemoveSoftware]
 
     @pytest.mark.parametrize(
-        ("one", "name"),
+        ("recorded", "name"),
         [
             (marker(package="foo"), "foo"),
             (marker(), "foo"),
@@ -248,8 +250,8 @@ class TestAPackageThatLostItsScript:
             (marker(), "foo-1.4"),
         ],
     )
-    def test_is_installed_again_first_where_its_script_undeploys(self, one, name):
-        first, undeploy, remove = plan([], self.host(one, name=name)).steps
+    def test_is_installed_again_first_where_its_script_undeploys(self, recorded, name):
+        first, undeploy, remove = plan([], self.host(recorded, name=name)).steps
         assert first == ChangePackages(
             PackageChange(managed=frozenset({name}), reinstall=frozenset({name})),
             {name: "foo"},
@@ -260,10 +262,10 @@ class TestAPackageThatLostItsScript:
 
     def test_is_installed_again_as_it_was_before_it_changes(self):
         had = [marker(package="foo", number=number) for number in (0, 1)]
-        found = plan([assignment(version="2")], self.host(*had)).steps
-        assert [type(step) for step in found] == [ChangePackages, Undeploy, ChangePackages, Deploy]
-        assert (found[0].change.want, found[0].change.reinstall) == ({}, {"foo"})
-        assert (found[2].change.want, found[2].change.reinstall) == ({"foo": "2"}, frozenset())
+        steps = plan([assignment(version="2")], self.host(*had)).steps
+        assert [type(step) for step in steps] == [ChangePackages, Undeploy, ChangePackages, Deploy]
+        assert (steps[0].change.want, steps[0].change.reinstall) == ({}, {"foo"})
+        assert (steps[2].change.want, steps[2].change.reinstall) == ({"foo": "2"}, frozenset())
 
     def test_is_noticed_by_its_missing_script_alone(self):
         have = inventory(package("foo"), package("fix"))
@@ -287,7 +289,7 @@ def change(wanted, have):
 
 
 @pytest.mark.parametrize(
-    ("one", "installed"),
+    ("wanted", "installed"),
     [
         (assignment(version="1"), [package("foo", "1")]),
         (assignment(version="1"), [package("foo", "1", "7")]),
@@ -298,12 +300,12 @@ def change(wanted, have):
         (assignment(n=0), []),
     ],
 )
-def test_packages_that_are_as_wanted_are_left_alone(one, installed):
-    assert steps([one], inventory(*installed, scripts=["foo", "foo-1"]), ChangePackages) == []
+def test_packages_that_are_as_wanted_are_left_alone(wanted, installed):
+    assert steps([wanted], inventory(*installed, scripts=["foo", "foo-1"]), ChangePackages) == []
 
 
 @pytest.mark.parametrize(
-    ("one", "installed", "want", "reason"),
+    ("wanted", "installed", "want", "reason"),
     [
         (assignment(version="2"), [package("foo", "1")], {"foo": "2"}, "foo 1 to 2"),
         (assignment(version="1"), [package("foo", "2")], {"foo": "1"}, "foo 2 to 1"),
@@ -324,8 +326,8 @@ def test_packages_that_are_as_wanted_are_left_alone(one, installed):
         ),
     ],
 )
-def test_only_what_differs_is_changed(one, installed, want, reason):
-    step = change([one], inventory(*installed, scripts=["foo"], managed={"fix": "foo"}))
+def test_only_what_differs_is_changed(wanted, installed, want, reason):
+    step = change([wanted], inventory(*installed, scripts=["foo"], managed={"fix": "foo"}))
     assert step.change.want == want
     assert step.reason == reason
     assert step.applications == dict.fromkeys(want, "foo")
@@ -387,10 +389,10 @@ def test_side_by_side_the_old_version_goes_last():
     have = inventory(
         package("foo-1"), scripts=["foo-1"], markers=[marker(package="foo-1")], managed={"foo-1": "foo"}
     )
-    found = plan([assignment(package="foo-2", version=None)], have).steps
-    assert [type(step) for step in found] == [ChangePackages, Deploy, RemoveSoftware]
-    assert found[1].reason == "package changed from foo-1 to foo-2"
-    assert (found[2].packages, found[2].applications) == (("foo-1",), ())
+    steps = plan([assignment(package="foo-2", version=None)], have).steps
+    assert [type(step) for step in steps] == [ChangePackages, Deploy, RemoveSoftware]
+    assert steps[1].reason == "package changed from foo-1 to foo-2"
+    assert (steps[2].packages, steps[2].applications) == (("foo-1",), ())
 
 
 def test_software_that_another_deployment_uses_is_kept():
@@ -429,7 +431,7 @@ def test_directories_and_packages_of_others_are_left_alone():
 
 
 @pytest.mark.parametrize(
-    ("one", "had", "installed", "reason"),
+    ("wanted", "had", "installed", "reason"),
     [
         (assignment(), {"package": "foo", "version": "1"}, "1", "run again for this revision"),
         (assignment(), {}, "1", "run again for this revision"),
@@ -443,8 +445,8 @@ def test_directories_and_packages_of_others_are_left_alone():
         (assignment(subtype="b"), {}, "1", "run again for this revision"),
     ],
 )
-def test_a_deployment_says_why_it_runs_again(one, had, installed, reason):
-    (step,) = steps([one], foo_host(marker(**had), version=installed), Deploy)
+def test_a_deployment_says_why_it_runs_again(wanted, had, installed, reason):
+    (step,) = steps([wanted], foo_host(marker(**had), version=installed), Deploy)
     assert step.reason == reason
 
 
@@ -462,10 +464,10 @@ def checked_out(*markers: Marker, version=CHECKOUT, **fields):
 
 
 def test_a_checkout_is_made_before_its_deployments():
-    one = assignment(version=CHECKOUT)
-    assert plan([one], Inventory()).steps == (
+    wanted = assignment(version=CHECKOUT)
+    assert plan([wanted], Inventory()).steps == (
         CheckOut("foo", CHECKOUT, replaces=False, reason="new"),
-        Deploy(one, Deployment("/who/myfoo", 0), "new"),
+        Deploy(wanted, Deployment("/who/myfoo", 0), "new"),
     )
 
 
@@ -572,7 +574,7 @@ class TestAPackageOfTheSystem:
 
 PATHS = ("/a", "/b", "/c/d")
 CHECKOUTS = ("git:/srv/x#1", "svn:/srv/x")
-OFFERED = [one for one in REPOSITORY if one.name not in CONTROLLERS]
+OFFERED = [package for package in REPOSITORY if package.name not in CONTROLLERS]
 
 
 def application(name):
@@ -584,23 +586,23 @@ def wanted_sets(draw):
     """What a host may be asked for: no package in two versions."""
     versions = {name: draw(st.sampled_from(["1", "2", *CHECKOUTS])) for name in ("foo", "bar")}
     versions["fix"] = draw(st.sampled_from("12"))
-    found = []
+    result = []
     for path in draw(st.sets(st.sampled_from(PATHS))):
         name = draw(st.sampled_from(["foo", "bar", "foo-1", "foo-2"]))
         version = versions.get(name)
         patches = {"fix": versions["fix"]} if draw(st.booleans()) and version not in CHECKOUTS else {}
-        found.append(assignment(path, name, version, n=draw(st.integers(0, 2)), patches=patches))
-    return found
+        result.append(assignment(path, name, version, n=draw(st.integers(0, 2)), patches=patches))
+    return result
 
 
 @st.composite
 def hosts(draw):
     """Hosts in any state, also ones that no run of ours would leave."""
     host = SimulatedHost()
-    for one in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
-        host.install(one)
-        if one.name != "bash" and draw(st.booleans()):
-            host.managed[one.name] = application(one.name)
+    for package in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
+        host.install(package)
+        if package.name != "bash" and draw(st.booleans()):
+            host.managed[package.name] = application(package.name)
     if "fix" in host.packages.keys() - host.managed.keys() and draw(st.booleans()):
         host.originals["fix"] = "0:1-1"
     if "fix" in host.managed:
@@ -617,10 +619,10 @@ def hosts(draw):
     for path in draw(st.sets(st.sampled_from([*PATHS, "/old"]), max_size=3 if deployed else 0)):
         name = draw(st.sampled_from(deployed))
         recorded = name if draw(st.booleans()) else None
-        one = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
-        host.markers[one.application, one.deployment] = one
-        host.running.add((one.application, one.deployment))
-        host.etc.add(one.application)
+        package = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
+        host.markers[package.application, package.deployment] = package
+        host.running.add((package.application, package.deployment))
+        host.etc.add(package.application)
     for name in draw(st.sets(st.sampled_from(sorted(host.managed)))) if host.managed else ():
         if len(host.packages.get(name, ())) == 1 and name not in WITHOUT_SCRIPT:
             host.lose(name)
@@ -636,20 +638,20 @@ def finish(host, wanted):
 
 def size(wanted, host):
     """What a plan does beyond running the wanted deployments once more."""
-    found = set()
+    names = set()
     for step in plan(wanted, host.inventory()).steps:
         match step:
             case Undeploy():
-                found.add((step.application, step.deployment))
+                names.add((step.application, step.deployment))
             case ChangePackages():
-                found |= set(step.change.want) | step.change.remove | step.change.reinstall
+                names |= set(step.change.want) | step.change.remove | step.change.reinstall
             case RemoveSoftware():
-                found |= {("software", name) for name in step.packages}
+                names |= {("software", name) for name in step.packages}
             case CheckOut() if step.version != host.checkouts.get(step.package):
-                found.add(("checkout", step.package))
+                names.add(("checkout", step.package))
             case RemoveCheckout():
-                found.add(("checkout", step.package))
-    return found
+                names.add(("checkout", step.package))
+    return names
 
 
 def check_every_stop(wanted, start):
@@ -721,13 +723,19 @@ def test_a_converged_host_matches_the_tree_and_has_nothing_to_change(wanted, sta
     theirs = start.packages.get("bash")
     host = finish(start, wanted)
     assert size(wanted, host) == set()
-    deployments = {(one.application, each) for one in wanted for each in one.deployments}
+    deployments = {(assignment.application, each) for assignment in wanted for each in assignment.deployments}
     assert host.markers.keys() == deployments
-    assert host.scripts == {one.package for one in wanted if one.n}
-    assert host.checkouts == {one.package: one.version for one in wanted if one.n and one.version in CHECKOUTS}
+    assert host.scripts == {assignment.package for assignment in wanted if assignment.n}
+    assert host.checkouts == {
+        assignment.package: assignment.version
+        for assignment in wanted
+        if assignment.n and assignment.version in CHECKOUTS
+    }
     assert host.packages.get("bash") == theirs
     assert "theirs" in host.directories & host.etc
-    unasked = host.packages.keys() - {name for one in wanted if one.n for name in (one.package, *one.patches)}
+    unasked = host.packages.keys() - {
+        name for assignment in wanted if assignment.n for name in (assignment.package, *assignment.patches)
+    }
     assert unasked <= WITHOUT_SCRIPT
     assert unasked.isdisjoint(host.managed)
 

@@ -51,7 +51,7 @@ def test_a_first_publication_creates_the_tree_and_its_targets():
     made = drafted(TREE, EMPTY)
     assert made.revision == "r2"
     assert list(made.change.create) == ["/who", "/who/web", "/who/web/deploy", "/who/web/deploy/h1"]
-    assert [(name, found[0].path) for name, found in made.targets.items()] == [("h1", "/who/web")]
+    assert [(name, assignments[0].path) for name, assignments in made.targets.items()] == [("h1", "/who/web")]
     assert made.sentence == "nodes: 4 added; targets: 1 changed"
     assert list(made.describe())[-1] == "target h1"
 

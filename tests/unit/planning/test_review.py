@@ -22,35 +22,35 @@ def look(**texts):
 
 
 def test_good_tree_is_compiled():
-    found = look(a_zk=GOOD)
-    assert found.problems == ()
-    assert found.errors == ()
-    (assignment,) = found.targets["host1"]
+    result = look(a_zk=GOOD)
+    assert result.problems == ()
+    assert result.errors == ()
+    (assignment,) = result.targets["host1"]
     assert (assignment.path, assignment.n, assignment.package) == ("/who/myfoo", 2, "foo")
 
 
 def test_problems_of_planning_get_the_place_of_their_node():
-    found = look(a_zk=GOOD, b_zk="/what\n  /bar : bar\n    /deploy\n      /host1\n")
-    (problem,) = found.errors
+    result = look(a_zk=GOOD, b_zk="/what\n  /bar : bar\n    /deploy\n      /host1\n")
+    (problem,) = result.errors
     assert (problem.file, problem.line, problem.column, problem.path) == ("b.zk", 2, 3, "/what/bar")
 
 
 def test_line_that_cannot_be_read_is_the_only_thing_said_about_its_node():
-    found = look(a_zk=GOOD.replace("'1.0'", "1.0.1"), b_zk="/what\n  /bar : a b c\n    /deploy\n      /host1\n")
-    assert [(problem.file, problem.line) for problem in found.errors] == [("a.zk", 3), ("b.zk", 2)]
+    result = look(a_zk=GOOD.replace("'1.0'", "1.0.1"), b_zk="/what\n  /bar : a b c\n    /deploy\n      /host1\n")
+    assert [(problem.file, problem.line) for problem in result.errors] == [("a.zk", 3), ("b.zk", 2)]
 
 
 def test_line_that_cannot_be_read_hides_nothing_elsewhere():
-    found = look(a_zk="/what\n  x = oops\n  /bar : a b c\n    /deploy\n      /host1\n")
-    assert [(problem.file, problem.line) for problem in found.errors] == [("a.zk", 2), ("a.zk", 3)]
+    result = look(a_zk="/what\n  x = oops\n  /bar : a b c\n    /deploy\n      /host1\n")
+    assert [(problem.file, problem.line) for problem in result.errors] == [("a.zk", 2), ("a.zk", 3)]
 
 
 def test_a_conflict_that_depends_on_the_live_tree_is_a_warning():
-    found = look(a_zk=GOOD.replace("version = '1.0'", "version => /live/versions foo"))
-    assert found.errors == ()
-    assert found.problems
-    assert {problem.severity for problem in found.problems} == {Severity.WARNING}
-    assert {(problem.file, problem.line) for problem in found.problems} <= {("a.zk", 2), ("a.zk", 3)}
+    result = look(a_zk=GOOD.replace("version = '1.0'", "version => /live/versions foo"))
+    assert result.errors == ()
+    assert result.problems
+    assert {problem.severity for problem in result.problems} == {Severity.WARNING}
+    assert {(problem.file, problem.line) for problem in result.problems} <= {("a.zk", 2), ("a.zk", 3)}
 
 
 @pytest.mark.parametrize(
@@ -104,28 +104,28 @@ STRATEGY = EXAMPLE_FILE.read_text()
 
 
 def test_a_strategy_beside_the_tree_is_read():
-    found = look(a_zk=GOOD, strategy_yaml=STRATEGY)
-    assert found.problems == ()
-    assert found.documents.strategy() == example()
+    result = look(a_zk=GOOD, strategy_yaml=STRATEGY)
+    assert result.problems == ()
+    assert result.documents.strategy() == example()
 
 
 def test_problems_of_a_strategy_stand_among_those_of_the_tree():
-    found = look(
+    result = look(
         a_zk="/a b\n", strategy_yml=STRATEGY.replace("critical: true", "critical: maybe", 1), z_zk="/b c\n"
     )
-    assert [str(problem).partition(": ")[0] for problem in found.errors] == [
+    assert [str(problem).partition(": ")[0] for problem in result.errors] == [
         "a.zk:1:1",
         "strategy.yml:13:17",
         "z.zk:1:1",
     ]
-    assert found.errors[1].path == "data.groups[0].critical"
+    assert result.errors[1].path == "data.groups[0].critical"
 
 
 def test_other_yaml_files_are_ignored():
-    found = look(a_zk=GOOD, ci_yml="script: !reference [a, b]\n : [", strategy_txt=STRATEGY)
-    assert found.problems == ()
-    assert found.documents.strategies == {}
-    assert found.fingerprint == look(a_zk=GOOD).fingerprint
+    result = look(a_zk=GOOD, ci_yml="script: !reference [a, b]\n : [", strategy_txt=STRATEGY)
+    assert result.problems == ()
+    assert result.documents.strategies == {}
+    assert result.fingerprint == look(a_zk=GOOD).fingerprint
 
 
 def test_a_strategy_alone_is_checked_without_a_tree():
@@ -137,9 +137,9 @@ def test_a_strategy_alone_is_checked_without_a_tree():
 def test_a_change_of_the_strategy_alone_is_another_text():
     last = look(a_zk=GOOD, strategy_yaml=STRATEGY)
     files = [SourceFile("a.zk", GOOD.encode()), SourceFile("strategy.yaml", f"# new\n{STRATEGY}".encode())]
-    found = review(files, last)
-    assert found.fingerprint != last.fingerprint
-    assert found.documents is not last.documents
+    result = review(files, last)
+    assert result.fingerprint != last.fingerprint
+    assert result.documents is not last.documents
 
 
 def test_documents_that_did_not_change_are_not_read_again():
@@ -172,8 +172,8 @@ def test_place_is_that_of_the_nearest_node():
 )
 def test_a_link_where_a_target_belongs_is_an_error_as_nobody_would_run_the_service(service, problem):
     text = f"/web : shop\n  version = '1'\n{service}/hosts-of-web\n  /h1\n"
-    found = review([SourceFile("a.zk", text.encode())])
-    assert [str(error) for error in found.errors] == [problem]
+    result = review([SourceFile("a.zk", text.encode())])
+    assert [str(error) for error in result.errors] == [problem]
 
 
 def test_links_called_deploy_elsewhere_are_links():
@@ -186,21 +186,21 @@ def files(**texts):
 
 
 def test_equal_texts_have_one_fingerprint_whatever_else_is_beside_them():
-    one = fingerprint(files(a_zk=GOOD, b_zkx="/x\n"))
-    assert fingerprint(files(b_zkx="/x\n", README="hello", a_zk=GOOD)) == one
+    first = fingerprint(files(a_zk=GOOD, b_zkx="/x\n"))
+    assert fingerprint(files(b_zkx="/x\n", README="hello", a_zk=GOOD)) == first
     others = [
         files(a_zk=GOOD),
         files(a_zk=GOOD, b_zk="/x\n"),
         files(a_zk=GOOD, b_zkx="/x\n\n"),
         files(a_zk=GOOD + "/x\n", b_zkx=""),
     ]
-    assert one not in {fingerprint(other) for other in others}
+    assert first not in {fingerprint(other) for other in others}
 
 
 def test_other_rules_give_other_fingerprints(monkeypatch):
-    one = fingerprint(files(a_zk=GOOD))
+    first = fingerprint(files(a_zk=GOOD))
     monkeypatch.setattr("zkdeployment.planning.review.RULES", RULES + 1)
-    assert fingerprint(files(a_zk=GOOD)) != one
+    assert fingerprint(files(a_zk=GOOD)) != first
 
 
 def test_a_text_that_was_reviewed_is_not_reviewed_again():
@@ -224,8 +224,12 @@ def test_a_file_that_was_read_is_not_read_again(monkeypatch):
 def test_a_review_that_builds_on_another_finds_the_same():
     last = review(files(a_zk=GOOD, b_zk="/bad : a b c\n  /deploy\n    /h\n"))
     new = files(a_zk=GOOD, b_zk="/bad : a-1\n  /deploy\n    /h\n", c_zkx="/who\n  x = 1\n  y = \n")
-    found, alone = review(new, last), review(new)
-    assert (found.problems, found.targets, found.linted.tree) == (alone.problems, alone.targets, alone.linted.tree)
+    result, alone = review(new, last), review(new)
+    assert (result.problems, result.targets, result.linted.tree) == (
+        alone.problems,
+        alone.targets,
+        alone.linted.tree,
+    )
 
 
 QUARANTINE = """\

@@ -66,7 +66,7 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
 
 
 @pytest.mark.parametrize(
-    ("properties", "words"),
+    ("properties", "text"),
     [
         (
             {"type": "foo"},
@@ -108,9 +108,9 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
         ({"type": "foo", "version": "1", "patches": ["foo 1"]}, "lists its own package foo as a patch"),
     ],
 )
-def test_an_error_names_the_expected_and_the_actual_value(properties, words):
+def test_an_error_names_the_expected_and_the_actual_value(properties, text):
     (message,) = messages(properties)
-    assert words in message
+    assert text in message
 
 
 @pytest.mark.parametrize("version", ["git://host/repo#1.4", "git:/srv/repo#main", "svn+ssh://host/repo/trunk#7"])
@@ -120,8 +120,8 @@ def test_a_version_may_be_a_checkouts(version):
 
 
 def test_all_errors_of_a_service_are_reported_at_once():
-    found = messages({"type": "a b c", "version": [], "patches": 1})
-    assert len(found) == 3
+    problems = messages({"type": "a b c", "version": [], "patches": 1})
+    assert len(problems) == 3
 
 
 def test_a_patch_listed_twice_in_one_version_is_one_patch():

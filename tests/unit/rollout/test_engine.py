@@ -211,7 +211,7 @@ def test_any_rollout_keeps_the_rules(any_strategy, data):
     for hosts in submitted.values():
         assert len(hosts) == len(set(hosts))
     assert None not in verdicts(rollout).values()
-    for one in any_strategy.groups:
-        if any(rollout.progress[parent].verdict is FAILED for parent in one.depends_on):
-            assert rollout.progress[one.name].verdict is FAILED
-            assert one.name not in rollout.order
+    for listed_group in any_strategy.groups:
+        if any(rollout.progress[parent].verdict is FAILED for parent in listed_group.depends_on):
+            assert rollout.progress[listed_group.name].verdict is FAILED
+            assert listed_group.name not in rollout.order

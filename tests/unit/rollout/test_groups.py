@@ -46,8 +46,8 @@ def test_a_host_is_selected_by_its_id_and_by_its_name():
 
 
 def test_the_example_selects_by_name_tag_and_rack():
-    found = {group.name: sorted(members(group, EXAMPLE_HOSTS)) for group in example().groups}
-    assert found == {
+    members_by_group = {group.name: sorted(members(group, EXAMPLE_HOSTS)) for group in example().groups}
+    assert members_by_group == {
         "control-nodes": ["ctl1", "ctl2", "ctl3"],
         "compute-nodes-1": ["one1", "one2"],
         "compute-nodes-2": ["two1"],
@@ -77,8 +77,8 @@ def test_criteria_are_judged_each_alone(criteria, successful, failed, total, exp
 
 
 def test_a_missed_criterion_names_expected_and_found_numbers():
-    words = list(misses(Criteria(90, 3, 0), successful=2, failed=1, total=3))
-    assert words == [
+    missed = list(misses(Criteria(90, 3, 0), successful=2, failed=1, total=3))
+    assert missed == [
         "2 of 3 hosts successful (66.67 %), expected at least 90 %",
         "2 of 3 hosts successful, expected at least 3",
         "1 of 3 hosts failed, expected at most 0",

@@ -41,13 +41,13 @@ def look(state, seen):
     return seconds_until_change(state, seen.observe())
 
 
-def _failing_while_another_works(one):
+def _failing_while_another_works(failing):
     """Return a rollout of a group whose host a has failed to deploy, and b has not reported."""
     fleet = fleet_of("ab", failing={(DEPLOY, "a")})
-    state = fleet.step(fleet.start(strategy(one)))
+    state = fleet.step(fleet.start(strategy(failing)))
     fleet.silent = {"b"}
     state = fleet.run(
-        state, until=lambda found: found.active_phase is not None and "a" in found.active_phase.reports
+        state, until=lambda state: state.active_phase is not None and "a" in state.active_phase.reports
     )
     assert state.active_phase.task.phase is DEPLOY
     return state
@@ -83,7 +83,7 @@ class TestGroups:
     def test_a_host_that_failed_loses_its_grant_with_the_reason(self):
         fleet = fleet_of("ab", failing={(PREPARE, "a")})
         state = fleet.start(strategy(group("x"), group("y")))
-        state = fleet.run(state, until=lambda one: "y" in one.rollout.order)
+        state = fleet.run(state, until=lambda state: "y" in state.rollout.order)
         assert grants(state)["a"] == Grant("x", None, "boom")
         assert (DEPLOY, "a") not in fleet.reports
 
@@ -160,7 +160,7 @@ class TestPace:
         limited = paced("x", max_parallel=ParallelLimit(2), bake_time=600.0, criteria={"percent_successful": 100})
         state = fleet.start(strategy(limited))
         state = fleet.run(
-            state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+            state, until=lambda state: state.active_phase is not None and state.active_phase.task.phase is DEPLOY
         )
         fleet.reports = {key: report for key, report in fleet.reports.items() if key[0] is PREPARE}
         fleet.reports[DEPLOY, "a"] = PhaseReport(NOON, "boom")
@@ -239,7 +239,7 @@ class TestPace:
             strategy(paced("x", max_parallel=ParallelLimit(1), deploy_timeout=60.0, bake_time=100.0))
         )
         state = fleet.run(
-            state, until=lambda one: one.active_phase is not None and one.active_phase.task.phase is DEPLOY
+            state, until=lambda state: state.active_phase is not None and state.active_phase.task.phase is DEPLOY
         )
         fleet.deregister("b")
         state = fleet.wait(state, 60)
@@ -249,7 +249,9 @@ class TestPace:
         assert advance(state, fleet.observe()).active_phase == state.active_phase
         state = fleet.wait(state, 100)
         assert (state.ending, verdicts(state)) == (Ending.COMPLETED, {"x": SUCCESS})
-        assert fleet.run(state, until=lambda one: not one.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
+        assert (
+            fleet.run(state, until=lambda state: not state.late_joiners).rollout.hosts["b"] is HostProgress.SUCCESS
+        )
 
     def test_without_progress_for_too_long_the_group_fails(self):
         fleet = fleet_of("abc", silent=set("bc"))
@@ -285,7 +287,8 @@ class TestPace:
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", hosts="a", bake_time=600.0), group("y", "x", hosts="b")))
         state = fleet.run(
-            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+            state,
+            until=lambda state: state.active_phase is not None and state.active_phase.baking_since is not None,
         )
         assert look(state, fleet) == 600
         state = fleet.wait(state, 599)
@@ -298,7 +301,8 @@ class TestPace:
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
         state = fleet.run(
-            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+            state,
+            until=lambda state: state.active_phase is not None and state.active_phase.baking_since is not None,
         )
         if trouble == "error":
             fleet.erring = {"b"}
@@ -314,7 +318,8 @@ class TestPace:
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
         state = fleet.run(
-            state, until=lambda one: one.active_phase is not None and one.active_phase.baking_since is not None
+            state,
+            until=lambda state: state.active_phase is not None and state.active_phase.baking_since is not None,
         )
         fleet.now += 6
         fleet.deregister("b")
@@ -486,7 +491,7 @@ class TestActs:
         fleet.act(Directive.PAUSE)
         fleet.act(Directive.RESUME)
         state = fleet.step(fleet.step(state))
-        assert [one.directive for one in state.acts] == [Directive.PAUSE, Directive.RESUME]
+        assert [act.directive for act in state.acts] == [Directive.PAUSE, Directive.RESUME]
         assert (state.last_act_number, state.paused) == (1, None)
 
     def test_a_stopped_fleet_waits_with_the_reason(self):
@@ -535,7 +540,7 @@ class TestHosts:
     def test_a_new_host_joins_the_groups_without_a_verdict(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="bc")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x",) and let_in(state) == ["a", "b"])
         fleet.register("c", Facts())
         state = fleet.step(state)
         assert state.rollout.members == {"x": {"a"}, "y": {"b", "c"}}
@@ -702,18 +707,18 @@ class TestLateJoiners:
     def test_one_that_came_when_its_group_was_being_deployed_goes_when_that_has_succeeded(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and let_in(one) == ["a", "b"])
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x",) and let_in(state) == ["a", "b"])
         fleet.register("c", Facts())
         state = fleet.step(state)
         assert grants(state)["c"] == Grant("x", PREPARE)
-        state = fleet.run(state, until=lambda one: one.rollout.hosts["c"] is HostProgress.SUCCESS)
+        state = fleet.run(state, until=lambda state: state.rollout.hosts["c"] is HostProgress.SUCCESS)
         assert state.rollout.members["x"] == {"a", "c"}
         assert verdicts(state) == {"x": SUCCESS, "y": None}
 
     def test_a_failure_that_the_criteria_allow_is_recorded_and_stops_nothing(self):
         fleet, state = self.over(group("x", critical=True, maximum_failed=1), failing={(PREPARE, "c")})
         fleet.register("c", Facts())
-        state = fleet.run(state, until=lambda one: bool(one.errors))
+        state = fleet.run(state, until=lambda state: bool(state.errors))
         assert not has_failed(state)
         assert state.rollout.result is RolloutResult.PARTIAL
         assert grants(state) == {"c": Grant("", None, "boom")}
@@ -747,7 +752,7 @@ class TestLateJoiners:
     def test_late_joiners_run_beside_other_groups(self):
         fleet = fleet_of("ab", absent={"c": Facts()}, silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x",) and "b" in grants(state))
         fleet.register("c", Facts())
         state = fleet.step(fleet.step(fleet.step(state)))
         assert state.rollout.hosts["c"] is HostProgress.SUCCESS
@@ -756,7 +761,7 @@ class TestLateJoiners:
     def test_one_that_has_a_group_which_is_not_judged_goes_with_that(self):
         fleet = fleet_of("ab", absent={"c": Facts()}, silent={"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b"), group("z", hosts="c")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x",) and "b" in grants(one))
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x",) and "b" in grants(state))
         fleet.register("c", Facts())
         assert "c" not in grants(fleet.step(state))
         fleet.silent = set()
@@ -771,7 +776,7 @@ class TestLateJoiners:
             paced("rest", "canary", hosts="bc", max_parallel=ParallelLimit(1)),
             group("last", "rest", hosts="d"),
         )
-        state = fleet.run(fleet.start(groups), until=lambda one: "b" in grants(one))
+        state = fleet.run(fleet.start(groups), until=lambda state: "b" in grants(state))
         fleet.register("e", Facts())
         state = fleet.step(fleet.step(state))
         assert verdicts(state) == {"canary": FAILED, "rest": None, "last": FAILED}
@@ -784,7 +789,7 @@ class TestLateJoiners:
     def test_a_pause_grants_no_late_joiner(self, when):
         fleet = fleet_of("ab", absent={"c": Facts()}, silent=set() if when == "over" else {"b"})
         state = fleet.start(strategy(group("x", hosts="ac"), group("y", hosts="b")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x", "y") or "b" in grants(state))
         state = fleet.run(state) if when == "over" else state
         fleet.act(Directive.PAUSE)
         fleet.register("c", Facts())
@@ -814,7 +819,7 @@ class TestLateJoiners:
             fleet.deregister("b")
             state = fleet.step(state)
             assert look(state, fleet) == ABSENT_AFTER
-        state = fleet.run(fleet.wait(state, 600), until=lambda one: not one.late_joiners)
+        state = fleet.run(fleet.wait(state, 600), until=lambda state: not state.late_joiners)
         assert state.errors == {
             "b": "its agent has been absent for 300 s" if away else "prepare: it did not end within 600 s"
         }
@@ -824,7 +829,7 @@ class TestLateJoiners:
     def test_a_host_that_lost_the_revision_after_it_had_succeeded_goes_again(self, when):
         fleet = fleet_of("ab", silent=set() if when == "over" else {"b"})
         state = fleet.start(strategy(group("x", hosts="a"), group("y", hosts="b")))
-        state = fleet.run(state, until=lambda one: one.rollout.order == ("x", "y") or "b" in grants(one))
+        state = fleet.run(state, until=lambda state: state.rollout.order == ("x", "y") or "b" in grants(state))
         state = fleet.run(state) if when == "over" else state
         assert state.rollout.hosts["a"] is HostProgress.SUCCESS
         fleet.entered.clear()

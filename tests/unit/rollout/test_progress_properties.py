@@ -60,7 +60,7 @@ def check(state, fleet, granted):
     assert all(courses[name].verdict is not None for name in state.rollout.order[:-1])
     if state.active_phase is not None:
         name = state.active_phase.task.group
-        assert all(one == name or courses[one].verdict is not None for one in state.rollout.order)
+        assert all(begun == name or courses[begun].verdict is not None for begun in state.rollout.order)
     for host, grant in grants(state).items():
         if state.rollout.hosts[host] is HostProgress.FAILURE:
             assert grant.phase is None
@@ -76,21 +76,21 @@ def check_entries(before, after):
     if after.halted_since is not None:
         assert late == set()
     for host in late:
-        names = [name for name, found in after.rollout.members.items() if host in found]
+        names = [name for name, members in after.rollout.members.items() if host in members]
         assert names
         assert all(after.rollout.progress[name].verdict is GroupVerdict.SUCCESS for name in names)
         assert all(at_work(after, name) <= width(after, name) for name in names)
-    stage = after.active_phase
-    if stage is None:
+    phase = after.active_phase
+    if phase is None:
         return
-    group = after.rollout.strategy.group(stage.task.group)
-    same = before.active_phase is not None and phase_of(before.active_phase) == phase_of(stage)
-    entered = stage.granted.keys() - (before.active_phase.granted.keys() if same else set())
+    group = after.rollout.strategy.group(phase.task.group)
+    same = before.active_phase is not None and phase_of(before.active_phase) == phase_of(phase)
+    entered = phase.granted.keys() - (before.active_phase.granted.keys() if same else set())
     if entered:
         assert after.halted_since is None
         assert at_work(after, group.name) <= width(after, group.name)
         assert all(after.rollout.progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
-    if entered and (stage.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
+    if entered and (phase.task.phase is Phase.DEPLOY or group.pace.max_parallel is not None):
         assert not certainly_missed(after, group)
 
 
@@ -112,9 +112,9 @@ def check_verdicts(before, after, fleet):
             assert all(fleet.now - when >= group.pace.bake_time for when in ended)
 
 
-def phase_of(stage):
+def phase_of(phase):
     """Name the phase that is under way."""
-    return stage.task.group, stage.task.phase
+    return phase.task.group, phase.task.phase
 
 
 def at_work(state, name):

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from support.rollout_states import at_work, over, running, through
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.rollout.records import decode_state, encode_state
@@ -20,10 +20,12 @@ from zkdeployment.rollout.state_machine import Phase
 
 
 def fully_equipped():
-    found = at_work(through(running(), "mon1", until="compute-nodes-1"), granted=["one2"], failed=["one1"])
+    state = active_rollout(
+        advanced_rollout(begun_rollout(), "mon1", until="compute-nodes-1"), granted=["one2"], failed=["one1"]
+    )
     act = Act("ann@ops", "rollout promote", "now", 7.5)
     return replace(
-        found,
+        state,
         errors={"ctl1": "boom"},
         absent={"two1": 3.25},
         promoted=frozenset({"ntp-node"}),
@@ -38,33 +40,37 @@ def fully_equipped():
 
 
 @pytest.mark.parametrize(
-    "found",
+    "state",
     [
-        running(),
+        begun_rollout(),
         fully_equipped(),
-        at_work(running(), granted=["mon1"], baking=5.0),
-        replace(at_work(running()), coordinated_at=9.5),
-        replace(over(through(running())), late_joiners={"one1": Phase.DEPLOY}, late_since={"one1": 4.5}),
-        running(revision=4711),
+        active_rollout(begun_rollout(), granted=["mon1"], baking=5.0),
+        replace(active_rollout(begun_rollout()), coordinated_at=9.5),
+        replace(
+            ended_rollout(advanced_rollout(begun_rollout())),
+            late_joiners={"one1": Phase.DEPLOY},
+            late_since={"one1": 4.5},
+        ),
+        begun_rollout(revision=4711),
     ],
 )
-def test_every_state_is_read_back_unchanged(found):
-    value = json.loads(json.dumps(state_to_json(found)))
-    assert state_from_json(value) == found
+def test_every_state_is_read_back_unchanged(state):
+    value = json.loads(json.dumps(state_to_json(state)))
+    assert state_from_json(value) == state
     assert state_to_json(state_from_json(value)) == value
 
 
 def test_states_of_older_and_newer_coordinators_are_read():
-    found = at_work(running(), granted=["mon1"])
-    value = state_to_json(found)
+    state = active_rollout(begun_rollout(), granted=["mon1"])
+    value = state_to_json(state)
     for name in ("looked", "entered", "proven", "forced"):
         value.pop(name)
-    assert state_from_json(value) == found
+    assert state_from_json(value) == state
     value["stage"]["looked"] = 9.5
-    assert state_from_json(value) == replace(found, coordinated_at=9.5)
+    assert state_from_json(value) == replace(state, coordinated_at=9.5)
     value["stage"].pop("looked")
     value["stage"]["mood"] = value["mood"] = value["courses"]["ntp-node"]["mood"] = "good"
-    assert state_from_json(value) == found
+    assert state_from_json(value) == state
 
 
 @pytest.mark.parametrize(
@@ -80,12 +86,12 @@ def test_states_of_older_and_newer_coordinators_are_read():
         lambda value: value | {"held": "long"},
         lambda value: value | {"ending": "well"},
         lambda value: value | {"hosts": [1, 2]},
-        lambda value: {name: found for name, found in value.items() if name != "order"},
+        lambda value: {name: text for name, text in value.items() if name != "order"},
     ],
 )
 def test_damage_is_an_error(spoil):
     with pytest.raises(ValueError, match=r"valid|expected|invalid|zip"):
-        state_from_json(spoil(state_to_json(running())))
+        state_from_json(spoil(state_to_json(begun_rollout())))
 
 
 def test_a_node_that_cannot_be_read_is_an_error_that_says_what_to_do():
@@ -99,13 +105,13 @@ def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
         replace(group(f"g{number}"), selectors=(Selector(racks=frozenset({f"rack{number}"})),))
         for number in range(50)
     ]
-    found = running(strategy(*racks, group("all")), hosts)
-    found = through(found, until="all")
-    assert len(encode_state(found)) < NODE_LIMIT / 2
+    state = begun_rollout(strategy(*racks, group("all")), hosts)
+    state = advanced_rollout(state, until="all")
+    assert len(encode_state(state)) < NODE_LIMIT / 2
     errors = {host: f"{host} says: {host * 10}" for host in hosts}
-    found = replace(found, errors=errors)
-    assert len(encode_state(found)) < NODE_LIMIT
-    assert decode_state(encode_state(found)).rollout == found.rollout
+    state = replace(state, errors=errors)
+    assert len(encode_state(state)) < NODE_LIMIT
+    assert decode_state(encode_state(state)).rollout == state.rollout
 
 
 def random_text(random, length):
@@ -121,30 +127,30 @@ def worst_hosts(random):
 def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting):
     random = Random(1)
     hosts = worst_hosts(random)
-    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
+    state = active_rollout(begun_rollout(strategy(group("all")), hosts), granted=hosts)
     errors = {host: random_text(random, 200) for host in hosts}
     if reporting:
         reports = {host: PhaseReport(1_800_000_000 + random.randrange(10**6), errors[host]) for host in hosts}
-        found = replace(found, active_phase=replace(found.active_phase, reports=reports))
+        state = replace(state, active_phase=replace(state.active_phase, reports=reports))
     else:
-        found = replace(found, active_phase=None, errors=errors)
-    data = encode_state(found)
+        state = replace(state, active_phase=None, errors=errors)
+    data = encode_state(state)
     assert len(data) < NODE_LIMIT
     read = decode_state(data)
-    kept = {host: one.error for host, one in read.active_phase.reports.items()} if reporting else read.errors
+    kept = {host: report.error for host, report in read.active_phase.reports.items()} if reporting else read.errors
     assert kept.keys() == errors.keys()
     assert all(
         error is not None and errors[host].startswith(error.removesuffix("…")) for host, error in kept.items()
     )
-    assert read.rollout == found.rollout
+    assert read.rollout == state.rollout
 
 
 def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
     random = Random(2)
     hosts = worst_hosts(random)
     act = RolloutAct(Directive.PAUSE, Act("ann@ops", "rollout pause", random_text(random, 5_000), 7.5), None, 3)
-    found = replace(
-        over(through(running(strategy(group("all")), hosts))),
+    state = replace(
+        ended_rollout(advanced_rollout(begun_rollout(strategy(group("all")), hosts))),
         absent={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
         late_joiners={host: random.choice([Phase.PREPARE, Phase.DEPLOY]) for host in hosts},
         late_since={host: 1_800_000_000.0 + random.randrange(10**6) for host in hosts},
@@ -152,16 +158,16 @@ def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
         acts=(act,) * 1000,
         paused=replace(act.act, reason=random_text(random, 300_000)),
     )
-    data = encode_state(found)
+    data = encode_state(state)
     assert len(data) < NODE_LIMIT
     read = decode_state(data)
     assert (read.absent, read.late_joiners, read.late_since) == (
-        found.absent,
-        found.late_joiners,
-        found.late_since,
+        state.absent,
+        state.late_joiners,
+        state.late_since,
     )
     assert len(read.acts) == 50
-    assert read.paused == replace(found.paused, reason=f"{found.paused.reason[:500]}…")
+    assert read.paused == replace(state.paused, reason=f"{state.paused.reason[:500]}…")
 
 
 def test_states_that_are_not_too_large_keep_the_form_that_older_coordinators_read():
@@ -172,8 +178,8 @@ def test_states_that_are_not_too_large_keep_the_form_that_older_coordinators_rea
 
 def test_reports_at_ten_thousand_different_times_fit_too():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts() for number in range(10_000)}
-    found = at_work(running(strategy(group("all")), hosts), granted=hosts)
+    state = active_rollout(begun_rollout(strategy(group("all")), hosts), granted=hosts)
     reports = {host: PhaseReport(1_800_000_000 + number * 0.37) for number, host in enumerate(hosts)}
-    found = replace(found, active_phase=replace(found.active_phase, reports=reports))
-    assert len(encode_state(found)) < NODE_LIMIT
-    assert decode_state(encode_state(found)) == found
+    state = replace(state, active_phase=replace(state.active_phase, reports=reports))
+    assert len(encode_state(state)) < NODE_LIMIT
+    assert decode_state(encode_state(state)) == state

@@ -21,7 +21,7 @@ def window(start, end, days=DAILY, zone="UTC"):
 
 
 @pytest.mark.parametrize(
-    ("when", "windows", "found"),
+    ("when", "windows", "expected_result"),
     [
         ("2026-11-18T10:00", (), True),
         ("2026-11-18T01:59", (window(2, 4),), False),
@@ -39,8 +39,8 @@ def window(start, end, days=DAILY, zone="UTC"):
         ("2026-11-18T07:30", (window(2, 4, zone="America/New_York"),), True),
     ],
 )
-def test_a_window_is_open_or_not(when, windows, found):
-    assert is_open(windows, at(when)) is found
+def test_a_window_is_open_or_not(when, windows, expected_result):
+    assert is_open(windows, at(when)) is expected_result
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,10 @@ def test_a_host_without_role_and_facts_has_no_such_keys(tmp_path):
 
 def test_the_tools_and_the_syncer_share_a_configuration(tmp_path):
     text = tools_configuration(Layout(tmp_path), zookeeper="x:1", url="/tree.git", branch="main")
-    found = read(text)
-    assert found["zkdeployment"]["zookeeper"] == "x:1"
-    assert found["sync"]["url"] == "/tree.git"
-    assert found["sync"]["branch"] == "main"
+    document = read(text)
+    assert document["zkdeployment"]["zookeeper"] == "x:1"
+    assert document["sync"]["url"] == "/tree.git"
+    assert document["sync"]["branch"] == "main"
 
 
 def test_description_round_trips(tmp_path):

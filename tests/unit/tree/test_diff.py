@@ -26,12 +26,12 @@ def test_a_tree_does_not_differ_from_itself(tree):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ([1], [True]), ({"a": 0}, {"a": 0.0}), ("1", 1), (None, False)],
 )
-def test_values_with_different_json_differ(one, other):
-    assert not stored_alike(one, other)
-    assert diff(Tree({"/a": {"x": one}}), Tree({"/a": {"x": other}})).update == {"/a": {"x": other}}
+def test_values_with_different_json_differ(first, other):
+    assert not stored_alike(first, other)
+    assert diff(Tree({"/a": {"x": first}}), Tree({"/a": {"x": other}})).update == {"/a": {"x": other}}
 
 
 def test_order_of_keys_makes_no_difference():

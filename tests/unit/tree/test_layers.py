@@ -9,50 +9,50 @@ from zkdeployment.tree.parse import ParsedFile, parse
 
 
 def merged(**texts):
-    found = merge([parse(name.replace("_", "."), text) for name, text in texts.items()])
-    assert found.problems == ()
-    return found
+    layers = merge([parse(name.replace("_", "."), text) for name, text in texts.items()])
+    assert layers.problems == ()
+    return layers
 
 
 def test_zk_files_are_merged_side_by_side():
-    found = merged(a_zk="/a\n  x = 1\n", b_zk="/b\n  /c\n")
-    assert found.tree == Tree({"/a": {"x": 1}, "/b": {}, "/b/c": {}})
-    assert found.tree is found.base
-    assert found.positions == {"/a": ("a.zk", 1, 1), "/b": ("b.zk", 1, 1), "/b/c": ("b.zk", 2, 3)}
+    layers = merged(a_zk="/a\n  x = 1\n", b_zk="/b\n  /c\n")
+    assert layers.tree == Tree({"/a": {"x": 1}, "/b": {}, "/b/c": {}})
+    assert layers.tree is layers.base
+    assert layers.positions == {"/a": ("a.zk", 1, 1), "/b": ("b.zk", 1, 1), "/b/c": ("b.zk", 2, 3)}
 
 
 def test_zkx_files_are_layered_property_by_property_after_all_zk_files():
-    found = merged(
+    layers = merged(
         a_zkx="/a\n  x = 2\n  /new\n    y = 1\n/only\n  z = 1\n",
         a_zk="/a : foo\n  x = 1\n  v = 1\n  /kept\n    w = 1\n",
         b_zkx="/a\n  x = 3\n  /kept\n",
     )
-    assert found.tree == Tree(
+    assert layers.tree == Tree(
         {"/a": {"type": "foo", "x": 3, "v": 1}, "/a/kept": {"w": 1}, "/a/new": {"y": 1}, "/only": {"z": 1}}
     )
-    assert found.base == Tree({"/a": {"type": "foo", "x": 1, "v": 1}, "/a/kept": {"w": 1}})
-    assert found.layer == Tree({"/a": {"x": 3}, "/a/new": {"y": 1}, "/only": {"z": 1}, "/a/kept": {}})
-    assert found.positions["/a"] == ("a.zk", 1, 1)
-    assert found.positions["/a/new"] == ("a.zkx", 3, 3)
-    assert set(found.positions) == set(found.tree)
-    assert len(found.positions) == len(found.tree)
-    assert "/b" not in found.positions
+    assert layers.base == Tree({"/a": {"type": "foo", "x": 1, "v": 1}, "/a/kept": {"w": 1}})
+    assert layers.layer == Tree({"/a": {"x": 3}, "/a/new": {"y": 1}, "/only": {"z": 1}, "/a/kept": {}})
+    assert layers.positions["/a"] == ("a.zk", 1, 1)
+    assert layers.positions["/a/new"] == ("a.zkx", 3, 3)
+    assert set(layers.positions) == set(layers.tree)
+    assert len(layers.positions) == len(layers.tree)
+    assert "/b" not in layers.positions
 
 
 def test_property_and_property_link_replace_each_other():
-    found = merged(a_zk="/a\n  x = 1\n  y => /b\n  x -> /c\n", a_zkx="/a\n  x => /b\n  y = 2\n")
-    assert found.tree.nodes["/a"] == {"x =>": "/b", "y": 2, "x ->": "/c"}
-    assert found.links == {("/a", "x =>"): ("a.zkx", 2, 3), ("/a", "x ->"): ("a.zk", 4, 3)}
+    layers = merged(a_zk="/a\n  x = 1\n  y => /b\n  x -> /c\n", a_zkx="/a\n  x => /b\n  y = 2\n")
+    assert layers.tree.nodes["/a"] == {"x =>": "/b", "y": 2, "x ->": "/c"}
+    assert layers.links == {("/a", "x =>"): ("a.zkx", 2, 3), ("/a", "x ->"): ("a.zk", 4, 3)}
 
 
 def test_same_top_level_node_in_two_zk_files_is_an_error_naming_both_places():
-    found = merge([parse("a.zk", "/a\n  x = 1\n/b\n"), parse("b.zk", "/c\n\n/a\n  y = 1\n  l -> /c\n  /d\n")])
-    (problem,) = found.problems
+    layers = merge([parse("a.zk", "/a\n  x = 1\n/b\n"), parse("b.zk", "/c\n\n/a\n  y = 1\n  l -> /c\n  /d\n")])
+    (problem,) = layers.problems
     assert str(problem) == "b.zk:3:1: the top-level node /a is also in a.zk:1; only one .zk file may have it"
     assert problem.path == "/a"
-    assert found.tree == Tree({"/a": {"x": 1}, "/b": {}, "/c": {}})
-    assert "/a/d" not in found.positions
-    assert found.links == {}
+    assert layers.tree == Tree({"/a": {"x": 1}, "/b": {}, "/c": {}})
+    assert "/a/d" not in layers.positions
+    assert layers.links == {}
 
 
 def test_live_top_level_nodes_of_zk_files_become_equal_to_the_files():
@@ -64,8 +64,8 @@ def test_live_top_level_nodes_of_zk_files_become_equal_to_the_files():
 
 def test_top_level_nodes_of_zkx_files_alone_are_layered_over_the_live_nodes():
     live = Tree({"/a": {"x": 1, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}})
-    found = merged(a_zkx="/a\n  x = 2\n  /b\n  /d\n")
-    assert desired_tree(live, found) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
+    layers = merged(a_zkx="/a\n  x = 2\n  /b\n  /d\n")
+    assert desired_tree(live, layers) == Tree({"/a": {"x": 2, "y": 1}, "/a/b": {"z": 1}, "/a/c": {}, "/a/d": {}})
 
 
 def test_nodes_with_ephemeral_nodes_below_them_stay():
@@ -76,34 +76,34 @@ def test_nodes_with_ephemeral_nodes_below_them_stay():
 
 def test_a_layer_changes_nodes_with_ephemeral_nodes_below_them():
     live = Tree({"/a": {}, "/a/providers": {"z": 1}})
-    found = merged(a_zk="/a\n", a_zkx="/a\n  /providers\n    y = 2\n")
+    layers = merged(a_zk="/a\n", a_zkx="/a\n  /providers\n    y = 2\n")
     for pinned in ((), {"/a/providers"}):
-        assert desired_tree(live, found, pinned=pinned) == Tree({"/a": {}, "/a/providers": {"y": 2}})
+        assert desired_tree(live, layers, pinned=pinned) == Tree({"/a": {}, "/a/providers": {"y": 2}})
 
 
 def test_reserved_nodes_are_never_written():
-    found = merged(a_zk="/role-locks\n  /web\n/roles\n  /db\n", a_zkx="/role-locks\n  /x\n")
-    assert desired_tree(Tree({}), found) == Tree({"/roles": {}, "/roles/db": {}})
-    assert lock_roles(found.tree) == {"web", "db", "x"}
-    assert desired_tree(Tree({"/hosts": {}}), found, pinned={"/hosts"}) == Tree({"/roles": {}, "/roles/db": {}})
+    layers = merged(a_zk="/role-locks\n  /web\n/roles\n  /db\n", a_zkx="/role-locks\n  /x\n")
+    assert desired_tree(Tree({}), layers) == Tree({"/roles": {}, "/roles/db": {}})
+    assert lock_roles(layers.tree) == {"web", "db", "x"}
+    assert desired_tree(Tree({"/hosts": {}}), layers, pinned={"/hosts"}) == Tree({"/roles": {}, "/roles/db": {}})
 
 
 @settings(max_examples=40)
 @given(trees(), trees())
 def test_the_desired_tree_has_the_new_nodes_and_the_nodes_of_others(live, text):
-    found = merge([ParsedFile("a.zk", text)])
+    layers = merge([ParsedFile("a.zk", text)])
     tops = {path.split("/")[1] for path in text}
-    wanted = desired_tree(live, found)
-    foreign = {path: found for path, found in live.nodes.items() if path.split("/")[1] not in tops}
+    wanted = desired_tree(live, layers)
+    foreign = {path: node for path, node in live.nodes.items() if path.split("/")[1] not in tops}
     assert wanted == Tree({**foreign, **text.nodes})
-    assert not diff(wanted, desired_tree(wanted, found))
+    assert not diff(wanted, desired_tree(wanted, layers))
     assert tops.isdisjoint(RESERVED)
 
 
 @settings(max_examples=30)
 @given(trees(), trees(), trees())
-def test_layering_is_associative(base, one, two):
-    assert overlay(overlay(base, one), two) == overlay(base, overlay(one, two))
+def test_layering_is_associative(base, first, two):
+    assert overlay(overlay(base, first), two) == overlay(base, overlay(first, two))
 
 
 @settings(max_examples=30)

@@ -185,15 +185,15 @@ def test_property_links_are_followed(name, value):
 
 
 def test_relative_property_link_starts_at_the_node_that_holds_it():
-    found = lookup("/a\n  x => ../b\n/b\n  x = 1\n/c\n  /d\n    l -> /a\n")
-    assert property_value(found, "/c/d/l", "x") == 1
+    resolved = lookup("/a\n  x => ../b\n/b\n  x = 1\n/c\n  /d\n    l -> /a\n")
+    assert property_value(resolved, "/c/d/l", "x") == 1
 
 
 def test_property_links_may_pass_a_node_twice():
-    found = lookup("/x\n  a = 1\n  b => ../y\n/y\n  a => ../x\n  b => ../x c\n/x2\n")
+    resolved = lookup("/x\n  a = 1\n  b => ../y\n/y\n  a => ../x\n  b => ../x c\n/x2\n")
     with pytest.raises(MissingTargetError, match="/x b -> /y b -> /x c: /x has no property c"):
-        property_value(found, "/x", "b")
-    assert property_value(found, "/y", "a") == 1
+        property_value(resolved, "/x", "b")
+    assert property_value(resolved, "/y", "a") == 1
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_a_symbolic_link_whose_target_is_not_a_path_is_an_error(target):
 
 
 def test_resolved_properties_contain_the_values_of_links():
-    found = lookup("/a\n  x = 1\n  y => /b\n  x => /b\n  l -> /b\n/b\n  x = 2\n  y = [1]\n/c\n  l -> /a")
-    assert resolved_properties(found, "/a") == {"x": 1, "y": [1], "l ->": "/b"}
-    assert resolved_properties(found, "/c/l") == {"x": 1, "y": [1], "l ->": "/b"}
+    resolved = lookup("/a\n  x = 1\n  y => /b\n  x => /b\n  l -> /b\n/b\n  x = 2\n  y = [1]\n/c\n  l -> /a")
+    assert resolved_properties(resolved, "/a") == {"x": 1, "y": [1], "l ->": "/b"}
+    assert resolved_properties(resolved, "/c/l") == {"x": 1, "y": [1], "l ->": "/b"}
     with pytest.raises(LinkError):
         resolved_properties({"/a": {"x =>": "/b"}}.get, "/a")
 

@@ -16,21 +16,21 @@ def complaints(**texts):
 
 
 def test_good_files_have_no_problems():
-    found = check(
+    problems = check(
         a_zk="/a : foo\n  version => /b\n  link -> ../b\n",
         b_zk="/b\n  version = '1'\n/role-locks\n  /web\n/roles\n  /web : ctl\n    version = '1'\n",
         c_zkx="/a\n  /deploy\n    /h1\n",
     )
-    assert found.problems == ()
-    assert found.positions["/a/deploy/h1"] == ("c.zkx", 3, 5)
-    assert found.tree.properties("/a") == {"type": "foo", "version =>": "/b", "link ->": "../b"}
-    assert "/b" in found.tree
+    assert problems.problems == ()
+    assert problems.positions["/a/deploy/h1"] == ("c.zkx", 3, 5)
+    assert problems.tree.properties("/a") == {"type": "foo", "version =>": "/b", "link ->": "../b"}
+    assert "/b" in problems.tree
 
 
 def test_other_files_are_ignored():
-    found = check(a_zk="/a", README_rst="hello", b_zk_orig="x", zk="y")
-    assert found.problems == ()
-    assert found.tree == Tree({"/a": {}})
+    problems = check(a_zk="/a", README_rst="hello", b_zk_orig="x", zk="y")
+    assert problems.problems == ()
+    assert problems.tree == Tree({"/a": {}})
 
 
 def test_no_tree_file_at_all_is_an_error():
@@ -41,8 +41,8 @@ def test_no_tree_file_at_all_is_an_error():
 @pytest.mark.parametrize("name", ["hosts", "hosts-lock", "agent-locks", "zookeeper", "zkdeployment"])
 @pytest.mark.parametrize("file", ["a_zk", "a_zkx"])
 def test_reserved_top_level_nodes_are_refused(name, file):
-    (found,) = complaints(**{file: f"/ok\n/{name}\n  /x\n"})
-    assert found == f"a.{file[2:]}:2:1: /{name} is written by zkdeployment itself; a tree file must not have it"
+    (problems,) = complaints(**{file: f"/ok\n/{name}\n  /x\n"})
+    assert problems == f"a.{file[2:]}:2:1: /{name} is written by zkdeployment itself; a tree file must not have it"
 
 
 def test_reserved_names_below_the_top_level_are_allowed():
@@ -80,17 +80,17 @@ LINKS = [
 
 @pytest.mark.parametrize(("text", "expected"), LINKS)
 def test_links_are_followed(text, expected):
-    found = complaints(a_zk=text)
+    problems = complaints(a_zk=text)
     if expected is None:
-        assert len(found) == 2
-        assert all("links in a circle" in line for line in found)
+        assert len(problems) == 2
+        assert all("links in a circle" in line for line in problems)
     else:
-        assert found == [expected]
+        assert problems == [expected]
 
 
 def test_a_broken_link_into_a_node_that_is_only_layered_is_a_warning():
-    (found,) = complaints(a_zk="/a\n  x => /b/c v\n", b_zkx="/b\n  y = 1\n")
-    assert found == "a.zk:2:3: /a: warning: there is no node /b/c in the files checked"
+    (problems,) = complaints(a_zk="/a\n  x => /b/c v\n", b_zkx="/b\n  y = 1\n")
+    assert problems == "a.zk:2:3: /a: warning: there is no node /b/c in the files checked"
 
 
 def test_link_that_a_layer_replaced_is_not_followed():
@@ -104,18 +104,18 @@ def test_a_link_to_a_node_with_errors_is_not_reported():
 
 
 def test_all_problems_of_all_files_are_sorted_by_place():
-    found = check(b_zk="/b\n  x = y\n/a\n", a_zk="/a\n  l -> /b/x\n  m = n\n", c_zkx="hello\n")
-    assert [(problem.file, problem.line) for problem in found.problems] == [
+    problems = check(b_zk="/b\n  x = y\n/a\n", a_zk="/a\n  l -> /b/x\n  m = n\n", c_zkx="hello\n")
+    assert [(problem.file, problem.line) for problem in problems.problems] == [
         ("a.zk", 3),
         ("b.zk", 2),
         ("b.zk", 3),
         ("c.zkx", 1),
     ]
-    places = [(problem.file, problem.line, problem.column) for problem in found.problems]
+    places = [(problem.file, problem.line, problem.column) for problem in problems.problems]
     assert places == sorted(places)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a.zk", "b.zk", "c.zkx", "d"]), st.binary(max_size=40)), max_size=4))
 def test_lint_never_raises(files):
-    found = lint([SourceFile(name, content) for name, content in files])
-    assert set(found.positions) == set(found.tree)
+    problems = lint([SourceFile(name, content) for name, content in files])
+    assert set(problems.positions) == set(problems.tree)

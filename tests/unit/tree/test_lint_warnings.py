@@ -46,8 +46,8 @@ def test_the_warning_about_a_secret_does_not_show_it(line: str):
 def test_a_version_whose_number_has_another_text_is_a_warning(written: str, number: str):
     text = f"/a\n/b : shop\n  aversion = 1.10\n  version = {written}\n  note = 'version = 1.10'\n"
     shown = written.partition(" ")[0]
-    words = f"a.zk:4:3: warning: version = {shown} is the number {number}; write version = '{shown}'"
-    assert found(text) == ([] if shown == number else [words])
+    message = f"a.zk:4:3: warning: version = {shown} is the number {number}; write version = '{shown}'"
+    assert found(text) == ([] if shown == number else [message])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_name_in_one_spelling_is_allowed_in_several_nodes():
 
 
 def test_a_warning_does_not_suppress_link_problems():
-    assert any("/a/nowhere" in words for words in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
+    assert any("/a/nowhere" in match for match in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
 
 
 def test_nodes_that_only_look_the_same_are_an_error():

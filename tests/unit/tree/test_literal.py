@@ -119,7 +119,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "offset", "message"), ERRORS, ids=lambda found: str(found)[:20])
+@pytest.mark.parametrize(("text", "offset", "message"), ERRORS, ids=lambda state: str(state)[:20])
 def test_other_texts_are_refused_with_their_place(text, offset, message):
     with pytest.raises(LiteralError) as error:
         evaluate(text)

@@ -16,9 +16,9 @@ def nodes(text):
 
 
 def complaints(text, **limits):
-    found = parse("a.zk", text, limits=TextLimits(**limits)).problems
-    assert all(problem.file == "a.zk" for problem in found)
-    return [(problem.line, problem.column, problem.message) for problem in found]
+    problems = parse("a.zk", text, limits=TextLimits(**limits)).problems
+    assert all(problem.file == "a.zk" for problem in problems)
+    return [(problem.line, problem.column, problem.message) for problem in problems]
 
 
 # What zc.zk 2.1.0 makes of the same text.
@@ -219,11 +219,11 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), ERRORS, ids=lambda found: repr(found)[:40])
+@pytest.mark.parametrize(("text", "expected"), ERRORS, ids=lambda state: repr(state)[:40])
 def test_an_error_has_its_place_and_causes_no_other_errors(text, expected):
-    found = complaints(text)
-    assert [place[:2] for place in found] == [place[:2] for place in expected]
-    assert all(wanted[2] in got[2] for got, wanted in zip(found, expected, strict=True)), found
+    problems = complaints(text)
+    assert [place[:2] for place in problems] == [place[:2] for place in expected]
+    assert all(wanted[2] in got[2] for got, wanted in zip(problems, expected, strict=True)), problems
 
 
 @pytest.mark.parametrize("first", ["\t /a", "\u00a0/a"])
@@ -262,9 +262,9 @@ def test_all_errors_of_a_file_are_reported():
 
 
 def test_problem_names_the_node_it_is_in():
-    (found,) = parse("a.zk", "/a\n  /b\n    x = 1.2.3").problems
-    assert found.path == "/a/b"
-    assert str(found).startswith("a.zk:3:12: /a/b: cannot read 1.2.3")
+    (problems,) = parse("a.zk", "/a\n  /b\n    x = 1.2.3").problems
+    assert problems.path == "/a/b"
+    assert str(problems).startswith("a.zk:3:12: /a/b: cannot read 1.2.3")
 
 
 def test_the_parts_without_errors_are_kept():
@@ -275,8 +275,8 @@ def test_the_parts_without_errors_are_kept():
 
 
 def test_bytes_that_are_not_utf_8_are_reported_with_their_places():
-    found = parse_bytes("a.zk", b"/a\n  x = '\xe9'\n  y = '\xc3\xa9'\n# \xff\n").problems
-    assert [str(problem) for problem in found] == [
+    problems = parse_bytes("a.zk", b"/a\n  x = '\xe9'\n  y = '\xc3\xa9'\n# \xff\n").problems
+    assert [str(problem) for problem in problems] == [
         "a.zk:2:8: /a: the byte 0xe9 is not UTF-8 text",
         "a.zk:4:3: the byte 0xff is not UTF-8 text",
     ]
@@ -323,9 +323,9 @@ def test_many_duplicates_are_reported_in_reasonable_time():
     assert len(complaints("/a\n" * 20_000)) == 19_999
     assert len(complaints("/a\n" + "  x = 1\n" * 20_000)) == 19_999
     many = "".join(f"  x{n} = 1\n" for n in range(10_000))
-    found = complaints("/a\n" + many + many)
-    assert len(found) == 10_000
-    assert found[-1] == (20_001, 3, "the property x9999 is set twice in this node; first in line 10001")
+    problems = complaints("/a\n" + many + many)
+    assert len(problems) == 10_000
+    assert problems[-1] == (20_001, 3, "the property x9999 is set twice in this node; first in line 10001")
 
 
 WORDS = [

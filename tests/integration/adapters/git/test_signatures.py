@@ -275,5 +275,5 @@ class TestOpenPgp:
 
     def test_no_gpg_agent_keeps_running(self, gate: RolloutGate, ring: KeyRing):
         gate.passed(gate.signed_by_openpgp(ring, self.key))
-        running = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True, text=True).stdout
-        assert not [line for line in running.splitlines() if "gpg-agent" in line and "zkdeployment-" in line]
+        processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True, text=True).stdout
+        assert not [line for line in processes.splitlines() if "gpg-agent" in line and "zkdeployment-" in line]

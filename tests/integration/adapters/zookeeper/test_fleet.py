@@ -378,11 +378,11 @@ def piecemeal(session, monkeypatch, before):
     """Split each multi-read into single reads, as a server may; call ``before`` with the number of each read."""
 
     def get_many_seen(wanted):
-        seen, found = session._client.last_zxid, []
+        seen, states = session._client.last_zxid, []
         for number, path in enumerate(wanted):
             before(number)
-            found.append(session.get(path))
-        return seen, found
+            states.append(session.get(path))
+        return seen, states
 
     monkeypatch.setattr(session, "get_many_seen", get_many_seen)
 

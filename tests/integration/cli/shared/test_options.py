@@ -44,8 +44,8 @@ def configuration(file: Path, connection: str) -> str:
 def connection(*arguments: str, **environment: str) -> str:
     result = CliRunner().invoke(verb, [*arguments, "-o", "json"], env=environment, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    found: str = json.loads(result.stdout)["connection"]
-    return found
+    address: str = json.loads(result.stdout)["connection"]
+    return address
 
 
 def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):

@@ -739,9 +739,9 @@ def test_a_script_that_exceeds_the_grace_period_is_ended_and_run_again_by_the_ne
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
-def kill_client(running) -> None:
+def kill_client(state) -> None:
     """End the agent's client as an error on kazoo's own thread does."""
-    running.agent._adapters.fleet._session._client.stop()
+    state.agent._adapters.fleet._session._client.stop()
 
 
 def test_an_idle_agent_replaces_a_dead_client_once_and_then_demands_a_restart(fleet, host):

@@ -637,8 +637,8 @@ class TestLog:
         fleet.session.commit(Set(paths.STRATEGY, b"{}"))
         with fleet.coordinator() as daemon, capture_logs() as logs:
             assert [daemon.run_cycle(), daemon.run_cycle(), daemon.run_cycle()] == [2, 2, 2]
-            (said,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
-            assert "'zkdeployment sync --force' writes it anew" in said["reason"]
+            (message,) = [entry for entry in logs if entry["event"] == "coordination-failed"]
+            assert "'zkdeployment sync --force' writes it anew" in message["reason"]
             fleet.session.commit(Set(paths.STRATEGY, b""))
             assert [daemon.run_cycle(), daemon.run_cycle()] == [0, 0]
             assert [entry["event"] for entry in logs].count("write-conflicted") == 1

@@ -413,23 +413,23 @@ class TestOthersWriteToo:
         publishing.push(TREE)
         publishing.sync()
         revision = publishing.push(TREE.replace("1.0", "1.1"))
-        said: list[object] = []
+        messages: list[object] = []
         start = threading.Barrier(2)
 
         def race(name: str) -> None:
             with publishing.syncer(name) as syncer:
                 start.wait(20)
                 try:
-                    said.append(syncer.sync().sentence.split(" ")[0])
+                    messages.append(syncer.sync().sentence.split(" ")[0])
                 except RefusedError as error:
-                    said.append(type(error))
+                    messages.append(type(error))
 
         threads = [threading.Thread(target=race, args=(name,)) for name in ("one", "two")]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert said.count("published") == 1
+        assert messages.count("published") == 1
         assert publishing.version == revision
         assert publishing.client.get_children("/hosts-lock") == []
 

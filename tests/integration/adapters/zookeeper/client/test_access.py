@@ -95,10 +95,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[EncryptingServer]:
-    running = EncryptingServer(tmp_path_factory.mktemp("encrypting"), authority)
-    running.start()
-    yield running
-    running.kill()
+    server = EncryptingServer(tmp_path_factory.mktemp("encrypting"), authority)
+    server.start()
+    yield server
+    server.kill()
 
 
 class TestCertificates:

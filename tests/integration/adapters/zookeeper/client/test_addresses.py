@@ -38,7 +38,7 @@ def test_servers_with_expected_addresses_only_are_accepted(connection, expected)
 
 
 @pytest.mark.parametrize(
-    ("connection", "expected", "found"),
+    ("connection", "expected", "addresses"),
     [
         ("production:2181", ["192.0.2.1"], "production at 192.0.2.9"),
         ("zookeeper,production:2181", ["192.0.2.1"], "production at 192.0.2.9"),
@@ -47,7 +47,7 @@ def test_servers_with_expected_addresses_only_are_accepted(connection, expected)
         ("nowhere:2181", ["192.0.2.1"], "nowhere without an address (Name or service not known)"),
     ],
 )
-def test_a_server_with_another_address_is_refused(connection, expected, found):
+def test_a_server_with_another_address_is_refused(connection, expected, addresses):
     with pytest.raises(RefusedError) as refused:
         check_addresses(connection, expected)
-    assert f"expected only 192.0.2.1 behind {connection}, found {found}; correct" in str(refused.value)
+    assert f"expected only 192.0.2.1 behind {connection}, found {addresses}; correct" in str(refused.value)

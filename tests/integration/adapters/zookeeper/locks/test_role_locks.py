@@ -273,7 +273,9 @@ def test_many_hosts_never_hold_the_lock_at_the_same_time(zookeeper):
 
     with ExitStack() as stack:
         sessions = [stack.enter_context(Session(zookeeper)) for _ in range(4)]
-        hosts = [threading.Thread(target=contend, args=(number, one)) for number, one in enumerate(sessions)]
+        hosts = [
+            threading.Thread(target=contend, args=(number, session)) for number, session in enumerate(sessions)
+        ]
         for host in hosts:
             host.start()
         for host in hosts:

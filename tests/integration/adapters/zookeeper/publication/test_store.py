@@ -316,11 +316,12 @@ def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publ
     zookeeper, session, store, monkeypatch, after
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
-    one, two = shop(4), shop(9, version="2.0")
+    small, two = shop(4), shop(9, version="2.0")
     identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
-    store.publish(publication(store, one, "one"))
+    store.publish(publication(store, small, "one"))
     wanted = {
-        revision: compile_targets(tree)[0]["1"] for revision, tree in (("one", one), ("two", two), ("three", one))
+        revision: compile_targets(tree)[0]["1"]
+        for revision, tree in (("one", small), ("two", two), ("three", small))
     }
     number, finished = 0, False
     while not finished:
@@ -346,7 +347,7 @@ def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publ
         assert store.published_state().cluster == Cluster("three")
         assert store.live_tree().tree == two
         assert store.published_state().published.revision == "three"
-        store.publish(publication(store, one, "one"))
+        store.publish(publication(store, small, "one"))
     assert number >= 6
 
 
@@ -359,11 +360,11 @@ def test_a_killed_large_manual_import_deploys_nothing_until_the_next_publication
     zookeeper, session, store, monkeypatch
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
-    one, two = shop(4), shop(9, version="2.0")
+    small, two = shop(4), shop(9, version="2.0")
     identity, agent = Identity("1", "web1"), ZooKeeperFleet(session)
     number, finished = 0, False
     while not finished:
-        store.publish(publication(store, one, "one"))
+        store.publish(publication(store, small, "one"))
         with Session(zookeeper) as doomed:
             kill_at(doomed, number, after=True)
             try:

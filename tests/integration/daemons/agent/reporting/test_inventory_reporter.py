@@ -94,13 +94,13 @@ def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet
     with fleet.host("h2").agent(), host.agent():
         wait_until(lambda: host.at("r1"), "r1")
         code, out = run("status", "-o", "json")
-        assert (code, [one["state"] for one in json.loads(out)["hosts"]]) == (0, ["converged", "converged"])
+        assert (code, [host["state"] for host in json.loads(out)["hosts"]]) == (0, ["converged", "converged"])
         assert run("forget", "h1")[0] == 3
     with fleet.host("h3").agent() as other:
         wait_until(lambda: fleet.get("/hosts/h3").get("version") == "r1" or other.ended, "h3")
         code, out = run("status", "-o", "json")
-        found = {one["id"]: (one["state"], one["expected"]) for one in json.loads(out)["hosts"]}
-        assert found == {"h1": ("absent", True), "h2": ("absent", False), "h3": ("converged", True)}
+        hosts = {host["id"]: (host["state"], host["expected"]) for host in json.loads(out)["hosts"]}
+        assert hosts == {"h1": ("absent", True), "h2": ("absent", False), "h3": ("converged", True)}
         assert code == 4
         assert "h1.example.com" in run("status")[1]
         assert run("forget", "h1.example.com") == (0, "forgot h1.example.com (h1)\n")
