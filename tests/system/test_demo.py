@@ -1,11 +1,13 @@
 """``scripts/demo`` runs all its stages and leaves nothing behind, whether it succeeds, fails or is interrupted."""
 
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import httpx
 import pytest
 from rich.console import Console
 
@@ -53,11 +55,19 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     assert not directory.exists()
 
 
-def test_a_kept_fleet_stays_up_and_the_last_message_names_the_command_that_ends_it(directory, monkeypatch, capsys):
+def test_a_kept_fleet_stays_up_and_the_last_messages_tell_how_to_end_it_and_where_its_page_is(
+    directory, monkeypatch, capsys
+):
     monkeypatch.setattr(DemoScenario, "play_stages", lambda _: None)
     play(directory, Console(), keep=True)
     assert sandbox_processes(directory)
     farewell = capsys.readouterr().out
+    *_, last = farewell.strip().splitlines()
+    offer = re.fullmatch(r"See the fleet at (\S+) as the user (\S+) with the key (\S+)", last)
+    assert offer is not None, last
+    url, *login = offer.groups()
+    forbidden = httpx.post(f"{url}/api/v1/stop", json={"reason": "r"}, auth=tuple(login))
+    assert forbidden.status_code == 403, forbidden.text
     down = f"zkdeployment sandbox down -d {directory}"
     assert down in farewell
     assert str(PROGRAMS / "activate") in farewell

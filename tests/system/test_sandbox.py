@@ -8,6 +8,7 @@ import stat
 import subprocess
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -31,7 +32,7 @@ def box(make_box, place):
     box = make_box("box")
     hosts = place / "hosts.yaml"
     hosts.write_text(HOSTS, encoding="utf-8")
-    box.up("--hosts", hosts, "--samples")
+    box.up("--hosts", hosts, "--samples", "--server")
     return box
 
 
@@ -56,6 +57,26 @@ def test_status_shows_the_location_of_every_part(box):
         assert Path(host["run-directory"]).is_dir()
         assert Path(host["log"]).is_file()
         assert box.zkdeployment("config", "check", host["config"]).returncode == 0
+
+
+def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name(box):
+    server = box.status["server"]
+    login = server["user"], server["key"]
+    refused = httpx.post(f"{server['url']}/api/v1/resume", json={}, auth=login)
+    assert refused.status_code == 409, refused.text
+    assert httpx.post(f"{server['url']}/api/v1/resume", json={}).status_code == 401
+    box.sandbox("stop", "server")
+    assert box.status["server"] == server | {"pid": None}
+    box.sandbox("start", "server")
+    wait_until(lambda: is_healthy(server["url"]), "the service answers again")
+    assert {"pools", "nagios"} <= box.status.keys()
+
+
+def is_healthy(url):
+    try:
+        return httpx.get(f"{url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_status_for_people_names_every_part(box):

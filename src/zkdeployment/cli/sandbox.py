@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option
+from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.sandbox.fleet import Sandbox
@@ -68,17 +69,29 @@ def command() -> None:
 )
 @click.option("--syncer/--no-syncer", default=True, help="Whether a syncer follows the tree's branch.")
 @click.option("--samples", is_flag=True, help="Build the sample packages and push the sample tree.")
+@click.option(
+    "--server", is_flag=True, help="Start the service, with pages and an HTTP API, and add an admin to it."
+)
 @output_option
-def up(sandbox: Sandbox, hosts: str, servers: str, syncer: bool, samples: bool, output: str) -> None:
-    """Start a fleet, and return when every agent is registered.
+def up(
+    sandbox: Sandbox, *, hosts: str, servers: str, syncer: bool, samples: bool, server: bool, output: str
+) -> None:
+    """Start a fleet, and return when every agent is registered, and the service answers.
 
     \b
     Example:
-      zkdeployment sandbox up -d /tmp/fleet --hosts 5 --samples
+      zkdeployment sandbox up -d /tmp/fleet --hosts 5 --samples --server
     """
     requested = read_hosts(hosts)
-    with _progress() as report, _interrupted_by_signals():
-        sandbox.up(requested, servers=int(servers), syncer=syncer, with_samples=samples, report=report)
+    with _progress() as report, _interrupted_by_signals(), service_libraries():
+        sandbox.up(
+            requested,
+            servers=int(servers),
+            syncer=syncer,
+            with_samples=samples,
+            service=server,
+            report=report,
+        )
     _show(sandbox.status(), output)
 
 
@@ -142,7 +155,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start stopped agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1).
+    """Start agents (by host id), syncer, coordinator, server (the service) or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -156,7 +169,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--kill", is_flag=True, help="End them with SIGKILL, like a crash.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
-    """Stop agents (by host id), the syncer, the coordinator or ZooKeeper servers (zookeeper1).
+    """Stop agents (by host id), syncer, coordinator, server (the service) or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -187,6 +200,9 @@ def _show(status: dict[str, Any], output: str) -> None:
         table.add_row(server["id"], _pid(server["pid"]), "ZooKeeper", server["address"])
     table.add_row("syncer", _pid(status["syncer"]), status["branch"], status["tree"])
     table.add_row("coordinator", _pid(status["coordinator"]), "rollouts", status["config"])
+    if (service := status["server"]) is not None:
+        login = f"service: user {service['user']}, key {service['key']}"
+        table.add_row("server", _pid(service["pid"]), login, service["url"])
     for host_id, host in status["hosts"].items():
         name = host["name"] + (f" ({host['role']})" if host["role"] else "")
         table.add_row(host_id, _pid(host["pid"]), styled(name), str(Path(host["config"]).parent))

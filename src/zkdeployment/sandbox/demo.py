@@ -34,6 +34,9 @@ To end it:
   zkdeployment sandbox down{option}
 """
 
+#: The user that may only look at the demo's fleet.
+_VIEWER = "guest"
+
 
 def main() -> None:
     """Play the scenario; exit with 0 only if all its checks succeeded."""
@@ -67,7 +70,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
     if directory is None:
         directory = default_directory() if keep else Path(tempfile.mkdtemp(prefix="zkdemo-"))
     sandbox = Sandbox(directory)
-    scenario = DemoScenario(sandbox, console)
+    scenario = DemoScenario(sandbox, console, service=keep)
     begun = time.monotonic()
     scenario.start()
     try:
@@ -82,6 +85,14 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         scenario.check(not process_cleanup.sandbox_processes(sandbox.directory), "no process is left")
         scenario.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All five stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
+    if keep:
+        console.print(_invitation(sandbox), highlight=False, markup=False, soft_wrap=True)
+
+
+def _invitation(sandbox: Sandbox) -> str:
+    """Return the line that offers the service's page, with a new login that may only read."""
+    url, key = sandbox.add_viewer(_VIEWER)
+    return f"See the fleet at {url} as the user {_VIEWER} with the key {key}"
 
 
 def _farewell(sandbox: Sandbox) -> str:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,13 @@ from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.layout import Layout, SandboxDescription
 from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
 from zkdeployment.sandbox.rpms import RpmRepository
-from zkdeployment.sandbox.starting import wait_published, wait_registered
+from zkdeployment.sandbox.starting import wait_answering, wait_published, wait_registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.model.host import Host
+    from zkdeployment.sandbox.layout import SandboxService
 
 #: Seconds to wait for another command that is changing the sandbox.
 _LOCK_TIMEOUT = 60.0
@@ -49,11 +51,13 @@ class Sandbox:
         servers: int = 1,
         syncer: bool = True,
         with_samples: bool = False,
+        service: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
-        Raises ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
+        With ``service``, the service is started, too, and answers. Raises ``RefusedError`` if there is a sandbox
+        already. After any other error the sandbox is removed.
         """
         self._claim()
         try:
@@ -62,6 +66,8 @@ class Sandbox:
                 report("starting ZooKeeper")
                 ports = start_ensemble(self.layout, servers)
                 description = SandboxDescription(tuple(hosts), ports, syncer=syncer)
+                if service:
+                    description = replace(description, service=_new_service(description.zookeeper))
                 description.save(self.layout.description)
                 self._make_repositories(description, with_samples=with_samples, report=report)
                 self._configure(description)
@@ -75,6 +81,10 @@ class Sandbox:
                     if with_samples:
                         report("publishing the sample tree")
                         wait_published(description.zookeeper, self._syncer)
+                if description.service is not None:
+                    report("starting the service")
+                    self._service.start()
+                    wait_answering(description.service.url, self._service)
         except BaseException:
             report("cleaning up")
             self.down()
@@ -110,6 +120,9 @@ class Sandbox:
             "config": str(self.layout.config),
             "syncer": self._syncer.pid,
             "coordinator": self._coordinator.pid,
+            "server": self._service_status(description.service),
+            "pools": None,
+            "nagios": None,
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
                 for server in servers(self.layout, description.ports)
@@ -130,13 +143,13 @@ class Sandbox:
             self._repository.add(files)
 
     def start(self, names: Sequence[str]) -> None:
-        """Start agents, the syncer, the coordinator or ZooKeeper servers by name, unless they run."""
+        """Start agents, the other daemons or ZooKeeper servers by name, unless they run."""
         for member in self._members(names):
             with self._exclusive():
                 member.start()
 
     def stop(self, names: Sequence[str], *, kill: bool = False) -> None:
-        """End agents, the syncer, the coordinator or ZooKeeper servers by name; ``kill`` simulates a crash."""
+        """End agents, the other daemons or ZooKeeper servers by name; ``kill`` simulates a crash."""
         for member in self._members(names):
             with self._exclusive():
                 if kill:
@@ -144,10 +157,25 @@ class Sandbox:
                 else:
                     member.stop()
 
+    def add_viewer(self, name: str) -> tuple[str, str]:
+        """Add a user who may only read to the service, and return the service's address and the user's key.
+
+        Raises ``ConfigurationError`` if the sandbox has no service.
+        """
+        from zkdeployment.sandbox.service import add_viewer  # noqa: PLC0415  as in _new_service
+
+        description = self._description()
+        if description.service is None:
+            raise ConfigurationError(
+                "this sandbox has no service; start one with: zkdeployment sandbox up --server"
+            )
+        with self._exclusive():
+            return description.service.url, add_viewer(description.zookeeper, name)
+
     def revive(self) -> list[str]:
         """Start the daemons that crashed, and return their names."""
         daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
-        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator}
+        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator, "server": self._service}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
         return crashed
@@ -222,6 +250,10 @@ class Sandbox:
             self.directory, self.layout.coordinator, "coordinator", ["coordinate", str(self.layout.config)]
         )
 
+    @property
+    def _service(self) -> SandboxDaemon:
+        return SandboxDaemon(self.directory, self.layout.service, "server", ["serve", str(self.layout.config)])
+
     def _agent(self, host_id: str) -> SandboxDaemon:
         place = self.layout.host(host_id)
         return SandboxDaemon(self.directory, place.directory, "agent", ["agent", str(place.config)])
@@ -245,11 +277,13 @@ class Sandbox:
     def _configure(self, description: SandboxDescription) -> None:
         self.layout.syncer.mkdir()
         self.layout.coordinator.mkdir()
+        self.layout.service.mkdir()
         tools = layout.tools_configuration(
             self.layout,
             zookeeper=description.zookeeper,
             url=self._branch(description).url,
             branch=description.branch,
+            service_port=None if description.service is None else description.service.port,
         )
         layout.write_private(self.layout.config, tools)
         for host in description.hosts:
@@ -260,6 +294,11 @@ class Sandbox:
                 place, host, zookeeper=description.zookeeper, repositories=self._repository.definitions
             )
             layout.write_private(place.config, agent)
+
+    def _service_status(self, service: SandboxService | None) -> dict[str, Any] | None:
+        if service is None:
+            return None
+        return {"url": service.url, "pid": self._service.pid, "user": service.user, "key": service.key}
 
     def _host_status(self, host: Host) -> dict[str, Any]:
         place = self.layout.host(host.identity.id)
@@ -281,8 +320,16 @@ class Sandbox:
             host.identity.id: self._agent(host.identity.id) for host in description.hosts
         }
         known |= {"syncer": self._syncer, "coordinator": self._coordinator}
+        if description.service is not None:
+            known["server"] = self._service
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
         for name in names:
             if name not in known:
                 raise ConfigurationError(f"{name} is not in this sandbox; expected one of {', '.join(known)}")
         return [known[name] for name in names]
+
+
+def _new_service(zookeeper: str) -> SandboxService:
+    from zkdeployment.sandbox.service import new_service  # noqa: PLC0415  the libraries of the service are optional
+
+    return new_service(zookeeper)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 #: Names of other members of a sandbox, for ``sandbox stop`` and ``sandbox start``.
-_OTHER_MEMBERS = re.compile(r"syncer|coordinator|zookeeper\d+")
+_OTHER_MEMBERS = re.compile(r"syncer|coordinator|server|pools|nagios|zookeeper\d+")
 
 #: The limit of agents on one machine; a larger number is probably a mistake.
 MAX_HOSTS = 1000

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def config(self) -> Path:
-        """The configuration of the tools, the syncer and the coordinator."""
+        """The configuration of the tools, the syncer, the coordinator and the service."""
         return self.directory / "sandbox.cfg"
 
     @property
@@ -80,6 +80,11 @@ class Layout:
     def coordinator(self) -> Path:
         """The coordinator's directory."""
         return self.directory / "coordinator"
+
+    @property
+    def service(self) -> Path:
+        """The directory of the service."""
+        return self.directory / "server"
 
     def server(self, number: int) -> Path:
         """Return the directory of a ZooKeeper server."""
@@ -113,6 +118,20 @@ class HostLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxService:
+    """The service of a sandbox: the port that it listens on, and an admin of it with its key."""
+
+    port: int
+    user: str
+    key: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxDescription:
     """The parts of a sandbox, as stored in its directory.
 
@@ -123,6 +142,7 @@ class SandboxDescription:
     ports: Mapping[int, tuple[int, int, int]]
     syncer: bool
     branch: str = "main"
+    service: SandboxService | None = None
 
     @property
     def zookeeper(self) -> str:
@@ -136,6 +156,7 @@ class SandboxDescription:
             "ports": self.ports,
             "syncer": self.syncer,
             "branch": self.branch,
+            "service": None if self.service is None else asdict(self.service),
         }
         write_private(file, json.dumps(content, indent=2) + "\n")
 
@@ -149,6 +170,7 @@ class SandboxDescription:
                 ports={int(number): tuple(ports) for number, ports in content["ports"].items()},
                 syncer=bool(content["syncer"]),
                 branch=str(content["branch"]),
+                service=SandboxService(**content["service"]) if content.get("service") else None,
             )
         except FileNotFoundError as error:
             raise ConfigurationError(
@@ -184,8 +206,8 @@ def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, reposi
     )
 
 
-def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str) -> str:
-    """Return the text of the configuration of the tools, the syncer and the coordinator."""
+def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str, service_port: int | None) -> str:
+    """Return the text of the configuration of the tools, the syncer, the coordinator and the service."""
     return _ini(
         {
             "zkdeployment": {"zookeeper": zookeeper, "run-directory": str(layout.syncer)},
@@ -195,6 +217,7 @@ def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str
                 "tree-directory": str(layout.directory / "tree"),
                 "interval": "1",
             },
+            "server": {"listen": None if service_port is None else f"127.0.0.1:{service_port}"},
         }
     )
 

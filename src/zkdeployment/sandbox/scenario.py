@@ -50,10 +50,14 @@ class DemoError(ZkdeploymentError):
 
 
 class DemoScenario:
-    """The five stages, played in ``sandbox`` and printed to ``console``."""
+    """The five stages, played in ``sandbox`` and printed to ``console``.
 
-    def __init__(self, sandbox: Sandbox, console: Console) -> None:
+    With ``service``, the sandbox runs the service, too.
+    """
+
+    def __init__(self, sandbox: Sandbox, console: Console, *, service: bool = False) -> None:
         self.sandbox = sandbox
+        self.service = service
         self.console = console
         self.revisions: list[str] = []
 
@@ -77,7 +81,7 @@ class DemoScenario:
         """Stage 1: start the sandbox, which is removed if the start fails."""
         self.stage(1, "a ZooKeeper, a git repository, a signed RPM repository, three hosts, a syncer")
         with self.console.status("") as shown:
-            self.sandbox.up(HOSTS, report=lambda text: shown.update(f"{text} ..."))
+            self.sandbox.up(HOSTS, service=self.service, report=lambda text: shown.update(f"{text} ..."))
 
     def inspect_sandbox(self) -> None:
         """Stage 1, continued: check the daemons, and build the packages."""

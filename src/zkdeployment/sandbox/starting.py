@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import urllib3
+
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ProgramError, WaitTimeoutError
@@ -20,6 +22,9 @@ _LIMIT = 60.0
 _LIMIT_EACH = 2.0
 
 _INTERVAL = 0.05
+
+#: The time limit in seconds for an answer of the service.
+_ANSWER = 5.0
 
 
 def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None:
@@ -43,6 +48,21 @@ def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
         while ZooKeeperFleetReader(session).snapshot().published is None:
             _check(syncer, "the syncer", "published the tree", deadline)
             time.sleep(_INTERVAL)
+
+
+def wait_answering(url: str, daemon: SandboxDaemon) -> None:
+    """Return when the service at ``url`` answers and has ZooKeeper; raises errors like ``wait_registered``."""
+    deadline = time.monotonic() + _LIMIT
+    while not _is_healthy(url):
+        _check(daemon, "the service", "answered", deadline)
+        time.sleep(_INTERVAL)
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return urllib3.request("GET", f"{url}/healthz", retries=False, timeout=_ANSWER).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: float) -> None:
