@@ -7,6 +7,7 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.sandbox.layout import (
     Layout,
     SandboxDescription,
+    SandboxService,
     agent_configuration,
     default_directory,
     log_tail,
@@ -49,8 +50,10 @@ def test_a_host_without_role_and_facts_has_no_such_keys(tmp_path):
     assert not read(text)["zkdeployment"].keys() & {"role", "tags", "labels", "rack"}
 
 
-def test_the_tools_and_the_syncer_share_a_configuration(tmp_path):
-    text = tools_configuration(Layout(tmp_path), zookeeper="x:1", url="/tree.git", branch="main")
+def test_the_tools_the_syncer_and_the_service_share_a_configuration(tmp_path):
+    text = tools_configuration(
+        Layout(tmp_path), zookeeper="x:1", url="/tree.git", branch="main", service_port=8420
+    )
     document = read(text)
     assert document["zkdeployment"]["zookeeper"] == "x:1"
     assert document["sync"]["url"] == "/tree.git"
@@ -60,7 +63,10 @@ def test_the_tools_and_the_syncer_share_a_configuration(tmp_path):
 def test_description_round_trips(tmp_path):
     file = tmp_path / "sandbox.json"
     description = SandboxDescription(
-        (HOST, Host(Identity("b", "b.sandbox"))), {1: (1, 2, 3), 2: (4, 5, 6)}, syncer=True
+        (HOST, Host(Identity("b", "b.sandbox"))),
+        {1: (1, 2, 3), 2: (4, 5, 6)},
+        syncer=True,
+        service=SandboxService(8420, "sandbox", "a-key"),
     )
     description.save(file)
     assert SandboxDescription.load(file) == description
