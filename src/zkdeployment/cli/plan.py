@@ -12,13 +12,10 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
-from zkdeployment.planning.forecast import Forecast, Outlook, forecast
-from zkdeployment.planning.order import order
-from zkdeployment.planning.published_state import PublicationSnapshot
-from zkdeployment.planning.publishing import Baseline, draft
+from zkdeployment.planning.forecast import Forecast, Outlook
+from zkdeployment.planning.prediction import PredictionBasis, predict
 from zkdeployment.planning.review import Review, review
 from zkdeployment.wiring.operator import open_operator
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.forecast import HostForecast
     from zkdeployment.planning.order import Turn
+    from zkdeployment.ports.operator import OperatorAdapters
 
 _CHANGES = 4
 _COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
@@ -89,33 +87,29 @@ def command(
     reviewed = review(files)
     _refuse(reviewed)
     with open_operator(connection) as operator:
-        snapshot, known, live = operator.fleet.snapshot(), operator.fleet.known_hosts(), operator.tree.live_tree()
-        baseline = Baseline.of_live_tree(live, operator.fleet.strategy())
-    published = PublicationSnapshot(snapshot.cluster, hosts=snapshot.hosts)
-    drafted = draft(reviewed, baseline, published, revision=planned_revision or ", ".join(paths))
-    for problem in drafted.warnings:
-        echo(str(problem), err=True)
-    prediction = forecast(
-        live.tree,
-        drafted.change,
-        drafted.targets,
-        snapshot.hosts,
-        known,
+        basis = read_basis(operator)
+    keeps_strategy = bool(paths) and not reviewed.documents.files and not is_whole_tree(paths)
+    predicted = predict(
+        reviewed,
+        basis,
         revision=planned_revision,
+        title=", ".join(paths),
         selected=hosts,
+        keeps_strategy=keeps_strategy,
     )
-    strategy = drafted.strategy
-    if paths and not reviewed.documents.files and not is_whole_tree(paths):
-        strategy = StrategyChange(baseline.strategy, baseline.strategy)
-    after = strategy.after
-    turns = None if after is None else order(after, snapshot.hosts, known, drafted.targets)
-    prediction = prediction.with_strategy(strategy, turns)
-    for warning in () if turns is None else turns.warnings:
-        echo(f"warning: {warning}", err=True)
-    _print(prediction, output, short=short, every=bool(hosts))
-    if prediction.with_outlook(Outlook.FAILS):
+    for warning in predicted.warnings:
+        echo(warning, err=True)
+    _print(predicted.forecast, output, short=short, every=bool(hosts))
+    if predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
-    raise click.exceptions.Exit(_CHANGES if prediction.changes else 0)
+    raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
+
+
+def read_basis(operator: OperatorAdapters) -> PredictionBasis:
+    """Read what a prediction is based on."""
+    snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
+    live, strategy = operator.tree.live_tree(), operator.fleet.strategy()
+    return PredictionBasis(snapshot.cluster, snapshot.hosts, known, live, strategy)
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
@@ -137,7 +131,7 @@ def _print(prediction: Forecast, output: str, *, short: bool, every: bool) -> No
     if output != "table":
         emit(prediction.to_json(), output, schema="plan")
     elif short:
-        for line in _comment(prediction):
+        for line in short_lines(prediction):
             echo(line)
     else:
         console_for(stderr=False).print(_render(prediction, every=every), soft_wrap=True)
@@ -166,7 +160,7 @@ def _steps(host: HostForecast) -> Iterator[RenderableType]:
             yield Padding(styled(action, style="dim"), (0, 0, 0, 6), expand=False)
 
 
-def _comment(prediction: Forecast) -> Iterator[str]:
+def short_lines(prediction: Forecast) -> Iterator[str]:
     """Yield the lines of the short form, which is also valid Markdown."""
     yield f"**{_title(prediction)}**"
     for outlook, heading in _HEADINGS.items():

@@ -9,7 +9,7 @@ from zkdeployment.model.act import sanitize
 from zkdeployment.model.source_files import SourceFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.model.tree import Value
 
@@ -64,7 +64,8 @@ class BranchSnapshot:
 
     ``unusable`` are the names of entries that look like tree files and are none, such as symbolic links.
     ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer`` are the
-    commits since that revision, newest first.
+    commits since that revision, newest first. ``newer_files`` are the files of each of these that can be trusted,
+    if the act asked for them; they are read when they are iterated.
     """
 
     tip: str
@@ -73,6 +74,7 @@ class BranchSnapshot:
     past: str | None = None
     past_files: Sequence[SourceFile] = ()
     newer: Sequence[CommitSummary] = ()
+    newer_files: Iterable[Sequence[SourceFile]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +109,17 @@ class CommitOutcome:
 
     ``commit`` is in the branch if ``made``; without a change it is the tip of the branch, and for a dry run it is
     ``None``. ``changed`` is whether there is anything to change. ``diff`` is the change as ``git diff`` prints it.
-    ``undone`` are the commits that a rollback undoes, newest first.
+    ``undone`` are the commits that a rollback to ``past`` undoes, newest first. ``files`` are the tree files and
+    documents after the act.
     """
 
     commit: str | None
     changed: bool
     made: bool = False
     diff: str = ""
+    past: str | None = None
     undone: Sequence[CommitSummary] = ()
+    files: Sequence[SourceFile] = ()
 
     def to_json(self) -> dict[str, Value]:
         """Return the outcome as ``-o json`` prints it."""

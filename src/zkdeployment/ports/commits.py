@@ -25,6 +25,7 @@ class CommitOrder:
     and may raise ``RefusedError``. ``back_to`` names the revision whose files the act restores: a commit id, whole
     or shortened. Such an act may leave a tip that is damaged, or not signed as it has to be. ``once`` is a trailer
     (key and value) of ``compute``'s message: if a commit since ``back_to`` has it, that commit is the outcome.
+    ``reads_newer`` is whether ``compute`` needs the files of the commits since ``back_to``.
     """
 
     author: Author
@@ -32,6 +33,7 @@ class CommitOrder:
     check: CommitCheck
     back_to: str | None = None
     once: tuple[str, str] | None = None
+    reads_newer: bool = False
 
 
 class TreeCommits(Protocol):

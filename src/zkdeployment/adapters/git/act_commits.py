@@ -24,13 +24,14 @@ from zkdeployment.model.commits import BranchSnapshot, CommitOutcome, CommitSumm
 from zkdeployment.model.problem import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from zkdeployment.adapters.git.command import Git
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, FileChanges
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import CommitOrder
 
 #: How often an act is computed before it gives way to others who push.
@@ -103,9 +104,9 @@ class GitTreeCommits:
         past = None if order.back_to is None else self._resolve(order.back_to, tip)
         made = self._made(order, past, tip)
         if made is not None:
-            return CommitOutcome(made, changed=True, made=True)
+            return CommitOutcome(made, changed=True, made=True, past=past)
         base = self._verified_base(tip, past)
-        branch = self._snapshot(tip, base, past)
+        branch = self._snapshot(order, tip, base, past)
         changes = order.compute(branch)
         self._check(order, branch, changes)
         known = {entry.blob for tree in filter(None, (base, past)) for entry in top_entries(self._git, tree)}
@@ -114,16 +115,23 @@ class GitTreeCommits:
             tree == self._git.run("rev-parse", "--verify", "--end-of-options", f"{tip}^{{tree}}").check().text
             and base == tip
         ):
-            return CommitOutcome(tip, changed=False, undone=branch.newer)
-        diff = self._diff(tip, tree)
+            return CommitOutcome(tip, changed=False, past=past, files=branch.files)
+        outcome = CommitOutcome(
+            None,
+            changed=True,
+            diff=self._diff(tip, tree),
+            past=past,
+            undone=branch.newer,
+            files=changes.apply(branch.files),
+        )
         if dry_run:
-            return CommitOutcome(None, changed=True, diff=diff, undone=branch.newer)
+            return outcome
         commit = self._write(order, tree, tip, changes)
         self.reach("before:push")
         if not self._push(commit, tip):
             return None
         self.reach("after:push")
-        return CommitOutcome(commit, changed=True, made=True, diff=diff, undone=branch.newer)
+        return replace(outcome, commit=commit, made=True)
 
     def _tip(self) -> str:
         return str(self.source.fetch())
@@ -198,18 +206,26 @@ class GitTreeCommits:
             return False
         return True
 
-    def _snapshot(self, tip: str, base: str, past: str | None) -> BranchSnapshot:
+    def _snapshot(self, order: CommitOrder, tip: str, base: str, past: str | None) -> BranchSnapshot:
         if past is None:
             return BranchSnapshot(tip, read_files(self._git, f"{base}^{{tree}}", tip))
         files, unusable = read_usable_files(self._git, f"{base}^{{tree}}")
+        newer = tuple(self._newer(past, tip))
         return BranchSnapshot(
             tip,
             files,
             unusable,
             past=past,
             past_files=self.source.files(past),
-            newer=tuple(self._newer(past, tip)),
+            newer=newer,
+            newer_files=self._newer_files(newer) if order.reads_newer else (),
         )
+
+    def _newer_files(self, newer: Sequence[CommitSummary]) -> Iterator[Sequence[SourceFile]]:
+        """Yield the files of the commits that are verified, oldest first."""
+        for commit in reversed(newer):
+            if self._is_verified(commit.id):
+                yield read_usable_files(self._git, f"{commit.id}^{{tree}}")[0]
 
     def _newer(self, past: str, tip: str) -> Iterator[CommitSummary]:
         for commit in read_range(self._git, f"{past}..{tip}", most=_SEARCHED):

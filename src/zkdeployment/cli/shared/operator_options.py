@@ -60,10 +60,11 @@ def override_options(function: Callable[..., R]) -> Callable[..., R]:
 
 def new_act(action: str, reason: str) -> Act:
     """Return the record of an act by the present user on this machine, at the present time."""
-    return Act(by=sanitize(f"{_user()}@{socket.gethostname()}"), what=action, reason=reason, time=time.time())
+    by = sanitize(f"{current_user()}@{socket.gethostname()}")
+    return Act(by=by, what=action, reason=reason, time=time.time())
 
 
-def _user() -> str:
+def current_user() -> str:
     """Return the name of the user, also of a user who became root with sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()

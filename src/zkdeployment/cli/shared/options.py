@@ -20,6 +20,7 @@ from zkdeployment.model.servers import Servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.config.settings import Settings
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.source_files import SourceFile
 
@@ -106,11 +107,17 @@ def configured_revision(
     ``name`` is a branch or a commit, ``None`` the tip of the configured branch. ``config`` defaults to the
     system's configuration. Raises ``ConfigurationError`` and ``SourceError``.
     """
-    settings = load(config or SYSTEM_CONFIGURATION, host=False)
-    settings.require_sync()
+    settings = configured_repository(config)
     from zkdeployment.wiring.syncer import read_revision  # noqa: PLC0415  the other verbs start faster without it
 
     return read_revision(settings, name)
+
+
+def configured_repository(config: Path | None) -> Settings:
+    """Return the settings of a configuration that names the tree's repository; raises ``ConfigurationError``."""
+    settings = load(config or SYSTEM_CONFIGURATION, host=False)
+    settings.require_sync()
+    return settings
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:

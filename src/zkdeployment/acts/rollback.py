@@ -1,0 +1,114 @@
+"""Rollbacks: a commit that restores the tree of an earlier revision, and its publication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.quarantine import quarantines_of_rollback
+from zkdeployment.errors import RefusedError, UnreachableError, ZkdeploymentError
+from zkdeployment.fleet.rollback import last_good_revision
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.commits import ROLLOUT_TRAILER
+from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.planning.rollback import rollback_changes
+from zkdeployment.ports.commits import CommitOrder
+
+if TYPE_CHECKING:
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
+    from zkdeployment.ports.commits import TreeCommits
+    from zkdeployment.ports.operator import ClusterControl, FleetReader, RolloutControl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackOrder:
+    """A rollback that somebody asked for.
+
+    ``revision`` is the commit whose tree is wanted again; ``None`` is the last one that succeeded. ``rollout`` is
+    the id of the failed rollout that the coordinator rolls back: for each there is one commit. ``quarantine`` puts
+    each version that the undone commits introduced into quarantine, at the time ``now`` in epoch seconds.
+    """
+
+    author: Author
+    reason: str
+    revision: str | None = None
+    rollout: str | None = None
+    quarantine: bool = False
+    now: float = 0.0
+
+
+def roll_back(
+    rollback: RollbackOrder,
+    commits: TreeCommits,
+    fleet: FleetReader,
+    rollouts: RolloutControl,
+    *,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Commit a rollback, or return what it would commit.
+
+    Raises ``RefusedError`` if there is no revision to go back to, and what ``TreeCommits.commit`` raises.
+    """
+    revision = rollback.revision or _last_good(fleet, rollouts)
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        changes = rollback_changes(branch, rollback.reason, rollout=rollback.rollout)
+        if not rollback.quarantine:
+            return changes
+        new = quarantines_of_rollback(branch, rollback.reason, rollback.author, rollback.now)
+        return replace(changes, files={**changes.files, **new})
+
+    once = None if rollback.rollout is None else (ROLLOUT_TRAILER, rollback.rollout)
+    order = CommitOrder(
+        author=rollback.author,
+        compute=compute,
+        check=check_change,
+        back_to=revision,
+        once=once,
+        reads_newer=rollback.quarantine,
+    )
+    return commits.commit(order, dry_run=dry_run)
+
+
+def publish_now(
+    commit: str, act: Act, commits: TreeCommits, fleet: FleetReader, cluster: ClusterControl, *, timeout: float
+) -> Revision:
+    """Have a syncer publish the tip of the branch, which contains ``commit``, and return the published revision.
+
+    The state of the fleet and the size of the change are no obstacles. Raises what ``resume_latest`` raises.
+    """
+    published = _published(commit, commits, fleet)
+    if published is not None:
+        return published
+    try:
+        return cluster.resume_latest(act, timeout=timeout, overrides=GuardOverrides(mass_removal=True))
+    except UnreachableError:
+        raise
+    except ZkdeploymentError:
+        # A syncer that follows the branch may have been faster than the request.
+        published = _published(commit, commits, fleet)
+        if published is None:
+            raise
+        return published
+
+
+def _published(commit: str, commits: TreeCommits, fleet: FleetReader) -> Revision | None:
+    """Return the published revision if hosts may deploy it and it contains a commit."""
+    snapshot = fleet.snapshot()
+    published = snapshot.published
+    if published is None or snapshot.cluster != Cluster(published) or not commits.contains(published, commit):
+        return None
+    return published
+
+
+def _last_good(fleet: FleetReader, rollouts: RolloutControl) -> str:
+    revision = last_good_revision(fleet.history(), rollouts.attempts)
+    if not isinstance(revision, str):
+        raise RefusedError(
+            "there is no revision to roll back to: expected a published revision before the current one that"
+            " succeeded, found none in the history; name the REVISION"
+        )
+    return revision

@@ -1,0 +1,76 @@
+"""The prediction of a publication: the forecast of all hosts, and their order by the strategy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.strategies.changes import StrategyChange
+from zkdeployment.planning.forecast import forecast
+from zkdeployment.planning.order import order
+from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.planning.publishing import Baseline, draft
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import LiveTree
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.planning.forecast import Forecast
+    from zkdeployment.planning.review import Review
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionBasis:
+    """The fleet before the publication: its version, its registered and known hosts, its tree and its strategy."""
+
+    cluster: Cluster | None
+    hosts: Sequence[Host]
+    known: Sequence[KnownHost]
+    live: LiveTree
+    strategy: Strategy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The forecast with the strategy, and the warnings of the draft and of the strategy."""
+
+    forecast: Forecast
+    warnings: tuple[str, ...]
+
+
+def predict(
+    reviewed: Review,
+    basis: PredictionBasis,
+    *,
+    revision: Revision | None,
+    title: str,
+    selected: Collection[str] = (),
+    keeps_strategy: bool = False,
+) -> Prediction:
+    """Return what hosts would do if a reviewed tree without errors were published.
+
+    ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
+    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about strategies. Raises ``TreeError``.
+    """
+    baseline = Baseline.of_live_tree(basis.live, basis.strategy)
+    snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts)
+    drafted = draft(reviewed, baseline, snapshot, revision=revision or title)
+    predicted = forecast(
+        basis.live.tree,
+        drafted.change,
+        drafted.targets,
+        basis.hosts,
+        basis.known,
+        revision=revision,
+        selected=tuple(selected),
+    )
+    strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
+    after = strategy.after
+    turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
+    warnings = [str(problem) for problem in drafted.warnings]
+    warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
+    return Prediction(predicted.with_strategy(strategy, turns), tuple(warnings))

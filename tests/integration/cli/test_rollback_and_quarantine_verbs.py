@@ -1,0 +1,204 @@
+"""The verbs that commit: rollback and quarantine, on a real ZooKeeper and a real repository."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.commands import Done, invoke
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publication import SyncOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
+
+
+class Site:
+    """A repository, a ZooKeeper, and a configuration that names both."""
+
+    def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
+        self.branch = Branch(directory)
+        self.client = client
+        self.zookeeper = zookeeper
+        self.source = GitSource(str(self.branch.bare), directory / "syncer" / "tree", gap=0)
+        self.config = directory / "zkdeployment.cfg"
+        self.config.write_text(
+            f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\nurl = {self.branch.bare}\nbranch = main\n"
+            f"tree-directory = {directory / 'tree'}\n"
+        )
+
+    def publish(self, *, force: bool = True) -> str:
+        with Session(self.zookeeper) as session:
+            syncer = Syncer(self.source, ZooKeeperPublications(session), SystemClock())
+            return str(syncer.sync(SyncOptions(force=force)).revision)
+
+    def serve_one_request(self) -> None:
+        """Publish on the next request of an operator, as a syncer that follows the branch does."""
+        with Session(self.zookeeper) as session:
+            store = ZooKeeperPublications(session)
+            asked = threading.Event()
+            store.watch_requests(asked.set)
+            while (request := store.request()) is None:
+                asked.wait(30)
+                asked.clear()
+            forced = ForcedBy(request.by, request.reason)
+            Syncer(self.source, store, SystemClock()).sync(
+                SyncOptions(force=True, overrides=request.overrides, forced=forced, request=request)
+            )
+
+    def run(self, *words: str) -> Done:
+        person = {"GIT_CONFIG_GLOBAL": "/dev/null", "SUDO_USER": "ann"}
+        return invoke(*words, "--config", self.config, env=person)
+
+    @property
+    def version(self) -> object:
+        return json.loads(self.client.get("/hosts")[0])["version"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, zookeeper: str, client: KazooClient) -> Site:
+    return Site(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def published(site: Site) -> tuple[str, str]:
+    """Two published revisions: the first was reached by every registered host (there is none)."""
+    first = site.branch.push({"a.zk": TREE.format("1.0")}, message="the first")
+    site.publish()
+    second = site.branch.push({"a.zk": TREE.format("1.1"), "b.zk": "/b\n"}, message="web 1.1")
+    site.publish()
+    return first, second
+
+
+def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_says_what_it_undoes(
+    site: Site, published: tuple[str, str]
+) -> None:
+    first, second = published
+    done = site.run("rollback", "--reason", "web 1.1 loses sessions")
+    assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip())
+    assert (
+        f"back to {first[:12]}; this undoes:\n  {second[:12]} web 1.1 (Tester <tester@example.com>)" in done.stderr
+    )
+    assert site.branch.files() == site.branch.files(first)
+    subject = site.branch.ask("log", "-1", "--format=%an|%s|%(trailers:key=Zkdeployment-Rollback-To,valueonly)")
+    assert subject.startswith(f"ann|Roll back to {first[:12]}: web 1.1 loses sessions|{first}")
+    assert site.publish(force=False) == site.branch.tip()
+    again = site.run("rollback", first, "--reason", "once more")
+    assert (again.returncode, again.stdout.strip()) == (0, site.branch.tip())
+    assert "nothing changes" in again.stderr
+
+
+def test_a_dry_run_prints_the_change_and_commits_nothing(site: Site, published: tuple[str, str]) -> None:
+    first, second = published
+    done = site.run("rollback", first[:8], "--reason", "to see it", "--dry-run")
+    assert done.returncode == 0
+    assert "-    version = '1.1'\n+    version = '1.0'\n" in done.stdout
+    assert site.branch.tip() == second
+
+
+def test_a_rollback_now_is_published_in_a_stopped_fleet_even_if_it_ends_most_deployments(site: Site) -> None:
+    site.branch.push({"a.zk": TREE.format("1.0")})
+    site.publish()
+    many = "".join(f"      /g{number}\n" for number in range(9))
+    site.branch.push({"a.zk": TREE.format("1.1") + many})
+    site.publish()
+    assert site.run("stop", "--reason", "it burns").returncode == 0
+    waiting = site.run("rollback", "--reason", "too many hosts", "--dry-run")
+    assert waiting.returncode == 0
+    syncer = threading.Thread(target=site.serve_one_request)
+    syncer.start()
+    done = site.run("rollback", "--reason", "too many hosts", "--now", "--timeout", "30")
+    syncer.join(30)
+    assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip())
+    assert site.version == site.branch.tip()
+
+
+@pytest.mark.usefixtures("published")
+def test_without_now_a_rollback_says_what_stands_in_the_way(site: Site) -> None:
+    site.run("stop", "--reason", "it burns")
+    done = site.run("rollback", "--reason", "back")
+    assert done.returncode == 0
+    assert "not published yet: the fleet is stopped" in done.stderr
+    assert "it burns" in done.stderr
+
+
+@pytest.mark.usefixtures("published")
+def test_a_rollback_now_that_no_syncer_publishes_ends_with_a_timeout(site: Site) -> None:
+    done = site.run("rollback", "--reason", "back", "--now", "--timeout", "0.2")
+    assert done.returncode == 5
+    assert done.stdout.strip() == site.branch.tip()
+
+
+def test_without_a_good_revision_a_rollback_is_refused(site: Site) -> None:
+    site.branch.push({"a.zk": TREE.format("1.0")})
+    site.publish()
+    done = site.run("rollback", "--reason", "back")
+    assert done.returncode == 3
+    assert "there is no revision to roll back to" in done.stderr
+
+
+def test_a_subversion_tree_is_refused(site: Site) -> None:
+    site.config.write_text(site.config.read_text().replace(f"url = {site.branch.bare}", "url = svn://host/tree"))
+    for words in (("rollback", "--reason", "x"), ("quarantine", "add", "web", "1.1", "--reason", "x")):
+        done = site.run(*words)
+        assert done.returncode == 3
+        assert "is a Subversion repository, and acts are committed to git only" in done.stderr
+
+
+def test_a_rollback_with_quarantine_forbids_what_the_undone_commits_introduced(
+    site: Site, published: tuple[str, str]
+) -> None:
+    site.branch.push({"a.zk": TREE.format("1.2")})
+    done = site.run("rollback", published[0], "--reason", "both lose sessions", "--quarantine")
+    assert done.returncode == 0
+    assert {"quarantine-web-1.1.yaml", "quarantine-web-1.2.yaml"} < site.branch.files().keys()
+    listed = json.loads(site.run("quarantine", "list", "-o", "json").stdout)["quarantines"]
+    assert [(one["name"], one["version"], one["reason"]) for one in listed] == [
+        ("web", "1.1", "both lose sessions"),
+        ("web", "1.2", "both lose sessions"),
+    ]
+    # A rollback to a revision that wants a version in quarantine is refused, and a removal makes it possible.
+    refused = site.run("rollback", published[1], "--reason", "forward")
+    assert refused.returncode == 1
+    assert "web 1.1 is quarantined by ann <ann@" in refused.stderr
+    assert site.run("quarantine", "remove", "web", "1.1", "--reason", "not its fault").returncode == 0
+    assert site.run("rollback", published[1], "--reason", "forward").returncode == 0
+    assert "quarantine-web-1.1.yaml" not in site.branch.files()
+
+
+@pytest.fixture
+def verbs(site: Site) -> Callable[..., Done]:
+    return lambda *words: site.run("quarantine", *words, "--reason", "it is bad")
+
+
+def test_a_version_that_the_tip_wants_cannot_be_put_into_quarantine(
+    site: Site, published: tuple[str, str], verbs: Callable[..., Done]
+) -> None:
+    refused = verbs("add", "web", "1.1")
+    assert refused.returncode == 3
+    assert (
+        "cannot put web 1.1 into quarantine, because the tip of the branch wants it (/shop/web)" in refused.stderr
+    )
+    assert site.branch.tip() == published[1]
+    done = verbs("add", "web", "1.3")
+    assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip())
+    again = verbs("add", "web", "1.3")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert "web" in site.run("quarantine", "list").stdout
+    missing = verbs("remove", "web", "9")
+    assert missing.returncode == 3
+    assert "there is no quarantine of web 9" in missing.stderr

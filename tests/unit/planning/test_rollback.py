@@ -1,0 +1,108 @@
+"""The files of a rollback."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkdeployment.model.commits import BranchSnapshot, CommitSummary
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.rollback import restored_files, rollback_changes, with_strategies_of
+
+STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
+SLOW = STRATEGY.replace("[]", "[slow]")
+QUARANTINE = "schema: zkdeployment/Quarantine/v1\nmetadata: {name: web, version: '1'}\n"
+
+
+def snapshot(
+    files: dict[str, str], past: dict[str, str], unusable: frozenset[str] = frozenset()
+) -> BranchSnapshot:
+    return BranchSnapshot("b" * 40, listed(files), unusable, past="a" * 40, past_files=listed(past))
+
+
+def listed(files: dict[str, str]) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(name, content.encode()) for name, content in files.items())
+
+
+def test_tree_files_and_strategies_are_those_of_the_past_and_other_documents_stay() -> None:
+    tip = {"a.zk": "/a\n  /new\n", "new.zkx": "/a\n", "s.yaml": SLOW, "q.yaml": QUARANTINE, "added.yaml": SLOW}
+    past = {"a.zk": "/a\n", "gone.zk": "/gone\n", "s.yaml": STRATEGY, "old.yaml": STRATEGY}
+    assert restored_files(snapshot(tip, past)) == {
+        "a.zk": b"/a\n",
+        "new.zkx": None,
+        "gone.zk": b"/gone\n",
+        "s.yaml": STRATEGY.encode(),
+        "old.yaml": STRATEGY.encode(),
+        "added.yaml": None,
+    }
+
+
+def test_documents_that_the_past_had_and_the_tip_has_not_do_not_come_back() -> None:
+    assert restored_files(snapshot({"a.zk": ""}, {"a.zk": "", "q.yaml": QUARANTINE})) == {}
+
+
+def test_entries_that_are_no_files_give_way() -> None:
+    found = snapshot({}, {"a.zk": "/a\n"}, frozenset({"a.zk", "link.zk"}))
+    assert restored_files(found) == {"a.zk": b"/a\n", "link.zk": None}
+
+
+@pytest.mark.parametrize(
+    ("past", "present", "expected"),
+    [
+        (STRATEGY, f"# rules\n{SLOW}---\n# bad\n{QUARANTINE}", f"{STRATEGY}---\n# bad\n{QUARANTINE}"),
+        (f"{QUARANTINE}---\n{STRATEGY}", f"{SLOW}---\n{QUARANTINE}", f"---\n{STRATEGY}---\n{QUARANTINE}"),
+        ("", f"{SLOW}---\n{QUARANTINE}", f"---\n{QUARANTINE}"),
+        (f"---\n{STRATEGY}...\n", f"---\n{QUARANTINE}", f"---\n{STRATEGY}...\n---\n{QUARANTINE}"),
+        ("", SLOW, ""),
+        (STRATEGY.rstrip("\n"), QUARANTINE, f"{STRATEGY}---\n{QUARANTINE}"),
+        ('{"schema": "shipyard/x"}', QUARANTINE, f'{{"schema": "shipyard/x"}}\n---\n{QUARANTINE}'),
+    ],
+)
+def test_a_file_with_several_kinds_of_documents_is_divided(past: str, present: str, expected: str) -> None:
+    assert with_strategies_of(past.encode(), present.encode()).decode() == expected
+
+
+def test_a_file_whose_strategies_are_the_same_stays_as_it_is() -> None:
+    present = f"# comment\n{STRATEGY}---\n{QUARANTINE}"
+    assert with_strategies_of(f"# comment\n{STRATEGY}".encode(), present.encode()) == present.encode()
+
+
+NAMES = st.sampled_from(["a.zk", "b.zk", "c.zkx", "s.yaml", "t.yml"])
+TEXTS = st.lists(st.sampled_from([STRATEGY, SLOW, QUARANTINE, "# only a comment\n"]), max_size=3).map("---\n".join)
+FILES = st.dictionaries(NAMES, TEXTS)
+
+
+@given(FILES, FILES)
+def test_a_second_rollback_to_the_same_revision_changes_nothing(tip: dict[str, str], past: dict[str, str]) -> None:
+    found = snapshot(tip, past)
+    after = rollback_changes(found, "a reason").apply(found.files)
+    assert restored_files(snapshot({file.name: file.content.decode() for file in after}, past)) == {}
+
+
+@given(FILES, FILES)
+def test_a_rollback_has_the_strategies_of_the_past_and_the_quarantines_of_the_tip(
+    tip: dict[str, str], past: dict[str, str]
+) -> None:
+    found = snapshot(tip, past)
+    after = {file.name: file.content.decode() for file in rollback_changes(found, "a reason").apply(found.files)}
+    for name in after.keys() | tip.keys() | past.keys():
+        new, old, then = (files.get(name, "") for files in (after, tip, past))
+        if name.endswith(("zk", "zkx")):
+            assert new == then
+        else:
+            assert (new.count("shipyard"), new.count("Quarantine")) == (
+                then.count("shipyard"),
+                old.count("Quarantine"),
+            )
+
+
+def test_the_message_names_the_revision_the_reason_and_what_is_undone() -> None:
+    newer = [CommitSummary(f"{number:040x}", "Ann <ann@x>", f"change {number}", 0.0) for number in range(52)]
+    found = BranchSnapshot("b" * 40, (), past="a" * 40, newer=newer)
+    message = rollback_changes(found, "it\nburns", rollout="7-1").message
+    assert message.startswith(
+        "Roll back to aaaaaaaaaaaa: it burns\n\nThis undoes 52 commits:\n\n  000000000000 change 0 (Ann"
+    )
+    assert "\n  and 2 more\n\n" in message
+    assert message.endswith(f"\n\nZkdeployment-Rollback-To: {'a' * 40}\nZkdeployment-Failed-Rollout: 7-1\n")
