@@ -6,6 +6,7 @@ changed: comments and layout stay.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -66,12 +67,21 @@ def with_strategies_of(past: bytes, present: bytes) -> bytes:
 
     Text without any document is empty. The file stays as it is if its strategies are the same.
     """
-    if _strategies(past) == _strategies(present):
+    if _cores(_strategies(past)) == _cores(_strategies(present)):
         return present
     others = [text for text in _documents(present) if not _STRATEGY.search(text)]
     if not others and all(_STRATEGY.search(text) for text in _documents(past)):
         return past
     return _joined([*_strategies(past), *others])
+
+
+def _cores(documents: Sequence[bytes]) -> list[bytes]:
+    """Return the documents without the comments, blank lines and marks around them."""
+    return [b"\n".join(_stripped(_stripped(document.splitlines())[::-1])[::-1]) for document in documents]
+
+
+def _stripped(lines: list[bytes]) -> list[bytes]:
+    return list(itertools.dropwhile(_BLANK.fullmatch, lines))
 
 
 def _strategies(text: bytes) -> list[bytes]:
