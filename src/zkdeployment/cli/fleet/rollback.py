@@ -14,7 +14,7 @@ from zkdeployment.cli.plan import read_basis, short_lines
 from zkdeployment.cli.shared.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo, echo_lines
-from zkdeployment.fleet.rollback import publication_obstacles
+from zkdeployment.fleet.requests import publication_obstacles
 from zkdeployment.model.cluster import short
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
