@@ -55,7 +55,7 @@ def measure(scale: Scale) -> Iterator[Result]:
             fleet.set_version("first")
             host = fleet.host("host1")
             with host.process() as agent, _bare(fleet.connection) as bare:
-                wait_until(lambda: host.at("first"), "the agent is at the first version", _PATIENCE)
+                wait_until(lambda: host.has_finished("first"), "the agent is at the first version", _PATIENCE)
                 yield _acting(host, scale.rounds * 10)
                 yield from _idling(psutil.Process(agent.pid), psutil.Process(bare.pid), scale.rounds)
 

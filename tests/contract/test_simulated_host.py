@@ -78,6 +78,6 @@ def test_a_plan_has_the_same_effects_on_a_simulated_host_as_on_a_host_with_an_ag
             wanted = ZooKeeperFleet(session).wanted(identity, revision)
             for _ in simulated.take(plan(wanted.assignments, simulated.inventory())):
                 pass
-            wait_until(lambda revision=revision: host.at(revision), f"the agent has deployed {revision}")
+            wait_until(lambda revision=revision: host.has_finished(revision), f"the agent has deployed {revision}")
             assert effects(simulated.inventory()) == effects(real_inventory(host)), revision
             former = services

@@ -15,7 +15,7 @@ from kazoo.exceptions import NoNodeError
 
 from support.available_packages import AvailablePackage
 from support.fake_packages import FakePackageManager
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from zkdeployment.config.load import load
 from zkdeployment.daemons.failpoints import VARIABLE
 from zkdeployment.wiring.agent import build_agent
@@ -211,9 +211,17 @@ class AgentHost:
         """The names of all markers."""
         return sorted(path.name for path in (self.root / "etc").glob("*/*.deployed"))
 
-    def at(self, version: object) -> bool:
-        """Whether node and status file show that the host finished a version."""
+    def has_finished(self, version: object) -> bool:
+        """Return whether the node and the status file show that the host finished a version."""
         return self.node.get("version") == version and self.status == "done"
+
+    def wait_for_version(self, version: object, timeout: float = PATIENCE) -> None:
+        """Wait until the host has finished a version."""
+        wait_until(lambda: self.has_finished(version), f"{self.id} finishes {version}", timeout)
+
+    def wait_for_error(self) -> None:
+        """Wait until the host's node has an error."""
+        wait_until(lambda: self.node.get("error"), f"{self.id} reports an error")
 
     def block(self) -> Path:
         """Block the scripts of this host until the test removes the returned file."""
@@ -267,6 +275,12 @@ class AgentHost:
             timeout=60,
             check=False,
         )
+
+
+def wait_for_versions(hosts: Sequence[AgentHost], version: object) -> None:
+    """Wait until all hosts have finished a version."""
+    for host in hosts:
+        host.wait_for_version(version)
 
 
 class RunningAgent:

@@ -9,12 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], awaited: str, timeout: float = 60.0) -> None:
-    """Return when ``condition()`` is true; fail the test naming ``awaited`` after ``timeout`` seconds."""
+#: Seconds that tests wait: longer than every default time limit of the program, such as the lock delay of 60 s.
+PATIENCE = 90.0
+
+
+def wait_until(condition: Callable[[], object], awaited: str, timeout: float = PATIENCE) -> None:
+    """Return when ``condition()`` is true; after ``timeout`` seconds, fail the test, naming the event."""
     start = time.monotonic()
     while not condition():
         waited = time.monotonic() - start
         if waited > timeout:
             raise AssertionError(f"waited {timeout:g} s in vain: {awaited}")
-        # To look all the time would slow down what is waited for.
+        # Frequent checks would slow down the programs under test.
         time.sleep(min(max(waited / 10, 0.005), 0.05))

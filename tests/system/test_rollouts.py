@@ -155,7 +155,7 @@ class Fleet:
         """Kill the leading coordinator and wait until another coordinator leads."""
         before = read_leader(self.session)
         os.kill(int(before.partition("process ")[2].rstrip(")")), signal.SIGKILL)
-        wait_until(lambda: read_leader(self.session) not in {None, before}, "another one leads", 60)
+        wait_until(lambda: read_leader(self.session) not in {None, before}, "another coordinator leads", 60)
 
     def ask(self, *arguments: str) -> None:
         """Run a ``rollout`` command."""
@@ -214,7 +214,7 @@ def test_a_rollout_succeeds_although_an_agent_and_the_leader_are_killed(fleet):
     before = fleet.version
     with fleet.file("block-ctl1") as unblock:
         revision = fleet.publish(extra=EXTRA.format(version="1", host="one1"))
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
         fleet.kill("ctl1")
         assert fleet.box.sandbox("start", "ctl1").returncode == 0
         fleet.kill_leader()
@@ -258,10 +258,10 @@ def test_a_non_critical_group_that_fails_in_deploy_does_not_block_the_next_revis
 def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_failed(fleet):
     with fleet.file("block-ctl1") as unblock, fleet.file("block-two1"):
         revision = fleet.publish(strategy=paced())
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
         fleet.ask("pause", "--reason", "coffee")
         unblock()
-        wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 is done", 60)
+        wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 finishes", 60)
         wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins", 60)
         assert fleet.rollout.rollout.progress["compute-nodes-2"].submitted == {}
         fleet.ask("resume")
@@ -283,7 +283,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_fai
 def test_after_an_abort_and_a_resume_a_new_rollout_starts_with_the_hosts_that_are_behind(fleet):
     with fleet.file("block-ctl1"):
         revision = fleet.publish()
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 is at work", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
         fleet.ask("abort", "--reason", "wrong week")
         aborted = fleet.over(revision)
         assert (aborted.ending, fleet.version) == (Ending.ABORTED, None)

@@ -52,9 +52,9 @@ def test_a_second_coordinator_replaces_a_killed_leader_and_ends_on_request(fleet
     fleet.register(plain_hosts("ab"))
     fleet.publish("r1", strategy(group("x", hosts="a"), group("y", "x", hosts="b")))
     first = coordinate(**{VARIABLE: "after:record@2=kill"})
-    wait_until(lambda: read_leader(fleet.session) is not None, "one leads", 60)
+    wait_until(lambda: read_leader(fleet.session) is not None, "a coordinator leads")
     second = coordinate()
-    wait_until(lambda: len(contenders(fleet.session, paths.COORDINATORS)) == 2, "the other one waits", 60)
+    wait_until(lambda: len(contenders(fleet.session, paths.COORDINATORS)) == 2, "the other host waits")
 
     def is_over():
         if fleet.session.get(paths.ROLLOUTS) is not None:

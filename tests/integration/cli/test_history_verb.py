@@ -43,19 +43,19 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
     publishing.sync()
     host = fleet.host("h1")
     with host.agent():
-        wait_until(lambda: host.at(first), "the first revision", timeout=60)
+        wait_until(lambda: host.has_finished(first), "the first revision")
         host.fail("/who/one 0")
         second = publishing.push(TREE.format("2.0"))
         publishing.sync()
-        wait_until(lambda: host.node.get("error"), "the failure", timeout=60)
-        wait_until(lambda: "failed" in run("show", second)[1], "its record", timeout=60)
+        host.wait_for_error()
+        wait_until(lambda: "failed" in run("show", second)[1], "its record")
         with Session(zookeeper) as session:
             ZooKeeperClusterControl(session).stop(new_act("stop", "let me look"))
         host.root.joinpath("fail").unlink()
         third = publishing.push(TREE.format("1.0"))
         with publishing.syncer() as syncer:
             syncer.sync(SyncOptions(force=True, forced=ForcedBy("ann@desk", "back to 1.0")))
-        wait_until(lambda: host.at(third), "the third revision", timeout=60)
+        wait_until(lambda: host.has_finished(third), "the third revision")
 
     code, out, _ = run("-o", "json")
     assert code == 0

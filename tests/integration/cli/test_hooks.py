@@ -213,8 +213,8 @@ class TestPostReceive:
             "3600",
         ]
         with subprocess.Popen(argv) as process:
-            wait_until(lambda: publishing.version == first, "the first revision is published", 60)
-            wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life", 60)
+            wait_until(lambda: publishing.version == first, "the first revision is published")
+            wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life")
             yield
             process.terminate()
 
@@ -224,7 +224,7 @@ class TestPostReceive:
         accepted, output = server.push("main")
         assert accepted
         assert "remote: notified the syncer (syncer on" in output
-        wait_until(lambda: publishing.version == second, "the second revision is published", 60)
+        wait_until(lambda: publishing.version == second, "the second revision is published")
 
     @pytest.mark.usefixtures("syncer")
     def test_a_strategy_is_published_with_its_tree_and_refused_with_its_place(
@@ -233,7 +233,7 @@ class TestPostReceive:
         strategy = EXAMPLE_FILE.read_text()
         second = server.clone.commit({"strategy.yaml": strategy, "ci.yml": "script: !reference [a, b]\n"})
         assert server.push("main")[0]
-        wait_until(lambda: publishing.version == second, "the strategy is published", 60)
+        wait_until(lambda: publishing.version == second, "the strategy is published")
         with Session(publishing.zookeeper) as session:
             assert read_strategy(session) == example()
         server.clone.commit({"strategy.yaml": strategy.replace("- ntp-node", "- ntp-nude", 1)})

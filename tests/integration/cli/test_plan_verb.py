@@ -75,7 +75,7 @@ def converged(fleet, publishing):
         for host in hosts:
             agents.enter_context(host.agent())
         for host in hosts:
-            wait_until(lambda host=host: host.at(publishing.version), f"{host.id} is done", timeout=60)
+            wait_until(lambda host=host: host.has_finished(publishing.version), f"{host.id} is done")
         yield hosts
 
 
@@ -105,7 +105,7 @@ def test_agents_execute_exactly_the_planned_steps(run, converged, fleet, publish
     publishing.push(AFTER)
     publishing.sync()
     for host in converged:
-        wait_until(lambda host=host: host.at(publishing.version), f"{host.id} is done", timeout=60)
+        wait_until(lambda host=host: host.has_finished(publishing.version), f"{host.id} is done")
     executed = [describe(step) for step in made]
     assert sorted(map(str, executed)) == sorted(map(str, planned.values()))
     for host in converged:

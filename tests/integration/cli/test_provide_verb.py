@@ -83,7 +83,7 @@ def test_it_is_registered_again_after_the_loss_of_the_session(provide, zookeeper
     wait_until(lambda: client.exists(node), "the node")
     first = client.get(node)[1].ephemeralOwner
     proxy.cut()
-    wait_until(lambda: not client.exists(node), "the session to expire")
+    wait_until(lambda: not client.exists(node), "the session expires")
     proxy.heal()
     wait_until(lambda: client.exists(node), "the node again")
     assert client.get(node)[1].ephemeralOwner != first

@@ -48,11 +48,11 @@ def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_r
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     process, log = serve(own_zookeeper_server.address, f"listen = 127.0.0.1:{port}")
-    wait_until(lambda: health(url) == 503, "the service answers without ZooKeeper", 60)
+    wait_until(lambda: health(url) == 503, "the service answers without ZooKeeper")
     own_zookeeper_server.start()
-    wait_until(lambda: health(url) == 200, "the service finds ZooKeeper", 60)
+    wait_until(lambda: health(url) == 200, "the service finds ZooKeeper")
     own_zookeeper_server.kill()
-    wait_until(lambda: health(url) == 503, "the service notices that ZooKeeper is away", 60)
+    wait_until(lambda: health(url) == 503, "the service notices that ZooKeeper is away")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     text = log.read_text()
@@ -66,7 +66,7 @@ def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
     port = free_port()
     listen = f"listen = 127.0.0.1:{port}"
     serve(zookeeper, listen)
-    wait_until(lambda: health(f"http://127.0.0.1:{port}") == 200, "the first service answers", 60)
+    wait_until(lambda: health(f"http://127.0.0.1:{port}") == 200, "the first service answers")
     second, log = serve(zookeeper, listen)
     assert second.wait(60) == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in log.read_text()

@@ -58,9 +58,9 @@ def test_a_terminal_shows_bars_until_interrupted(zookeeper, fleet):
         return bytes(shown)
 
     with watching(zookeeper, theirs) as child:
-        wait_until(lambda: b"2 hosts: 2 converged at r1" in read(), "the fleet is shown", 60)
+        wait_until(lambda: b"2 hosts: 2 converged at r1" in read(), "the fleet is shown")
         deploy(fleet)
-        wait_until(lambda: b"plan" in read() and "━".encode() in read(), "a bar is shown", 60)
+        wait_until(lambda: b"plan" in read() and "━".encode() in read(), "a bar is shown")
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 0
         assert child.stderr.read() == b""
@@ -71,9 +71,9 @@ def test_a_terminal_shows_bars_until_interrupted(zookeeper, fleet):
 def test_a_pipe_gets_a_line_for_each_change(zookeeper, fleet, tmp_path):
     file = tmp_path / "out"
     with file.open("wb") as out, watching(zookeeper, out) as child:
-        wait_until(lambda: file.read_text() == "2 hosts: 2 converged at r1\n", "the fleet is shown", 60)
+        wait_until(lambda: file.read_text() == "2 hosts: 2 converged at r1\n", "the fleet is shown")
         deploy(fleet)
-        wait_until(lambda: "h2.example.com: deploying 1/3 plan\n" in file.read_text(), "the change is told", 60)
+        wait_until(lambda: "h2.example.com: deploying 1/3 plan\n" in file.read_text(), "the change is told")
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 0
         assert child.stderr.read() == b""

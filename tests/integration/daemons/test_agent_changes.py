@@ -2,13 +2,13 @@
 
 import pytest
 
-from support.agents import AgentHost, Fleet, called, put_script
+from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.waiting import wait_until
 
 
 def reach(fleet: Fleet, host: AgentHost, revision: str) -> None:
     fleet.set_version(revision)
-    wait_until(lambda: host.at(revision), revision, timeout=60)
+    wait_until(lambda: host.has_finished(revision), revision)
 
 
 def change(host: AgentHost, old: str, new: str) -> None:
@@ -55,7 +55,11 @@ def test_a_host_with_a_new_role_deploys_without_a_new_version(fleet):
     put_script(host.root, "bar")
     assert "deploy /who/new 0" in host.command("--dry-run").stdout
     with host.agent():
-        wait_until(lambda: host.markers == ["who:new.0.deployed"] and host.at("r1"), "r1 again", timeout=60)
+        wait_until(
+            lambda: host.markers == ["who:new.0.deployed"] and host.has_finished("r1"),
+            "h1 finishes r1 again",
+            timeout=60,
+        )
     assert fleet.calls() == called("/who/old 0", "-u /who/old 0", "/who/new 0")
 
 
@@ -68,7 +72,7 @@ def test_a_role_that_conflicts_with_deployments_by_host_name_stops_the_fleet_bef
         config.write("role = web\n")
     fleet.set_version("r2")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error", timeout=60)
+        host.wait_for_error()
         assert "which has the role web: only deploy/web counts" in host.node["error"]
     assert fleet.version is None
     assert host.markers == ["who:old.0.deployed"]
@@ -89,7 +93,7 @@ def test_a_host_that_was_absent_for_many_revisions_deploys_only_the_last(fleet):
     fleet.service("/who/stays", "foo", "2.0", h1=1)
     fleet.set_version("r3")
     with host.agent():
-        wait_until(lambda: host.at("r3"), "r3", timeout=60)
+        host.wait_for_version("r3")
     assert fleet.calls() == called("-u /who/goes 0", "-u /who/goes 1", "/who/stays 0")
     assert [package.version for package in host.packages.installed()["foo"]] == ["2.0"]
     assert len(host.packages.commits) == 3  # both packages; the new version; the removal
@@ -104,18 +108,18 @@ def test_a_stop_during_a_rollout_lets_steps_end_and_a_resume_completes_the_rollo
     block = first.block()
     with first.agent():
         fleet.set_version("r1")
-        wait_until(fleet.calls, "the script of h1", timeout=60)
+        wait_until(fleet.calls, "the script of h1")
         with second.agent():
-            wait_until(lambda: "wait for the lock" in second.status, "h2 waits", timeout=60)
+            wait_until(lambda: "wait for the lock" in second.status, "h2 waits")
             fleet.set_version(None)
             block.unlink()
             for host in hosts:
-                wait_until(lambda host=host: "deploying" not in host.node, "nothing is under way", timeout=60)
+                wait_until(lambda host=host: "deploying" not in host.node, "nothing is under way")
             assert fleet.calls() == called("/who/myfoo 0")
             assert fleet.client.get_children("/agent-locks/who,myfoo") == []
             assert {host.node.get("error") for host in hosts} == {None}
             fleet.set_version("r1")
-            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1", timeout=60)
+            wait_for_versions([first, second], "r1")
     assert sorted(fleet.calls()[2:]) == sorted(
         called("/who/myfoo 0", "/who/myfoo 1") + called("/who/myfoo 0", host="h2")
     )

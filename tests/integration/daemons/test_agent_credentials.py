@@ -49,10 +49,10 @@ def test_a_revision_is_deployed_and_its_nodes_are_closed_to_other_clients(
     put_script(host.root, "foo")
     fleet.client.add_auth("digest", f"agents:{PASSWORD}")
     with host.process("--verbose"):
-        wait_until(lambda: host.at("initial"), "the agent registers", timeout=60)
+        host.wait_for_version("initial")
         synced = command("sync", str(host.config), "--verbose")
         assert synced.returncode == 0, synced.stderr
-        wait_until(lambda: host.at(revision), "the revision", timeout=60)
+        wait_until(lambda: host.has_finished(revision), "the revision")
         shown = command("status", "-o", "json", ZKDEPLOYMENT_CONFIG=str(host.config))
         assert json.loads(shown.stdout)["converged"], shown.stderr
         stopped = command("stop", "--reason", "a test", "-z", zookeeper, "--config", str(host.config))

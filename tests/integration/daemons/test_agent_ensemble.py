@@ -53,31 +53,31 @@ def test_a_deployment_survives_the_loss_of_the_leader_and_pauses_without_a_major
         fleet.set_version("r1")
         block = host.block()
         with host.process():
-            wait_until(fleet.calls, "the first script", timeout=60)
+            wait_until(fleet.calls, "the first script")
             leader = next(server for server in servers if leads(server))
             leader.kill()
             rest = [server for server in servers if server is not leader]
-            wait_until(lambda: any(server.serving() for server in rest), "a new leader", timeout=60)
+            wait_until(lambda: any(server.serving() for server in rest), "a new leader")
             block.unlink()
-            wait_until(lambda: host.at("r1"), "r1 with two servers", timeout=60)
+            host.wait_for_version("r1")
             assert fleet.calls() == [*FOO_0, *FOO_1]
 
             block = host.block()
             fleet.set_version("r2")
-            wait_until(lambda: len(fleet.calls()) == 5, "the first script of r2", timeout=60)
+            wait_until(lambda: len(fleet.calls()) == 5, "the first script of r2")
             rest[0].kill()
             block.unlink()
-            wait_until(lambda: len(fleet.calls()) == 6, "the step ends", timeout=60)
+            wait_until(lambda: len(fleet.calls()) == 6, "the step ends")
             wait_until(
                 lambda: "waiting-for-zookeeper" in host.log.read_text(),
                 "nothing starts without a majority",
                 timeout=60,  # the release of the lock and the read of the cluster version each have a time limit
             )
             assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0]
-            wait_until(lambda: host.status == "wait for ZooKeeper", "the status file says so", timeout=60)
+            wait_until(lambda: host.status == "wait for ZooKeeper", "the status file says so")
             for server in servers:
                 server.start(wait=False)
-            wait_until(lambda: host.at("r2"), "r2 with three servers", timeout=60)
+            host.wait_for_version("r2")
         assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0, *FOO_1]
         assert client.retry(client.get_children, "/agent-locks/who,myfoo") == []
         assert client.retry(client.get_children, "/zkdeployment/busy") == []

@@ -24,14 +24,14 @@ def lines(host: AgentHost) -> list[dict[str, object]]:
 def test_every_log_line_names_the_host_and_during_a_deployment_its_revision_and_step(fleet, host):
     host.fail("/who/myfoo 0")
     with host.process("--verbose") as agent:
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         host.block()
         (host.root / "fail").unlink()
         fleet.set_version("r2")
         wait_until(lambda: len(fleet.calls()) == 3, "the script runs")
         fleet.client.delete("/hosts/h1")
         (host.root / "block").unlink()
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         agent.terminate()
         assert agent.wait(60) == 0
     entries = lines(host)
@@ -60,7 +60,7 @@ def test_every_log_line_names_the_host_and_during_a_deployment_its_revision_and_
 def test_a_secret_of_a_script_appears_neither_in_the_log_nor_in_zookeeper(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\necho password=hunter2; echo https://ann:hunter2@h/x; exit 1\n")
     with host.process("--verbose"):
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
     assert "password=***" in host.log.read_text()
     assert "hunter2" not in host.log.read_text()
     assert "hunter2" not in json.dumps([host.node, fleet.get("/zkdeployment/stops/h1")])

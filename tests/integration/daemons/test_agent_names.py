@@ -40,7 +40,7 @@ def host(fleet, machine) -> AgentHost:
     fleet.set_version("r1")
     machine("h1.example.com")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     shutil.rmtree(host.run)
     fleet.set_version("r2")
     return host
@@ -62,7 +62,7 @@ def following(host):
 def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(fleet, host, machine):
     machine("h1")
     with capture_logs() as logs, host.agent():
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         assert host.node["name"] == "h1.example.com"
     assert {
         "event": "host-name-remembered",
@@ -82,7 +82,7 @@ def test_an_agent_whose_machine_has_another_name_without_a_domain_changes_nothin
         wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
         assert fleet.get("/hosts/h1") == {}
         machine("h1.example.com")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
     [waiting] = [line for line in logs if line["event"] == "host-name-awaited"]
     assert "like h1.example.com (h1) before, found 'localhost'" in waiting["reason"]

@@ -72,15 +72,15 @@ def half_open(proxy: Proxy) -> None:
 def test_no_step_starts_while_requests_or_answers_are_lost(fleet, host, proxy, registrations, fault):
     block = host.block()
     with host.agent(session_timeout=SESSION):
-        wait_until(fleet.calls, "the first script", timeout=60)
+        wait_until(fleet.calls, "the first script")
         fault(proxy)
         connections = proxy.accepted
         block.unlink()
-        wait_until(lambda: host.markers == ["who:myfoo.0.deployed"], "the step ends", timeout=60)
-        wait_until(lambda: proxy.accepted >= connections + 2, "the agent has tried again", timeout=60)
+        wait_until(lambda: host.markers == ["who:myfoo.0.deployed"], "the step ends")
+        wait_until(lambda: proxy.accepted >= connections + 2, "the agent retries")
         assert fleet.calls() == FOO_0
         proxy.heal()
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, *FOO_1]
     assert registered_once_a_session(registrations)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
@@ -90,19 +90,19 @@ def test_no_step_starts_while_requests_or_answers_are_lost(fleet, host, proxy, r
 def test_a_script_is_supervised_while_zookeeper_is_unreachable(fleet, host, proxy, monkeypatch):
     block = host.block()
     with host.agent(session_timeout=SESSION) as agent:
-        wait_until(fleet.calls, "the first script", timeout=60)
+        wait_until(fleet.calls, "the first script")
         proxy.cut()
-        wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone", timeout=60)
+        wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone")
         beats, written = [], []
         beat = Heartbeat.beat
         with monkeypatch.context() as patch:
             patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
             patch.setattr(Heartbeat, "beat", lambda heartbeat: beats.append(beat(heartbeat)))
-            wait_until(lambda: len(beats) > 8, "more than a second of heartbeats", timeout=60)
+            wait_until(lambda: len(beats) > 8, "more than a second of heartbeats")
         assert written == []
         block.unlink()
         proxy.heal()
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
 
 
 def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(fleet, proxy):
@@ -115,7 +115,7 @@ def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(f
         host.fail("/who/myfoo 0")
         block = host.block()
         with host.agent(session_timeout=SESSION):
-            wait_until(fleet.calls, "the script", timeout=60)
+            wait_until(fleet.calls, "the script")
             proxy.cut()
             block.unlink()
             server.join()
@@ -126,7 +126,7 @@ def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(f
             assert fleet.version == "r1"
             assert json.loads((host.run / "failure").read_text())["stop"]["step"] == "deploy /who/myfoo 0"
             proxy.heal()
-            wait_until(lambda: fleet.version is None, "the stop", timeout=60)
+            wait_until(lambda: fleet.version is None, "the stop")
             wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
 
 
@@ -140,13 +140,13 @@ def test_an_answer_after_the_end_of_the_lease_starts_no_step(fleet, host, proxy,
         return "this host was suspended after it acquired the lock" in messages
 
     with host.agent(session_timeout=SESSION):
-        wait_until(fleet.calls, "the first script", timeout=60)
+        wait_until(fleet.calls, "the first script")
         proxy.delay(SESSION / 8)  # a round trip takes a quarter of the session timeout, a lease lasts a fifth
         block.unlink()
-        wait_until(lost, "the lease is over", timeout=60)
+        wait_until(lost, "the lease is over")
         assert fleet.calls() == FOO_0
         proxy.heal()
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, *FOO_1]
 
 
@@ -155,7 +155,7 @@ def test_an_unstable_slow_link_causes_neither_more_threads_nor_repeated_registra
 ):
     chance = random.Random(7)
     with host.agent(session_timeout=SESSION):
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
         threads = threading.active_count()
         proxy.delay(0.05)
         for number in range(12):
@@ -171,8 +171,8 @@ def test_an_unstable_slow_link_causes_neither_more_threads_nor_repeated_registra
             assert threading.active_count() <= threads + 8
         fleet.set_version("r2")
         proxy.heal()
-        wait_until(lambda: host.at("r2"), "r2", timeout=60)
-        wait_until(lambda: threading.active_count() <= threads, "no thread is left", timeout=60)
+        host.wait_for_version("r2")
+        wait_until(lambda: threading.active_count() <= threads, "no thread is left")
     assert registered_once_a_session(registrations)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []

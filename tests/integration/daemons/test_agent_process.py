@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import zkdeployment
-from support.agents import SCRIPT, AgentHost, Fleet, called, put_script
+from support.agents import SCRIPT, AgentHost, Fleet, called, put_script, wait_for_versions
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import through
@@ -68,13 +68,13 @@ def test_the_successor_of_a_killed_agent_waits_for_its_script(fleet, host):
         assert script.is_running()
         assert fleet.calls() == FOO_0[:1]
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, *FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
 def test_a_killed_agents_node_is_taken_over_immediately_by_its_successor(fleet, host):
     with host.process() as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         agent.kill()
         agent.wait()
         owner = fleet.client.exists("/hosts/h1").ephemeralOwner
@@ -106,13 +106,13 @@ def test_a_host_waits_for_the_lock_delay_of_a_host_that_was_killed_during_work(f
     with second.process():
         waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session has ended (lock delay: "
         wait_until(lambda: waiting in second.status, "h2 waits for h1")
-        assert "lock-delay" in second.log.read_text()
+        assert "lock-delay-started" in second.log.read_text()
         assert fleet.calls() == FOO_0[:1]
-        wait_until(lambda: second.at("r1"), "h2 goes on")
+        second.wait_for_version("r1")
         assert fleet.calls()[1:] == ["h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
         block.unlink()
         with first.process():
-            wait_until(lambda: first.at("r1"), "h1 gets its turn")
+            first.wait_for_version("r1")
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
@@ -130,7 +130,7 @@ def test_a_waiting_host_continues_as_soon_as_the_killed_host_is_back_and_its_scr
             wait_until(lambda: "orphaned-script-awaited" in first.log.read_text(), "h1 waits, too")
             assert fleet.calls() == FOO_0[:1]
             block.unlink()
-            wait_until(lambda: first.at("r1") and second.at("r1"), "both have had their turn")
+            wait_for_versions([first, second], "r1")
     calls = [call.split()[:2] for call in fleet.calls()]
     assert calls[:2] == [["h1", "start"], ["h1", "end"]]
     for start, end in zip(calls[::2], calls[1::2], strict=True):
@@ -149,7 +149,7 @@ def test_a_frozen_host_loses_its_lock_but_no_other_host_starts_during_its_script
             wait_until(lambda: len(fleet.calls()) == 2, "the script ends")
             assert fleet.calls() == FOO_0
             agent.send_signal(signal.SIGCONT)
-            wait_until(lambda: first.at("r1") and second.at("r1"), "both at r1")
+            wait_for_versions([first, second], "r1")
     assert fleet.calls() == [*FOO_0, "h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
@@ -167,12 +167,12 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
         proxy.freeze()
         with second.process():
             wait_until(lambda: "whose session has ended" in second.status, "h2 waits for h1")
-            wait_until(lambda: second.at("r1"), "h2 is done after the delay")
+            second.wait_for_version("r1")
             block.unlink()
             wait_until(lambda: first.markers == ["who:myfoo.0.deployed"], "the step of h1 ends")
             assert len(fleet.calls()) == 4
             proxy.heal()
-            wait_until(lambda: first.at("r1"), "h1 comes back")
+            first.wait_for_version("r1")
     assert fleet.calls().count("h1 start /who/myfoo 0") == 1
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
@@ -192,7 +192,7 @@ def test_a_rollback_of_a_killed_agent_deploys_the_former_version_again_only_afte
     fleet, host, point, whole
 ):
     with host.process():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     fleet.set_version("r2")
     with host.process(failpoints=f"{point}=kill") as agent:
         assert agent.wait(60) == -signal.SIGKILL
@@ -200,7 +200,7 @@ def test_a_rollback_of_a_killed_agent_deploys_the_former_version_again_only_afte
     fleet.set_version("r1")
     fleet.journal.unlink()
     with host.process():
-        wait_until(lambda: host.at("r1"), "r1 again")
+        host.wait_for_version("r1")
     assert fleet.calls() == ([] if whole else called("/who/myfoo 0", "/who/myfoo 1"))
 
 
@@ -238,7 +238,7 @@ def test_an_agent_completes_the_deployment_of_a_killed_agent(fleet, host, point)
         assert agent.wait(60) == -signal.SIGKILL
         assert host.version_on_disk is None or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     with host.process():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     assert json.loads((host.run / "host_version").read_text()) == "r1"
     assert {"h1 end -u /who/was 0", "h1 end /who/myfoo 0", "h1 end /who/myfoo 1"} <= set(fleet.calls())
@@ -253,7 +253,7 @@ def test_an_agent_that_was_suspended_beyond_its_session_starts_no_step_under_its
         wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it sleeps with the lock")
         wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is lost")
         agent.send_signal(signal.SIGCONT)
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert fleet.get("/hosts/h1")["pid"] == agent.pid
     assert "lock-lost" in host.log.read_text()
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
@@ -279,7 +279,7 @@ def test_an_agent_without_zookeeper_completes_its_step_and_continues_after_the_o
         wait_until(lambda: not fleet.get("/hosts/h1"), "the session is over")
         assert fleet.calls() == FOO_0
         proxy.heal()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
@@ -295,7 +295,7 @@ def test_a_failure_without_zookeeper_is_reported_after_the_outage_before_any_fur
         assert fleet.version == "r1"
         proxy.heal()
         wait_until(lambda: fleet.version is None, "the fleet is stopped")
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
 
 
@@ -307,10 +307,10 @@ def test_sighup_reloads_the_configuration_after_the_current_deployment(fleet, ho
             config.write("tags = ssd\n")
         agent.send_signal(signal.SIGHUP)
         block.unlink()
-        wait_until(lambda: host.node.get("tags") == ["ssd"] and host.at("r1"), "the new tags")
+        wait_until(lambda: host.node.get("tags") == ["ssd"] and host.has_finished("r1"), "the new tags")
         assert host.node["pid"] == agent.pid
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         agent.send_signal(signal.SIGTERM)
         assert agent.wait(60) == 0
     assert fleet.get("/hosts/h1") == {}
@@ -321,7 +321,7 @@ def test_sighup_reloads_the_configuration_after_the_current_deployment(fleet, ho
 def test_sighup_with_an_invalid_or_an_unchanged_configuration_changes_nothing(fleet, host, change):
     text = host.config.read_text()
     with host.process() as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         session = fleet.client.exists("/hosts/h1").ephemeralOwner
         wrong = f"{text}{change}\n"
         if change == "run-directory":  # a directory that cannot be created
@@ -335,7 +335,7 @@ def test_sighup_with_an_invalid_or_an_unchanged_configuration_changes_nothing(fl
         wait_until(lambda: "configuration-unchanged" in host.log.read_text(), "it says so")
         assert fleet.client.exists("/hosts/h1").ephemeralOwner == session
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
 
 
 def test_the_watchdog_is_notified_by_idle_and_busy_agents_but_not_by_a_stuck_agent(
@@ -352,7 +352,7 @@ def test_the_watchdog_is_notified_by_idle_and_busy_agents_but_not_by_a_stuck_age
         wait_until(fleet.calls, "the script runs")
         wait_until(partial(alive, messages.count("WATCHDOG=1") + 3), "signs of life during the script")
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         wait_until(partial(alive, messages.count("WATCHDOG=1") + 3), "signs of life of an idle agent")
         agent.send_signal(signal.SIGHUP)
         wait_until(lambda: messages.count("READY=1") == 2, "the end of the reload")
@@ -371,7 +371,7 @@ def test_an_agent_that_started_before_zookeeper_retries_until_it_is_reachable(fl
     with host.process() as agent:
         wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
         with Proxy("127.0.0.1", zookeeper_server.port, listen=first.port):
-            wait_until(lambda: host.at("initial"), "initial")
+            host.wait_for_version("initial")
             assert host.node["pid"] == agent.pid
             assert host.status == "done"
 
@@ -452,7 +452,7 @@ def test_a_dry_run_beside_a_running_agent_prints_the_plan_and_changes_nothing(fl
         assert host.command("--dry-run").returncode == 3
         block = host.block()
         fleet.set_version("r1")
-        wait_until(fleet.calls, "the agent is at work")
+        wait_until(fleet.calls, "the agent runs a script")
         done = host.command("--dry-run")
         assert done.returncode == 0
         assert done.stdout.splitlines()[1:] == [
@@ -461,13 +461,13 @@ def test_a_dry_run_beside_a_running_agent_prints_the_plan_and_changes_nothing(fl
         ]
         assert fleet.calls() == FOO_0[:1]
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert host.command("--dry-run").stdout == ""
 
 
 def test_an_agent_of_another_host_with_this_id_is_refused_after_a_session_timeout(fleet, host):
     with host.process() as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         settings = replace(load(host.config), run_directory=fleet.directory / "twin")
         with (
             pytest.raises(RefusedError, match=f"another agent is running with host id h1.*process {agent.pid}"),
@@ -500,7 +500,7 @@ def test_a_copy_of_a_machine_is_refused_and_the_original_host_is_unchanged(fleet
             fleet.client.get_children("/zkdeployment/busy"),
         ]
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 
@@ -513,17 +513,17 @@ def test_the_asserted_address_is_checked_before_any_connection(host):
 
 def test_an_agent_whose_zookeeper_has_the_asserted_address_runs(host):
     assert host.command("-1", "-z", "192.0.2.7", "-z", "127.0.0.1").returncode == 0
-    assert host.at("r1") or host.version_on_disk == "r1"
+    assert host.has_finished("r1") or host.version_on_disk == "r1"
 
 
 def test_a_new_configuration_with_another_zookeeper_is_refused(host):
     before = host.config.read_text()
     with host.process("-z", "127.0.0.1") as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         host.config.write_text(re.sub("zookeeper = .*", "zookeeper = 127.0.0.2:2181", before))
         agent.send_signal(signal.SIGHUP)
         wait_until(lambda: "configuration-not-reloaded" in host.log.read_text(), "refused")
-        assert host.at("r1")
+        assert host.has_finished("r1")
 
 
 def test_a_configuration_error_is_one_line_without_a_stack_trace(host):

@@ -9,7 +9,7 @@ from subprocess import Popen
 
 import pytest
 
-from support.agents import AgentHost, Fleet, put_script
+from support.agents import AgentHost, Fleet, put_script, wait_for_versions
 from support.scripted_rollout import ScriptedRollout
 from support.smtp import MailServer
 from support.waiting import wait_until
@@ -45,12 +45,12 @@ def shows(host: AgentHost, message: str) -> bool:
 
 
 def wait_for(host: AgentHost, message: str) -> None:
-    wait_until(lambda: shows(host, message), message, timeout=60)
+    wait_until(lambda: shows(host, message), message)
     assert Host.from_properties(host.id, host.node).is_waiting
 
 
 def wait_for_report(rollout: ScriptedRollout, name: str) -> None:
-    wait_until(lambda: name in rollout.reports(), f"the report {name}", timeout=60)
+    wait_until(lambda: name in rollout.reports(), f"the report {name}")
 
 
 def grant_both_phases(rollout: ScriptedRollout, host: AgentHost, version: str = "r1") -> None:
@@ -59,7 +59,7 @@ def grant_both_phases(rollout: ScriptedRollout, host: AgentHost, version: str = 
     wait_for_report(rollout, f"prepare:{host.id}")
     rollout.grant("deploy", host.id)
     wait_for_report(rollout, f"deploy:{host.id}")
-    assert host.at(version)
+    assert host.has_finished(version)
 
 
 def test_a_host_waits_for_a_grant_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
@@ -77,7 +77,7 @@ def test_a_host_waits_for_a_grant_in_each_phase_and_changes_nothing_before_the_s
         rollout.grant("deploy")
         wait_for_report(rollout, "deploy:h1")
         assert rollout.reports() == GOOD
-        assert host.at("r1")
+        assert host.has_finished("r1")
         assert {"deploying", "step", "steps", "error"}.isdisjoint(host.node)
     assert fleet.calls() == FOO_0 + FOO_1
     assert len(host.packages.commits) == 1
@@ -111,7 +111,7 @@ def test_a_failed_preparation_fails_only_the_host_which_stays_failed_after_a_res
         assert fleet.client.exists("/zkdeployment/stops/h1") is None
     fleet.service("/who/mybar", "bar", "1.0", h1=1)
     with host.agent():
-        wait_until(lambda: "bar" in host.node.get("error", ""), "it shows its error again", timeout=60)
+        wait_until(lambda: "bar" in host.node.get("error", ""), "it shows its error again")
         assert host.status == "error"
         assert "deploying" not in host.node
         rollout.begin(attempt=2)
@@ -159,7 +159,7 @@ def test_a_failing_script_is_reported_with_the_hosts_node_and_the_fleet_continue
             grant_both_phases(rollout, other)
             failing.unlink()
             fleet.set_version("r2")  # by hand: without the strategy
-            wait_until(lambda: host.at("r2") and other.at("r2"), "r2", timeout=60)
+            wait_for_versions([host, other], "r2")
         server.join()
     text = email.message_from_string(server.message).get_payload(decode=True).decode()
     assert "The fleet continues: rollout 1-1" in text
@@ -173,11 +173,11 @@ def test_a_host_whose_grant_is_withdrawn_stops_before_its_next_step(fleet, host,
         rollout.grant("prepare")
         wait_for_report(rollout, "prepare:h1")
         rollout.grant("deploy")
-        wait_until(fleet.calls, "the first script", timeout=60)
+        wait_until(fleet.calls, "the first script")
         rollout.withdraw("1 of 2 hosts did not end within 60 s")
         block.unlink()
         why = "rollout 1-1 continues without this host: 1 of 2 hosts did not end within 60 s"
-        wait_until(lambda: host.node.get("error") == why and host.status == "error", "it stands aside", timeout=60)
+        wait_until(lambda: host.node.get("error") == why and host.status == "error", "it stands aside")
         assert rollout.reports() == {"prepare:h1": None}
         assert fleet.version == "r1"
         rollout.begin(attempt=2)
@@ -219,7 +219,7 @@ def test_a_waiting_host_follows_the_cluster_version(fleet, rollout, phase):
         wait_for(host, f"waits to {phase}")
         for version in (None, False):
             fleet.set_version(version)
-            wait_until(lambda: "deploying" not in host.node, f"it gives up at {version}", timeout=60)
+            wait_until(lambda: "deploying" not in host.node, f"it gives up at {version}")
             fleet.set_version("r1")
             wait_for(host, f"waits to {phase}")
         assert fleet.calls() == []
@@ -319,12 +319,12 @@ def test_a_waiting_host_registers_again_after_an_outage_of_zookeeper_and_continu
         rollout.grant("prepare")
         wait_for(host, "waits to deploy")
         proxy.cut()
-        wait_until(lambda: fleet.get("/hosts/h1") == {}, "its session is over", timeout=60)
-        wait_until(lambda: host.status == "wait for ZooKeeper", "it says so", timeout=60)
+        wait_until(lambda: fleet.get("/hosts/h1") == {}, "its session is over")
+        wait_until(lambda: host.status == "wait for ZooKeeper", "it says so")
         rollout.grant("deploy")
         proxy.heal()
         wait_for_report(rollout, "deploy:h1")
-        assert host.at("r1")
+        assert host.has_finished("r1")
     assert fleet.calls() == FOO_0
 
 
@@ -341,7 +341,7 @@ def test_a_publication_between_two_reads_is_never_deployed_without_its_strategy(
         return read_and_publish
 
     with host.agent() as agent:
-        wait_until(lambda: host.at("initial"), "initial")
+        host.wait_for_version("initial")
         store = agent.agent._adapters.fleet
         store.published, store.cluster = followed(store.published), followed(store.cluster)
         fleet.set_version("initial", touched=True)
@@ -357,7 +357,7 @@ def test_a_version_without_a_strategy_is_deployed_without_reading_a_rollout(flee
     )
     fleet.set_version("r9")  # by hand
     with host.agent():
-        wait_until(lambda: host.at("r9"), "r9", timeout=60)
+        host.wait_for_version("r9")
     assert asked == []
     assert rollout.reports() == {}
 
@@ -392,9 +392,9 @@ def test_an_agent_completes_the_rollout_phases_of_a_killed_agent(fleet, host, ro
         def came_to(moment) -> bool:
             return agent.poll() is not None or moment()
 
-        wait_until(lambda: came_to(lambda: "waits to prepare" in host.status), "it waits", timeout=60)
+        wait_until(lambda: came_to(lambda: "waits to prepare" in host.status), "it waits")
         rollout.grant("prepare")
-        wait_until(lambda: came_to(lambda: "prepare:h1" in rollout.reports()), "it prepares", timeout=60)
+        wait_until(lambda: came_to(lambda: "prepare:h1" in rollout.reports()), "it prepares")
         if "prepare:h1" in rollout.reports():
             rollout.grant("deploy")
         assert agent.wait(60) == -signal.SIGKILL
@@ -403,7 +403,7 @@ def test_an_agent_completes_the_rollout_phases_of_a_killed_agent(fleet, host, ro
         wait_for_report(rollout, "prepare:h1")
         rollout.grant("deploy")
         wait_for_report(rollout, "deploy:h1")
-        assert host.at("r1")
+        assert host.has_finished("r1")
     assert rollout.reports() == GOOD
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     assert {FOO_0[1], FOO_1[1]} <= set(fleet.calls())
@@ -417,7 +417,7 @@ def test_a_waiting_agent_reloads_its_configuration_and_can_be_stopped(fleet, hos
         with host.config.open("a") as config:
             config.write("tags = ssd\n")
         agent.send_signal(signal.SIGHUP)
-        wait_until(lambda: host.node.get("tags") == ["ssd"] and shows(host, "waits to prepare"), "new", timeout=60)
+        wait_until(lambda: host.node.get("tags") == ["ssd"] and shows(host, "waits to prepare"), "new")
         agent.send_signal(signal.SIGTERM)
         assert agent.wait(60) == 0
     assert fleet.get("/hosts/h1") == {}
@@ -503,7 +503,7 @@ def test_a_failed_host_hands_its_role_lock_on_after_a_restart(fleet, role):
         fail_with_the_roles_lock(fleet, rollout, first)
     rollout.withdraw("it failed", "h1")
     with first.agent():
-        wait_until(lambda: fleet.requests("web") == [], "the lock is handed on", timeout=60)
+        wait_until(lambda: fleet.requests("web") == [], "the lock is handed on")
     assert marks(fleet) == ["h1"]
 
 

@@ -48,11 +48,11 @@ def want(fleet: Fleet, version: str | None, revision: str) -> None:
 
 def reach(fleet: Fleet, host: AgentHost, version: str | None, revision: str) -> None:
     want(fleet, version, revision)
-    wait_until(lambda: host.at(revision), revision)
+    wait_until(lambda: host.has_finished(revision), revision)
 
 
 def failed(host: AgentHost) -> str:
-    wait_until(lambda: host.node.get("error"), "the error")
+    host.wait_for_error()
     return host.node["error"]
 
 
@@ -84,7 +84,7 @@ def test_a_service_is_checked_out_built_deployed_updated_and_removed(fleet, host
         assert opt(host) == ["foo"]
         fleet.remove("/who")
         fleet.set_version("r4")
-        wait_until(lambda: host.at("r4"), "r4")
+        host.wait_for_version("r4")
     assert fleet.calls() == [*DEPLOYED * 3, *UNDEPLOYED]
     assert opt(host) == []
     assert not (host.root / "etc/foo").exists()
@@ -209,7 +209,7 @@ def test_checkouts_can_be_restricted_and_disabled(fleet, repository):
     fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", h3=1)
     fleet.set_version("r-h3")
     with host.agent():
-        wait_until(lambda: host.at("r-h3"), "r-h3")
+        wait_until(lambda: host.has_finished("r-h3"), "r-h3")
 
 
 def test_a_dry_run_lists_the_checkouts_and_changes_nothing(fleet, host, repository):
@@ -243,7 +243,7 @@ def test_an_agent_completes_the_checkout_change_of_a_killed_agent(fleet, host, r
         assert agent.wait(60) == -signal.SIGKILL
         assert (host.root / "opt/foo/bin/zookeeper-deploy").exists()
     with host.process():
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert (host.root / "opt/foo/release").read_text() == "2"
     assert built(host)[-1] == f"{host.root}/opt/foo r2"
     assert opt(host) == ["foo"]
@@ -259,7 +259,7 @@ def test_an_agent_completes_the_checkout_removal_of_a_killed_agent(fleet, host, 
     with host.process(failpoints=f"{point}=kill") as agent:
         assert agent.wait(60) == -signal.SIGKILL
     with host.process():
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert opt(host) == []
     assert not (host.root / "etc/foo").exists()
 
@@ -280,7 +280,7 @@ def test_an_agent_waits_for_a_killed_agents_build_and_restores_the_previous_chec
         wait_until(lambda: "orphaned-script-awaited" in host.log.read_text(), "it waits")
         assert (host.root / "opt/foo/stage-build").read_text() == script
         block.unlink()
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert "checkout-restored" in host.log.read_text()
     assert opt(host) == ["foo"]
 
@@ -295,7 +295,7 @@ def test_a_role_controllers_scripts_bracket_the_checkout_and_its_build(fleet, re
         wait_until(fleet.calls, "the start script")
         assert opt(host) == [".zkdeployment", "ctl"]
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert opt(host) == ["ctl", "foo"]
         assert built(host) == [f"{host.root}/opt/foo r1"]
         (first, *between, last) = fleet.calls()[1:]

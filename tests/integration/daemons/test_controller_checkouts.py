@@ -51,11 +51,11 @@ def want(fleet: Fleet, package: str, version: str, revision: str) -> None:
 
 def reach(fleet: Fleet, host: AgentHost, package: str, version: str, revision: str) -> None:
     want(fleet, package, version, revision)
-    wait_until(lambda: host.at(revision), revision)
+    wait_until(lambda: host.has_finished(revision), revision)
 
 
 def failed(host: AgentHost) -> str:
-    wait_until(lambda: host.node.get("error"), "the error")
+    host.wait_for_error()
     return host.node["error"]
 
 
@@ -85,7 +85,7 @@ def test_a_controller_is_checked_out_built_for_every_revision_changed_and_remove
         assert fleet.calls() == ROUND * 4
         fleet.remove("/roles/web")
         fleet.set_version("r5")
-        wait_until(lambda: host.at("r5"), "r5")
+        host.wait_for_version("r5")
     assert opt(host) == ["foo"]
     assert fleet.calls() == [*ROUND * 4, *called("/who/myfoo 0")]
     assert managed(host) == ["foo"]
@@ -96,7 +96,7 @@ def test_a_controller_is_checked_out_before_undeployments_and_before_the_lock_re
     fleet.service("/who/old", "bar", "1.0", web=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         fleet.remove("/who/old")
         block = host.block()
         want(fleet, "ctl", f"git:{repository.url}#1", "r2")
@@ -104,7 +104,7 @@ def test_a_controller_is_checked_out_before_undeployments_and_before_the_lock_re
         assert (host.root / "opt/ctl/built").exists()
         assert fleet.requests("web") == []
         block.unlink()
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls()[-8:] == [*called("-u /who/old 0"), *ROUND]
 
 
@@ -176,14 +176,14 @@ def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, h
 def test_deployments_of_the_same_software_stop_the_fleet_before_they_lose_their_script(fleet, host, repository):
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         fleet.remove("/who")
         want(fleet, "foo", f"git:{repository.url}#1", "r2")
         assert "/opt/foo is no checkout with deployments" in failed(host)
         assert host.markers == ["who:myfoo.0.deployed"]
         fleet.remove("/roles/web")
         fleet.set_version("r3")
-        wait_until(lambda: host.at("r3"), "r3")
+        host.wait_for_version("r3")
         reach(fleet, host, "foo", f"git:{repository.url}#1", "r4")
     assert fleet.calls()[2:] == called("-u /who/myfoo 0", START, END)
 
@@ -208,7 +208,7 @@ def test_an_agent_completes_the_controller_change_of_a_killed_agent(fleet, host,
         assert agent.wait(60) == -signal.SIGKILL
         assert (host.root / "opt/ctl/bin/starting-deployments").exists()
     with host.process():
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert (host.root / "opt/ctl/release").read_text() == "2"
     assert opt(host) == ["ctl"]
     assert fleet.calls() == called(START, END, START, END)

@@ -80,7 +80,7 @@ def test_an_unwritable_disk_stops_the_fleet_and_leaves_no_partial_files(
     with ExitStack() as stack:
         disk = stack.enter_context(disk_at(host.root.parent / place))
         stack.enter_context(host.agent())
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         kept = {file: file.read_bytes() for file in disk.place.iterdir() if file.suffix in {"", ".deployed"}}
         break_disk(disk)
         fleet.set_version("r2")
@@ -91,7 +91,7 @@ def test_an_unwritable_disk_stops_the_fleet_and_leaves_no_partial_files(
         assert {file: file.read_bytes() for file in kept} == kept
         disk.mend()
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         assert json.loads((host.run / "host_version").read_text()) == "r2"
         assert host.markers == ["who:myfoo.0.deployed"]
 
@@ -101,7 +101,7 @@ def test_a_full_disk_loses_only_the_output_of_scripts(fleet, host):
         disk = stack.enter_context(disk_at(host.root / "var/log/zkdeployment"))
         disk.fill()
         stack.enter_context(host.agent())
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == CALLS
 
 
@@ -113,6 +113,6 @@ def test_a_version_that_cannot_be_recorded_is_not_reported_as_reached(fleet, hos
         assert host.node.get("version") is None
         (host.run / "host_version" / "in-the-way").unlink()
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert "error" not in host.node
     assert json.loads((host.run / "host_version").read_text()) == "r1"

@@ -31,7 +31,7 @@ def host(fleet: Fleet) -> AgentHost:
 def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fleet, host):
     put_script(host.root, "foo", STUBBORN)
     with host.process() as agent:
-        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
+        wait_until(lambda: "error" in host.node, "the failure")
         assert host.node["error"] == "deploy /who/myfoo 0 did not end within 1.5 s and was killed"
         script = int((host.root / "pid").read_text())
         wait_until(lambda: not psutil.pid_exists(script), "the script is gone")
@@ -40,7 +40,7 @@ def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fle
         assert not (host.run / "script").exists()
         put_script(host.root, "foo")
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "the agent goes on", timeout=60)
+        host.wait_for_version("r1")
         assert agent.poll() is None
     for left in psutil.process_iter(["cmdline", "environ"]):
         if (left.info["environ"] or {}).get("ZKDEPLOYMENT_ROOT") == str(host.root):
@@ -54,7 +54,7 @@ def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, ho
     fleet.set_version(False)
     with host.process("--verbose") as child:
         agent = psutil.Process(child.pid)
-        wait_until(lambda: host.node, "registered", timeout=60)
+        wait_until(lambda: host.node, "registered")
         most = before = agent.memory_info().rss
         fleet.set_version("r1")
 
@@ -62,7 +62,7 @@ def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, ho
             nonlocal most
             most = max(most, agent.memory_info().rss)
             assert child.poll() is None
-            return host.at("r1")
+            return host.has_finished("r1")
 
         wait_until(is_done, "the line's end", timeout=100)
         assert most - before < 32 << 20

@@ -33,11 +33,11 @@ def test_a_hostile_value_stops_the_fleet_before_it_is_passed_to_a_program(fleet,
     host = fleet.host("h1", packages="dnf")
     fleet.set_version("r1")
     with host.process(PATH=f"{programs}:{os.environ['PATH']}"):
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
         assert log.read_bytes(), "the spies see what is called"
         fleet.service("/who/bad", kind, version, h1=1)
         fleet.set_version("r2")
-        wait_until(lambda: fleet.version is None and host.node.get("error"), "the fleet is stopped", timeout=60)
+        wait_until(lambda: fleet.version is None and host.node.get("error"), "the fleet is stopped")
         assert "/who/bad" in host.node["error"]
         assert "\n" not in host.node["error"]
     assert hostile.encode() not in log.read_bytes()

@@ -67,7 +67,7 @@ def test_the_metrics_show_a_deployment_during_and_after_it(host: AgentHost, file
             "the metrics tell the step under way",
         )
         block.unlink()
-        wait_until(shows(file, agent_deploying=0, agent_converged=1), "the metrics tell that it is done")
+        wait_until(shows(file, agent_deploying=0, agent_converged=1), "the metrics show the finished deployment")
         metrics = read_metrics(file.read_text())
         assert metrics["agent_up"] == metrics["agent_last_deployment_success"] == {(): 1}
         assert metrics["agent_host_info"] == {("h1", "h1.example.com", ""): 1}
@@ -132,7 +132,7 @@ def test_an_agent_deploys_although_metrics_cannot_be_written(fleet: Fleet, file:
     fleet.set_version("r1")
     host = fleet.host("h1", metrics=str(file))
     with capture_logs() as logs, host.agent():
-        wait_until(lambda: host.at("r1"), "the host is at r1")
+        host.wait_for_version("r1")
     assert [line["file"] for line in logs if line["event"] == "metrics-not-written"] == [str(file)]
 
 
@@ -221,7 +221,9 @@ def test_the_metrics_of_a_coordinator_show_its_rollout(
     first_file, second_file = tmp_path / "one.prom", tmp_path / "two.prom"
     with Session(zookeeper) as session, coordinating(zookeeper, first_file):
         fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
-        wait_until(shows(first_file, coordinator_up=1, coordinator_leads=1), "the first one leads", timeout=60)
+        wait_until(
+            shows(first_file, coordinator_up=1, coordinator_leads=1), "the first coordinator leads", timeout=60
+        )
         assert "coordinator_rollout_info" not in read_metrics(first_file.read_text())
         with coordinating(zookeeper, second_file):
             wait_until(
@@ -234,7 +236,7 @@ def test_the_metrics_of_a_coordinator_show_its_rollout(
                 "it leads a rollout",
                 timeout=60,
             )
-            wait_until(lambda: len(fleet.grants()) == 2, "both hosts are let in", timeout=60)
+            wait_until(lambda: len(fleet.grants()) == 2, "both hosts are let in")
             fleet.work()
             metrics = read_metrics(first_file.read_text())
             assert metrics["coordinator_rollout_info"] == {("r1", "1-1", "all-hosts"): 1}
@@ -247,7 +249,7 @@ def test_the_metrics_of_a_coordinator_show_its_rollout(
                 states = read_metrics(first_file.read_text()).get("coordinator_rollout_state", {})
                 return states.get(("success",)) == 1
 
-            wait_until(is_over, "the metrics tell the end", timeout=60)
+            wait_until(is_over, "the metrics show the end of the rollout")
             assert read_metrics(first_file.read_text())["coordinator_rollout_hosts"][("success",)] == 2
     assert shows(first_file, coordinator_up=0, coordinator_leads=0)()
 
@@ -268,9 +270,9 @@ def test_a_coordinator_without_zookeeper_does_not_report_the_lead(
             thread = threading.Thread(target=daemon.coordinator.run)
             thread.start()
             try:
-                wait_until(shows(file, coordinator_leads=1), "it leads", timeout=60)
+                wait_until(shows(file, coordinator_leads=1), "it leads")
                 cut.set()
-                wait_until(shows(file, coordinator_leads=0), "it does not know any more", timeout=60)
+                wait_until(shows(file, coordinator_leads=0), "it does not know any more")
                 assert read_metrics(file.read_text())["coordinator_looks_total"][("zookeeper-unreachable",)] > 0
             finally:
                 daemon.control.stop()

@@ -45,7 +45,7 @@ def test_an_outdated_package_change_is_prepared_again(fleet, host, tmp_path, rpm
     others = [("bar", "1.0"), ("foo", "1.4")]
     host.packages = Disturbed(rpm.manager, lambda number: rpm.put(*others[number]), times=2)
     with capture_logs() as logs, host.agent():
-        wait_until(lambda: host.at("r1"), "r1", timeout=60)
+        host.wait_for_version("r1")
     assert rpm.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
     assert host.packages.commits == 3
     assert [line["event"] for line in logs].count("packages-prepared-anew") == 2
@@ -57,7 +57,7 @@ def test_a_program_that_keeps_changing_packages_stops_the_fleet_eventually(fleet
     others = [offer.package for offer in CATALOGUE if offer.name != "foo"]
     host.packages = Disturbed(fake, lambda number: fake.put(others[number]), times=len(others))
     with host.agent():
-        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
+        wait_until(lambda: "error" in host.node, "the failure")
         assert "another program changed packages" in host.node["error"]
     assert fleet.version is None
     assert host.packages.commits == 4
@@ -68,5 +68,5 @@ def test_a_permanently_failed_package_change_is_not_tried_again(fleet, host):
     fleet.service("/who/myfoo", "last-aid", "2.0", h1=1)
     host.packages = Disturbed(fake, lambda _: None, times=0)
     with host.agent():
-        wait_until(lambda: "error" in host.node, "the failure", timeout=60)
+        wait_until(lambda: "error" in host.node, "the failure")
     assert host.packages.commits == 1

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from support.agents import AgentHost, Fleet, called, put_controller, put_script
+from support.agents import AgentHost, Fleet, called, put_controller, put_script, wait_for_versions
 from support.waiting import wait_until
 
 START = "starting-deployments /roles/web"
@@ -29,7 +29,7 @@ def test_the_controllers_scripts_bracket_the_deployments_under_the_roles_lock_al
         assert fleet.requests("web") == [REQUEST]
         assert "foo" not in host.packages.installed()
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
     assert fleet.requests("web") == []
     assert fleet.client.get_children("/agent-locks") == []
@@ -40,11 +40,11 @@ def test_the_controllers_scripts_bracket_the_deployments_under_the_roles_lock_al
 def test_old_deployments_are_undeployed_before_the_start_script(fleet, host):
     fleet.service("/who/old", "bar", "1.0", web=1)
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         fleet.remove("/who/old")
         fleet.journal.unlink()
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls() == called("-u /who/old 0", START, "/who/myfoo 0", "/who/myfoo 1", END)
     assert host.packages.installed().keys() == {"ctl", "foo"}
 
@@ -54,18 +54,18 @@ def test_a_controller_is_upgraded_replaced_and_removed(fleet, host):
         return {name: package.version for name, (package,) in host.packages.installed().items() if name != "foo"}
 
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert installed() == {"ctl": "1.0"}
         for revision, package, version in (("r2", "ctl", "2.0"), ("r3", "ctl", "1.0"), ("r4", "ctl2", "1.0")):
             fleet.controller("web", package, version)
             fleet.set_version(revision)
-            wait_until(lambda revision=revision: host.at(revision), revision)
+            wait_until(lambda revision=revision: host.has_finished(revision), revision)
             assert installed() == {package: version}
         assert not (host.root / "opt/ctl").exists()
         fleet.journal.unlink()
         fleet.remove("/roles/web")
         fleet.set_version("r5")
-        wait_until(lambda: host.at("r5"), "r5")
+        host.wait_for_version("r5")
     assert installed() == {}
     assert not (host.root / "opt/ctl2").exists()
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 1")
@@ -75,13 +75,13 @@ def test_a_controller_is_upgraded_replaced_and_removed(fleet, host):
 def test_a_failing_start_script_leaves_the_software_unchanged_and_the_role_lock_held(fleet, host):
     failing = host.fail(START)
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert "starting-deployments /roles/web failed with exit status 3" in host.node["error"]
         assert host.packages.installed().keys() == {"ctl"}
         assert fleet.requests("web") == [REQUEST]
         failing.unlink()
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.requests("web") == []
 
 
@@ -89,16 +89,16 @@ def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_lock
     failing = host.fail("/who/myfoo 1")
     other = fleet.host("h2", role="web")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert fleet.requests("web") == [REQUEST]
         host.block()
         fleet.set_version("r2")
-        wait_until(lambda: fleet.calls()[-1] == f"h1 start {START}", "h1 is at it again")
+        wait_until(lambda: fleet.calls()[-1] == f"h1 start {START}", "h1 continues")
         with other.agent():
             wait_until(lambda: "wait for the lock of role web, held by h1" in other.node.get("step", ""), "h2")
             failing.unlink()
             (host.root / "block").unlink()
-            wait_until(lambda: host.at("r2") and other.at("r2"), "both")
+            wait_for_versions([host, other], "r2")
     assert END not in " ".join(fleet.calls()[:6])
     assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END, host="h2")
 
@@ -106,7 +106,7 @@ def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_lock
 def test_after_a_failed_end_script_the_version_is_not_recorded(fleet, host):
     host.fail(END)
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert host.node["version"] is None
     assert host.version_on_disk is None
     assert fleet.requests("web") == [REQUEST]
@@ -117,7 +117,9 @@ def test_two_hosts_of_a_role_never_deploy_at_the_same_time(fleet, host):
     with host.agent(), other.agent():
         for revision in ("r2", "r3", "r4"):
             fleet.set_version(revision)
-            wait_until(lambda revision=revision: host.at(revision) and other.at(revision), revision)
+            wait_until(
+                lambda revision=revision: host.has_finished(revision) and other.has_finished(revision), revision
+            )
     owner = None
     for call in fleet.calls():
         who, moment, script = call.split(" ", 2)
@@ -137,7 +139,7 @@ def test_a_stop_or_a_hold_does_not_skip_the_end_script(fleet, host, halt):
         wait_until(fleet.calls, "the start script")
         fleet.set_version(halt)
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
     assert fleet.requests("web") == []
 
@@ -148,7 +150,7 @@ def test_a_host_keeps_the_role_lock_if_a_new_version_appears_during_its_deployme
         wait_until(fleet.calls, "the start script")
         fleet.set_version("r2")
         block.unlink()
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls() == called(START, START, "/who/myfoo 0", "/who/myfoo 1", END)
     assert fleet.requests("web") == []
 
@@ -160,7 +162,7 @@ def test_a_host_whose_request_was_removed_during_its_deployment_queues_again(fle
         fleet.remove("/role-locks/web")
         fleet.controller("web", "ctl", "1.0")
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == called(START, START, "/who/myfoo 0", "/who/myfoo 1", END)
 
 
@@ -176,7 +178,7 @@ def test_a_waiting_host_leaves_the_queue_when_the_fleet_stops(fleet, host):
 def test_a_missing_lock_node_of_a_role_stops_the_fleet_before_any_change(fleet, host):
     fleet.remove("/role-locks/web")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert host.node["error"].startswith(
             "cannot lock role web, which has a controller: /role-locks/web does not exist"
         )
@@ -187,7 +189,7 @@ def test_two_controllers_on_a_host_stop_the_fleet(host):
     for name in ("ctl2", "ctl3"):
         put_controller(host.root, name)
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert host.node["error"].startswith("two role controllers are installed, ctl2 and ctl3")
 
 
@@ -213,7 +215,7 @@ def test_the_successor_of_a_killed_agent_adopts_its_request(fleet, host, point):
     closed = point not in {"before:change-role-controller", "before:clear-controller", "before:record"}
     assert fleet.requests("web") == ([REQUEST] if closed else [])
     with host.process():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.requests("web") == []
     assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
 

@@ -43,7 +43,7 @@ def test_a_thousand_deployments_leak_no_threads_open_files_or_memory(fleet, host
         agent = psutil.Process(child.pid)
         for number in range(VERSIONS):
             fleet.set_version(f"r{number}")
-            wait_until(lambda number=number: host.at(f"r{number}"), f"r{number}", timeout=60)
+            wait_until(lambda number=number: host.has_finished(f"r{number}"), f"r{number}")
             if number == WARM:
                 threads, files, memory = weigh(agent)
         now = weigh(agent)

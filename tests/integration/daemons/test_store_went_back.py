@@ -67,11 +67,11 @@ def saved(publishing: Publishing, client: KazooClient, host: AgentHost) -> dict[
     publishing.push(TREE.format(version="1.0"))
     publishing.sync()
     with host.agent():
-        wait_until(lambda: host.at(publishing.version), "the first version")
+        wait_until(lambda: host.has_finished(publishing.version), "the first version")
         old = backup(client)
         publishing.push(TREE.format(version="2.0"))
         publishing.sync()
-        wait_until(lambda: host.at(publishing.version), "the second version")
+        wait_until(lambda: host.has_finished(publishing.version), "the second version")
     return old
 
 
@@ -85,7 +85,7 @@ def test_an_agent_refuses_a_store_that_went_back_until_somebody_publishes(
 ):
     calls, latest = fleet.calls(), publishing.version
     with host.agent():
-        wait_until(lambda: host.at(latest), "the agent is there")
+        wait_until(lambda: host.has_finished(latest), "the agent registers")
         sequence = remembered(host)
         wipe(client)
         if how == "restored":
@@ -100,12 +100,12 @@ def test_an_agent_refuses_a_store_that_went_back_until_somebody_publishes(
             publishing.sync()
         publishing.sync(force=True)
         assert publishing.version == latest
-        wait_until(lambda: host.at(latest) and "error" not in host.node, "the agent goes on")
+        wait_until(lambda: host.has_finished(latest) and "error" not in host.node, "the agent continues")
         assert fleet.calls() == calls
         assert remembered(host) > sequence
         newer = publishing.push(TREE.format(version="1.0"))
         publishing.sync()
-        wait_until(lambda: host.at(newer), "the next version")
+        wait_until(lambda: host.has_finished(newer), "the next version")
 
 
 def test_an_agent_that_starts_on_a_store_that_went_back_refuses(host, publishing, saved, client):
@@ -121,7 +121,7 @@ def test_an_agent_that_starts_on_a_store_that_went_back_refuses(host, publishing
         wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
     publishing.sync(force=True)
     with host.agent():
-        wait_until(lambda: host.at(latest), "the agent goes on")
+        wait_until(lambda: host.has_finished(latest), "the agent continues")
         assert "error" not in host.node
 
 
@@ -139,7 +139,7 @@ def test_a_version_set_by_hand_is_refused_too_on_a_store_that_went_back(fleet, h
 def test_a_version_set_by_hand_is_deployed_while_the_store_has_the_known_publication(fleet, host):
     with host.agent():
         fleet.set_version("by hand")
-        wait_until(lambda: host.at("by hand"), "the version set by hand")
+        wait_until(lambda: host.has_finished("by hand"), "the version set by hand")
         assert "error" not in host.node
         assert fleet.version == "by hand"
 
@@ -173,5 +173,5 @@ def test_a_refusal_is_logged_once(host, publishing, saved, client):
         wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
         publishing.put("/hosts", {"version": "another"})
         publishing.sync(force=True)
-        wait_until(lambda: "error" not in host.node, "the agent goes on")
+        wait_until(lambda: "error" not in host.node, "the agent continues")
     assert len([line for line in logs if line["event"] == "deployment-refused"]) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.agents import Fleet, called
+from support.agents import Fleet, called, wait_for_versions
 from support.waiting import wait_until
 
 UNDO = "-u /who/myfoo 0"
@@ -15,7 +15,7 @@ def hosts(fleet: Fleet):
     fleet.set_version("r1")
     first, second = fleet.host("h1"), fleet.host("h2")
     with first.agent(), second.agent():
-        wait_until(lambda: first.at("r1") and second.at("r1"), "r1")
+        wait_for_versions([first, second], "r1")
         fleet.journal.unlink()
         for host in (first, second):
             host.block()
@@ -29,7 +29,7 @@ def started(fleet: Fleet, call: str) -> list[str]:
 
 def order(fleet: Fleet, hosts, call: str):
     """Wait until a host started a call, and return both hosts, the starting host first."""
-    wait_until(lambda: started(fleet, call), "the first host is at it")
+    wait_until(lambda: started(fleet, call), "the first host undeploys")
     (name,) = started(fleet, call)
     return sorted(hosts, key=lambda host: host.id != name)
 
@@ -46,12 +46,12 @@ def test_a_service_with_a_new_application_changes_on_one_host_at_a_time(fleet, h
     fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
     fleet.set_version("r2")
     first, second = order(fleet, hosts, UNDO)
-    wait_until(lambda: waits(second), "the other one waits")
+    wait_until(lambda: waits(second), "the other host waits")
     free(first)
-    wait_until(lambda: started(fleet, UNDO) == [first.id, second.id], "the other one undoes it")
+    wait_until(lambda: started(fleet, UNDO) == [first.id, second.id], "the other host undeploys")
     assert fleet.calls()[:-1] == called(UNDO, "/who/myfoo 0", host=first.id), "the first one is done"
     free(second)
-    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    wait_for_versions([first, second], "r2")
     assert fleet.calls()[4:] == called(UNDO, "/who/myfoo 0", host=second.id)
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
@@ -61,10 +61,10 @@ def test_a_service_that_stays_on_other_hosts_is_undeployed_on_one_host_at_a_time
     fleet.service("/who/myfoo", "foo", "1.0", h3=1)
     fleet.set_version("r2")
     first, second = order(fleet, hosts, UNDO)
-    wait_until(lambda: waits(second), "the other one waits")
+    wait_until(lambda: waits(second), "the other host waits")
     free(first)
     free(second)
-    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    wait_for_versions([first, second], "r2")
     assert fleet.calls() == called(UNDO, host=first.id) + called(UNDO, host=second.id)
 
 
@@ -74,7 +74,7 @@ def test_a_service_that_was_removed_from_the_tree_is_undeployed_on_all_hosts_in_
     wait_until(lambda: sorted(started(fleet, UNDO)) == ["h1", "h2"], "both undo it")
     for host in hosts:
         free(host)
-    wait_until(lambda: all(host.at("r2") for host in hosts), "r2")
+    wait_for_versions(hosts, "r2")
 
 
 def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_acquired_again(fleet, hosts):
@@ -85,7 +85,7 @@ def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_acquired
     fleet.remove("/agent-locks/who,myfoo")
     free(first)
     free(second)
-    wait_until(lambda: first.at("r2") and second.at("r2"), "r2")
+    wait_for_versions([first, second], "r2")
     own, other = called(UNDO, "/who/myfoo 0"), called(UNDO, host="h2")
     assert [call for call in fleet.calls() if call.startswith("h1")] == own
     assert [call for call in fleet.calls() if call.startswith("h2")] == other
@@ -98,7 +98,7 @@ def test_a_failing_undeployment_stops_the_fleet_before_its_lock_is_free(fleet, h
     fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
     fleet.set_version("r2")
     first, second = order(fleet, hosts, UNDO)
-    wait_until(lambda: waits(second), "the other one waits")
+    wait_until(lambda: waits(second), "the other host waits")
     free(first)
     free(second)
     wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the queue is left")
@@ -113,17 +113,20 @@ def test_hosts_of_a_role_with_a_controller_undeploy_under_the_role_lock(fleet):
     fleet.set_version("r1")
     hosts = [fleet.host(name, role="web") for name in ("h1", "h2")]
     with hosts[0].agent(), hosts[1].agent():
-        wait_until(lambda: all(host.at("r1") for host in hosts), "r1")
+        wait_for_versions(hosts, "r1")
         fleet.journal.unlink()
         for host in hosts:
             host.block()
         fleet.service("/who/myfoo", "bar", "1.0", web=1)
         fleet.remove("/who/old")
         fleet.set_version("r2")
-        wait_until(lambda: len(started(fleet, "-u /who/old 0")) == 2, "what is gone is undone at once")
+        wait_until(
+            lambda: len(started(fleet, "-u /who/old 0")) == 2,
+            "deployments of the removed service are undeployed first",
+        )
         for host in hosts:
             free(host)
-        wait_until(lambda: all(host.at("r2") for host in hosts), "r2")
+        wait_for_versions(hosts, "r2")
     bracket = [UNDO, "starting-deployments /roles/web", "/who/myfoo 0", "ending-deployments /roles/web"]
     calls = [call for call in fleet.calls() if "/who/old" not in call]
     first, second = dict.fromkeys(call.split()[0] for call in calls)

@@ -55,7 +55,7 @@ def test_neighbours_and_commands_about_the_sandbox_and_this_process_do_not_belon
     neighbour = start(env={"ZKDEPLOYMENT_ROOT": f"{directory}2/root"})
     command = start("sandbox", "status", "-d", str(directory))
     inside = start(cwd=directory)
-    wait_until(lambda: inside.pid in pids(directory), "the one that belongs is found")
+    wait_until(lambda: inside.pid in pids(directory), "the sandbox's process is listed")
     assert not {neighbour.pid, command.pid, os.getpid(), os.getppid()} & pids(directory)
 
 

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from structlog.testing import capture_logs
 
-from support.agents import AgentHost, Fleet, called, put_script
+from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.smtp import MailServer
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -25,7 +25,7 @@ def host(fleet: Fleet) -> AgentHost:
 
 def test_a_new_host_registers_and_reaches_the_initial_version_without_a_change(fleet, host):
     with host.agent():
-        wait_until(lambda: host.at("initial"), "initial")
+        host.wait_for_version("initial")
         assert host.node["name"] == "h1.example.com"
     assert fleet.get("/hosts/h1") == {}
     assert [path.name for path in host.root.iterdir()] == []
@@ -45,9 +45,9 @@ def test_hosts_of_a_large_fleet_spread_their_reads_after_a_change(fleet, host, m
         transaction.create(f"/hosts/other{number}", b"{}")
     transaction.commit()
     with host.agent():
-        wait_until(lambda: host.at("r1"), "the first version")
+        host.wait_for_version("r1")
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "the second version")
+        host.wait_for_version("r2")
     assert (0, 1.0) in asked
 
 
@@ -55,7 +55,7 @@ def test_a_published_service_is_installed_deployed_marked_and_recorded(fleet, ho
     fleet.service("/who/myfoo", "foo bar", "1.0", h1=2)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert {"deploying", "step", "steps", "error"}.isdisjoint(host.node)
     assert fleet.calls() == [
         "h1 start -r bar /who/myfoo 0",
@@ -83,7 +83,7 @@ def test_a_host_with_a_role_runs_the_deployments_of_the_role(fleet):
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert host.node["role"] == "web"
     assert host.markers == ["who:myfoo.0.deployed"]
 
@@ -92,10 +92,10 @@ def test_an_unwanted_service_is_undeployed_and_its_software_is_removed(fleet, ho
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version(1)
     with host.agent():
-        wait_until(lambda: host.at(1), "1")
+        wait_until(lambda: host.has_finished(1), "1")
         fleet.remove("/who")
         fleet.set_version(2)
-        wait_until(lambda: host.at(2), "2")
+        wait_until(lambda: host.has_finished(2), "2")
     assert fleet.calls()[-2:] == ["h1 start -u /who/myfoo 0", "h1 end -u /who/myfoo 0"]
     assert host.packages.installed() == {}
     assert not (host.root / "opt/foo").exists()
@@ -107,14 +107,14 @@ def test_software_whose_files_were_deleted_is_installed_again(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         shutil.rmtree(host.root / "opt/foo")
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         shutil.rmtree(host.root / "opt/foo")
         fleet.remove("/who")
         fleet.set_version("r3")
-        wait_until(lambda: host.at("r3"), "r3")
+        host.wait_for_version("r3")
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0", "-u /who/myfoo 0")
     assert (host.packages.installed(), host.markers) == ({}, [])
 
@@ -123,7 +123,7 @@ def test_an_undeployment_without_its_script_stops_the_fleet(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         shutil.rmtree(host.root / "opt/foo")
         host.packages.drop("foo")
         fleet.remove("/who")
@@ -134,7 +134,7 @@ def test_an_undeployment_without_its_script_stops_the_fleet(fleet, host):
         assert host.markers == ["who:myfoo.0.deployed"]
         put_script(host.root, "foo")
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls() == called("/who/myfoo 0", "-u /who/myfoo 0")
 
 
@@ -144,7 +144,7 @@ def test_an_idle_agent_caps_the_output_of_daemons_that_scripts_started(fleet, ho
     log.parent.mkdir(parents=True)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         with log.open("ab") as output:
             output.write(b"x" * 40_000_000)
         wait_until(lambda: log.stat().st_size < 20_000_000, "the output is capped")
@@ -155,7 +155,7 @@ def test_every_wanted_deployment_runs_again_for_each_version_in_any_order(fleet,
     with host.agent():
         for version in ("r2", 7, 3, "r1"):
             fleet.set_version(version)
-            wait_until(lambda version=version: host.at(version), f"{version}")
+            wait_until(lambda version=version: host.has_finished(version), f"{version}")
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"] * 4
 
 
@@ -163,22 +163,22 @@ def test_a_restarted_agent_does_nothing_unless_the_cluster_version_differs(fleet
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     before = fleet.calls()
     (host.run / "status").unlink()
     with host.agent():
-        wait_until(lambda: host.at("r1"), "a new status, from the version on disk")
+        host.wait_for_version("r1")
     assert fleet.calls() == before
     fleet.set_version("r2")
     with host.agent():
-        wait_until(lambda: host.at("r2"), "r2 at once")
+        host.wait_for_version("r2")
 
 
 def test_the_version_of_a_persistent_node_of_an_old_agent_is_adopted(fleet, host):
     fleet.set_version(7)
     fleet.client.create("/hosts/h1", b'{"version": 7}')
     with host.agent():
-        wait_until(lambda: host.at(7), "7")
+        wait_until(lambda: host.has_finished(7), "7")
         assert fleet.client.exists("/hosts/h1").ephemeralOwner
     assert host.version_on_disk == 7
 
@@ -190,7 +190,7 @@ def test_a_persistent_node_does_not_hide_an_incomplete_deployment(fleet, host):
     (host.run / "host_version").write_text("null")
     fleet.client.create("/hosts/h1", b'{"version": "r1"}')
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == called("/who/myfoo 0")
 
 
@@ -201,7 +201,7 @@ def test_the_version_of_a_persistent_node_takes_precedence_over_the_version_on_d
     (host.run / "host_version").write_text('"r1"')
     fleet.client.create("/hosts/h1", b'{"version": "r2"}')
     with host.agent():
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert fleet.calls() == []
 
 
@@ -221,7 +221,7 @@ def test_nothing_starts_while_the_cluster_is_stopped_held_or_importing(fleet, ho
         assert fleet.calls() == []
         assert host.packages.installed() == {}
         fleet.set_version("r3")
-        wait_until(lambda: host.at("r3"), "r3")
+        host.wait_for_version("r3")
     assert [line["cluster"] for line in logs if line["event"] == "deployments-held"] == [state]
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
@@ -238,7 +238,7 @@ def test_a_failing_script_stops_the_fleet_before_its_lock_is_free(fleet, host):
             wait_until(lambda: "wait for the lock" in other.node.get("step", ""), "h2 queues")
             assert "h1.example.com (h1)" in other.node["step"]
             block.unlink()
-            wait_until(lambda: host.node.get("error"), "the error")
+            host.wait_for_error()
             wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "h2 leaves the queue")
     assert fleet.version is None
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
@@ -256,11 +256,11 @@ def test_a_failed_revision_is_tried_again_only_when_it_is_set_again(fleet, host)
     fleet.set_version("r1")
     failing = host.fail("/who/myfoo 0")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         failing.unlink()
         fleet.set_version(None, touched=True)
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert "error" not in host.node
     assert fleet.calls().count("h1 start /who/myfoo 0") == 2
 
@@ -269,13 +269,13 @@ def test_a_rollback_clears_the_error_of_a_host_that_failed_before_any_change(fle
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         calls = fleet.calls()
         fleet.service("/who/myfoo", "foo", "9.9", h1=1)
         fleet.set_version("r2")
         wait_until(lambda: fleet.version is None and host.status == "error", "the failure")
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1") and "error" not in host.node, "all is well again")
+        wait_until(lambda: host.has_finished("r1") and "error" not in host.node, "all is well again")
     assert fleet.calls() == calls
 
 
@@ -283,7 +283,7 @@ def test_a_rollback_after_a_failed_deployment_deploys_the_former_version_again(f
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         failing = host.fail("/who/mybar 0")
         fleet.service("/who/mybar", "bar", "1.0", h1=1)
         fleet.set_version("r2")
@@ -293,7 +293,7 @@ def test_a_rollback_after_a_failed_deployment_deploys_the_former_version_again(f
         failing.unlink()
         fleet.remove("/who/mybar")
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1") and "error" not in host.node, "r1 again")
+        wait_until(lambda: host.has_finished("r1") and "error" not in host.node, "h1 finishes r1 again")
         assert "former" not in host.node
     assert host.packages.installed().keys() == {"foo"}
     assert host.markers == ["who:myfoo.0.deployed"]
@@ -303,7 +303,7 @@ def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_aga
     fleet.service("/who/myfoo", "foo", "1.0", h1=2)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         block = host.block()
         before = len(fleet.calls())
         fleet.set_version("r2")
@@ -313,10 +313,10 @@ def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_aga
         block.unlink()
         wait_until(lambda: "deploying" not in host.node, "nothing under way")
     with host.agent():
-        wait_until(lambda: host.node.get("former") == "r1", "a restarted agent shows what it had")
+        wait_until(lambda: host.node.get("former") == "r1", "a restarted agent shows its last version")
         assert host.node["version"] is None
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1 again")
+        host.wait_for_version("r1")
     assert host.version_on_disk == "r1"
     assert len(fleet.calls()) == before + 2 + 4
 
@@ -325,7 +325,7 @@ def test_a_host_that_waits_for_a_lock_keeps_its_version_and_needs_no_rollback(fl
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         calls = fleet.calls()
         other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
         assert other.acquire(timeout=10)
@@ -335,7 +335,7 @@ def test_a_host_that_waits_for_a_lock_keeps_its_version_and_needs_no_rollback(fl
         wait_until(lambda: "deploying" not in host.node, "nothing under way")
         other.release()
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1 still")
+        host.wait_for_version("r1")
     assert host.version_on_disk == "r1"
     assert fleet.calls() == calls
 
@@ -345,10 +345,10 @@ def test_a_hook_clears_the_version_until_the_hook_succeeds(fleet):
     (host.root / "good").touch()
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         (host.root / "good").unlink()
         fleet.set_version("r2")
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert (host.node["version"], host.node["former"]) == (None, "r1")
         assert host.version_on_disk is None
 
@@ -358,7 +358,7 @@ def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         calls = fleet.calls()
         other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
         assert other.acquire(timeout=10)
@@ -373,11 +373,11 @@ def test_a_missing_package_stops_the_fleet_before_any_change(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         fleet.remove("/who")
         fleet.service("/who/mybar", "bar", "9.9", h1=1)
         fleet.set_version("r2")
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert "bar" in host.node["error"]
         assert host.node["version"] == "r1"
     assert fleet.version is None
@@ -389,7 +389,7 @@ def test_a_script_that_is_not_executable_is_a_failure_with_a_specific_message(fl
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         script = host.root / "opt/foo/bin/zookeeper-deploy"
         script.chmod(0o644)
         fleet.set_version("r2")
@@ -402,16 +402,16 @@ def test_a_failing_undeployment_keeps_its_marker(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         failing = host.fail("-u /who/myfoo 0")
         fleet.remove("/who")
         fleet.set_version("r2")
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert host.markers == ["who:myfoo.0.deployed"]
         assert "foo" in host.packages.installed()
         failing.unlink()
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
     assert host.markers == []
 
 
@@ -443,7 +443,7 @@ def test_a_newer_version_is_noticed_between_steps_and_intermediate_versions_are_
         for version in ("r2", "r3", "r4"):
             fleet.set_version(version)
         block.unlink()
-        wait_until(lambda: host.at("r4"), "r4")
+        host.wait_for_version("r4")
     assert len([call for call in fleet.calls() if "start" in call]) == 3
 
 
@@ -454,11 +454,11 @@ def test_the_after_hook_runs_after_a_deployment_but_neither_after_a_failure_nor_
     with capture_logs() as logs, host.agent():
         wait_until(lambda: "deployments-held" in [line["event"] for line in list(logs)], "it has looked")
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0", "hook"]
         (host.run / "status").unlink()
         fleet.set_version("r1", touched=True)
-        wait_until(lambda: host.at("r1"), "it has looked again")
+        host.wait_for_version("r1")
         host.fail("/who/myfoo 0")
         fleet.set_version("r2")
         wait_until(lambda: fleet.version is None, "the failure")
@@ -470,12 +470,12 @@ def test_the_version_is_recorded_only_after_the_hook_succeeded(fleet):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
         assert host.node["version"] is None
         assert fleet.get("/zkdeployment/stops/h1")["step"] == "after"
         (host.root / "good").touch()
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
 
 
 def test_a_status_file_that_cannot_be_written_stops_the_host_before_its_next_step(fleet, host):
@@ -495,7 +495,7 @@ def test_scripts_of_a_service_run_one_at_a_time_on_all_hosts(fleet):
     with ExitStack() as stack:
         for host in hosts:
             stack.enter_context(host.agent())
-        wait_until(lambda: all(host.at("r1") for host in hosts), "all at r1")
+        wait_for_versions(hosts, "r1")
     calls = [call.split() for call in fleet.calls()]
     assert len(calls) == 18
     for start, end in zip(calls[::2], calls[1::2], strict=True):
@@ -516,7 +516,7 @@ def test_a_host_deploys_another_service_before_it_queues_for_a_held_lock(fleet):
             wait_until(lambda: "wait for the lock of /a/foo" in other.node.get("step", ""), "h2 queues")
             assert len(fleet.client.get_children("/agent-locks/a,foo")) == 2
             block.unlink()
-            wait_until(lambda: other.at("r1") and host.at("r1"), "both at r1")
+            wait_for_versions([other, host], "r1")
     assert fleet.client.get_children("/agent-locks/a,foo") == []
 
 
@@ -543,7 +543,7 @@ def test_a_wait_for_a_lock_keeps_its_start_time_in_the_status_and_is_logged_once
             assert (other.run / "status").read_text() == since
             assert capsys.readouterr().out.count("waiting-for-lock") == 1
             block.unlink()
-            wait_until(lambda: host.at("r1") and other.at("r1"), "both at r1")
+            wait_for_versions([host, other], "r1")
 
 
 def test_a_queued_host_acquires_another_lock_that_becomes_free_and_leaves_its_queue(fleet):
@@ -559,11 +559,11 @@ def test_a_queued_host_acquires_another_lock_that_becomes_free_and_leaves_its_qu
             wait_until(lambda: "wait for the lock of /a/foo" in host.node.get("step", ""), "h3 queues")
             assert len(fleet.client.get_children("/agent-locks/a,foo")) == 2
             blocks["h2"].unlink()
-            wait_until(lambda: "h3 start /b/bar 0" in fleet.calls(), "h3 takes the other one")
+            wait_until(lambda: "h3 start /b/bar 0" in fleet.calls(), "h3 acquires the other lock")
             assert len(fleet.client.get_children("/agent-locks/a,foo")) == 1
             held.unlink()
             blocks["h1"].unlink()
-            wait_until(lambda: all(member.at("r1") for member in (first, second, host)), "all at r1")
+            wait_for_versions((first, second, host), "r1")
     assert fleet.client.get_children("/agent-locks/a,foo") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
@@ -577,7 +577,7 @@ def test_an_agent_registers_again_after_a_lost_session_and_repeats_no_finished_s
         fleet.remove("/agent-locks/who,myfoo")
         fleet.client.delete("/hosts/h1")
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls().count("h1 start /who/myfoo 0") == 1
 
 
@@ -596,7 +596,7 @@ def test_a_deployment_that_zookeeper_interrupted_is_removed_from_the_hosts_node(
 def test_a_removed_node_is_created_again_in_the_next_cycle(fleet, host):
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         fleet.client.delete("/hosts/h1")
         fleet.set_version("r1")
         wait_until(lambda: host.node.get("version") == "r1", "registered again")
@@ -607,14 +607,14 @@ def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_continues(fleet, 
     defect = mock.Mock(side_effect=TypeError("no len() of a float"))
     fleet.set_version("r1")
     with host.agent() as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         with monkeypatch.context() as broken:
             broken.setattr(ZooKeeperFleet, "published", defect)
             fleet.set_version("r2")
             wait_until(lambda: "error" in host.node and defect.call_count > 1, "the error is shown")
         assert host.node["error"] == "unexpected TypeError: no len() of a float; see the log"
         assert not agent.ended
-        wait_until(lambda: host.at("r2"), "r2")
+        host.wait_for_version("r2")
         assert "error" not in host.node
     assert fleet.version == "r2"
 
@@ -630,7 +630,7 @@ def test_an_agent_whose_id_another_host_took_ends_without_stopping_the_fleet(fle
         take.create("/hosts/h1", b'{"name": "other.example.com"}', ephemeral=True)
         assert not [result for result in take.commit() if isinstance(result, Exception)]
         block.unlink()
-        wait_until(lambda: agent.ended, "it ends", timeout=60)
+        wait_until(lambda: agent.ended, "it ends")
     assert isinstance(agent.error, RefusedError)
     assert "another agent is running with host id h1: other.example.com (h1)" in str(agent.error)
     assert fleet.version == "r1"
@@ -641,7 +641,7 @@ def test_an_agent_that_cannot_record_its_session_still_deploys(fleet, host):
     fleet.set_version("r1")
     (host.run / "session" / "in-the-way").mkdir(parents=True)
     with host.agent() as agent:
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert agent.error is None
 
 
@@ -673,9 +673,9 @@ def test_a_change_without_a_watch_event_is_noticed_in_the_next_regular_cycle(fle
     monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
     monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CYCLE", 0.2)
     with host.agent():
-        wait_until(lambda: host.at("initial"), "initial")
+        host.wait_for_version("initial")
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
 
 
 def test_progress_is_shown_in_zookeeper_while_a_script_runs(fleet, host):
@@ -686,7 +686,7 @@ def test_progress_is_shown_in_zookeeper_while_a_script_runs(fleet, host):
         wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the step")
         assert (host.node["deploying"], host.node["steps"], host.status) == ("r1", [1, 3], "deploy /who/myfoo 0")
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
 
 
 def test_a_failure_is_mailed_with_the_end_of_the_output(fleet):
@@ -718,7 +718,7 @@ def test_a_stopping_agent_leaves_the_queue_of_a_lock(fleet):
             assert waiting.error is None
             assert len(fleet.client.get_children("/agent-locks/who,myfoo")) == 1
         block.unlink()
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.version == "r1"
 
 
@@ -735,7 +735,7 @@ def test_a_script_that_exceeds_the_grace_period_is_ended_and_run_again_by_the_ne
     assert (fleet.version, fleet.get("/zkdeployment/stops/h1")) == ("r1", {})
     block.unlink()
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
@@ -746,10 +746,10 @@ def kill_client(state) -> None:
 
 def test_an_idle_agent_replaces_a_dead_client_once_and_then_demands_a_restart(fleet, host):
     with host.agent() as agent:
-        wait_until(lambda: host.at("initial"), "initial")
+        host.wait_for_version("initial")
         kill_client(agent)
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1"), "r1, by the new client")
+        host.wait_for_version("r1")
         kill_client(agent)
         wait_until(lambda: agent.ended, "it ends")
     assert isinstance(agent.error, RestartError)
@@ -765,7 +765,7 @@ def test_a_failure_is_reported_although_the_client_died_before(fleet, host):
         wait_until(fleet.calls, "the script runs")
         kill_client(agent)
         block.unlink()
-        wait_until(lambda: host.node.get("error"), "the error")
+        host.wait_for_error()
     assert fleet.version is None
 
 
@@ -797,8 +797,8 @@ def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(f
         assert "failed with exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
         assert fleet.calls() == calls
         fleet.set_version("r1")
-        wait_until(lambda: host.at("r1") and "error" not in host.node, "r1")
+        wait_until(lambda: host.has_finished("r1") and "error" not in host.node, "r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "it is reported once")
+        host.wait_for_version("r1")
         assert "error" not in host.node
     assert fleet.version == "r1"

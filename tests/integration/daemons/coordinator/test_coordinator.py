@@ -573,15 +573,15 @@ class TestLead:
             thread = threading.Thread(target=daemon.coordinator.run)
             thread.start()
             try:
-                wait_until(lambda: read_leader(fleet.session) == "one", "it leads", 60)
+                wait_until(lambda: read_leader(fleet.session) == "one", "it leads")
                 fleet.publish("r1", ALL_HOSTS)
-                wait_until(lambda: fleet.session.get(paths.ROLLOUTS) is not None, "it begins", 60)
+                wait_until(lambda: fleet.session.get(paths.ROLLOUTS) is not None, "it begins")
 
                 def is_over():
                     fleet.work()
                     return fleet.running.ended is not None
 
-                wait_until(is_over, "the rollout is over", 60)
+                wait_until(is_over, "the rollout is over")
             finally:
                 daemon.control.stop()
                 thread.join(60)

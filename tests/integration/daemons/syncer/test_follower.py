@@ -276,7 +276,7 @@ def test_an_invalid_tree_is_logged_once_for_each_revision(publishing: Publishing
         wait_until(lambda: len(refused(logs)) == 1, "the tree is refused")
         wait_for_two_cycles(publishing)
         second = publishing.push(BAD + "\n")
-        wait_until(lambda: len(refused(logs)) == 2, "the other one is refused")
+        wait_until(lambda: len(refused(logs)) == 2, "the other syncer is refused")
         wait_for_two_cycles(publishing)
         published(publishing, publishing.push(TREE))
     assert len(refused(logs)) == 2
@@ -320,7 +320,7 @@ def test_the_time_of_the_last_fetch_is_kept_over_a_restart(publishing: Publishin
         def report() -> dict[str, Value]:
             return publishing.get("/zkdeployment/syncer") or {}
 
-        wait_until(lambda: message in str(report().get("said")), f"it says {message}", 60)
+        wait_until(lambda: message in str(report().get("said")), f"it says {message}")
         return report()["fetched"]
 
     publishing.push(TREE)

@@ -52,7 +52,7 @@ class LockDelay:
             since = now
             self._seen[name] = work, since
             if self._seconds:
-                get_logger().warning("lock-delay", lock=name, work=str(work), seconds=self._seconds)
+                get_logger().warning("lock-delay-started", lock=name, work=str(work), seconds=self._seconds)
         return max(0.0, since + self._seconds - now)
 
 

@@ -300,7 +300,7 @@ def test_the_session_survives_a_restart_of_the_server(own_zookeeper_server):
         session.enqueue("/mine-", b"")
         session_id = session.id
         server.kill()
-        wait_until(lambda: not session.connected, "the connection to be lost")
+        wait_until(lambda: not session.connected, "the connection is lost")
         assert session.link == ConnectionStatus(connected=False, connections=1, sessions=1)
         server.start()
         assert session.children("/") != ["zookeeper"]
@@ -406,7 +406,7 @@ def test_a_closed_session_demands_a_restart(zookeeper):
 
 def kill_client(session):
     session._client.stop()  # as after an error on kazoo's own thread
-    wait_until(lambda: not session.alive, "the client to be seen as dead")
+    wait_until(lambda: not session.alive, "the client is recognized as dead")
 
 
 def test_a_dead_client_is_replaced_once_and_watches_continue(zookeeper, client):

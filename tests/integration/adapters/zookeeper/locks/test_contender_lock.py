@@ -73,7 +73,7 @@ def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, 
     got = []
     waiting = threading.Thread(target=lambda: got.append(last.acquire(100)))
     waiting.start()
-    wait_until(lambda: len(contenders(other, PATH)) == 3, "the last one queues")
+    wait_until(lambda: len(contenders(other, PATH)) == 3, "the last contender queues")
     now[0] = 101
     second.release()
     waiting.join(60)
@@ -181,7 +181,7 @@ def test_a_waiting_contender_queues_again_after_its_session_expired(session, oth
     got = []
     waiting = threading.Thread(target=lambda: got.append(_patient(mine)))
     waiting.start()
-    wait_until(lambda: len(contenders(other, PATH)) == 2, "the contender to queue")
+    wait_until(lambda: len(contenders(other, PATH)) == 2, "the contender queues")
     first = other.children(PATH)
     renew_session(session)
     wait_until(lambda: len(other.children(PATH)) == 2 and other.children(PATH) != first, "a new contender")
@@ -226,7 +226,7 @@ def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy
             mine.try_acquire()
         assert len(other.children(PATH)) == 1
         proxy.heal()
-        wait_until(lambda: other.children(PATH) == [], "the orphan to be removed")
+        wait_until(lambda: other.children(PATH) == [], "the orphaned contender is removed")
 
 
 def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
@@ -254,7 +254,7 @@ def test_a_release_without_a_server_takes_effect_as_soon_as_a_server_answers(zoo
         with pytest.raises(LockLostError):
             mine.check()
         proxy.heal()
-        wait_until(lambda: other.children(PATH) == [], "the lock to be given back")
+        wait_until(lambda: other.children(PATH) == [], "the lock is released")
 
 
 def test_an_unanswered_check_is_an_error(zookeeper, proxy):
@@ -320,4 +320,4 @@ def test_a_release_after_the_session_was_closed_raises_no_error(zookeeper):
     session.close()
     mine.release()
     with Session(zookeeper) as later:
-        wait_until(lambda: later.children(PATH) == [], "the contender to go with its session")
+        wait_until(lambda: later.children(PATH) == [], "the contender disappears with its session")

@@ -165,7 +165,7 @@ def test_a_late_release_ends_the_lock_delay_of_the_waiting_host(session, other, 
     got = []
     waiting = threading.Thread(target=lambda: got.append(theirs.acquire(60)))
     waiting.start()
-    wait_until(lambda: len(client.get_children(LOCK)) == 1, "the other one waits in its place")
+    wait_until(lambda: len(client.get_children(LOCK)) == 1, "the other host keeps its place in the queue")
     lost.release()
     waiting.join(60)
     assert got == [True]

@@ -33,7 +33,7 @@ def test_an_agent_publishes_its_inventory_at_registration_and_after_each_changin
     fleet.service("/who/myfoo", "foo bar", "1.0", web=2)
     fleet.set_version("r1")
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         assert published_inventory(fleet).identity.role == "web"
         facts = Facts(
             "rack01", frozenset({"control", "ssd"}), {"tier": "web"}, published_inventory(fleet).identity.name
@@ -45,11 +45,11 @@ def test_an_agent_publishes_its_inventory_at_registration_and_after_each_changin
         writes = fleet.client.get(NODE)[1].version
         assert writes == 1  # created empty at registration, then written after the deployment
         fleet.set_version("r2")
-        wait_until(lambda: host.at("r2"), "r2, which changes nothing")
+        host.wait_for_version("r2")
         assert fleet.client.get(NODE)[1].version == writes
         fleet.remove("/who")
         fleet.set_version("r3")
-        wait_until(lambda: host.at("r3"), "r3")
+        host.wait_for_version("r3")
         assert published_inventory(fleet).inventory == has(host)
         assert has(host).markers == ()
     assert fleet.client.exists(NODE), "it outlives the agent"
@@ -60,8 +60,10 @@ def test_the_inventory_is_published_after_a_failed_deployment(fleet, host):
     fleet.set_version("r1")
     host.fail("/who/myfoo 1")
     with host.agent():
-        wait_until(lambda: host.node.get("error"), "the error")
-        wait_until(lambda: len(published_inventory(fleet).inventory.markers) == 1, "the one that was deployed")
+        host.wait_for_error()
+        wait_until(
+            lambda: len(published_inventory(fleet).inventory.markers) == 1, "the deployed revision is published"
+        )
         assert published_inventory(fleet).inventory == has(host)
 
 
@@ -71,7 +73,7 @@ def test_a_deployment_succeeds_although_the_inventory_cannot_be_written_until_la
     fleet.client.create(NODE, b"rubbish", makepath=True)
     fleet.client.set_acls(NODE, [make_acl("world", "anyone", read=True, admin=True)])
     with host.agent():
-        wait_until(lambda: host.at("r1"), "r1 all the same")
+        host.wait_for_version("r1")
         assert published_inventory(fleet).inventory is None
         fleet.client.set_acls(NODE, [make_acl("world", "anyone", all=True)])
         fleet.set_version("r1", touched=True)
@@ -92,7 +94,7 @@ def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet
     fleet.client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     fleet.client.create("/zkdeployment/targets/web", b"[]")
     with fleet.host("h2").agent(), host.agent():
-        wait_until(lambda: host.at("r1"), "r1")
+        host.wait_for_version("r1")
         code, out = run("status", "-o", "json")
         assert (code, [host["state"] for host in json.loads(out)["hosts"]]) == (0, ["converged", "converged"])
         assert run("forget", "h1")[0] == 3
