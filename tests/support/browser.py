@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _AXE = Path(__file__).resolve().parents[2] / "build/axe/node_modules/axe-core/axe.min.js"
 
 #: No sandbox, because tests run as root; and no traffic of the browser's own.
-_FLAGS = (
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -54,7 +54,7 @@ def browser() -> Iterator[Browser]:
     break tests in other modules that run a loop of their own.
     """
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=_FLAGS)
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield chromium
         chromium.close()
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.host import Host
+    from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
@@ -45,6 +45,11 @@ class FleetSnapshot:
     governed: bool = False
     rollout: RolloutState | None = None
     coordinator: str | None = None
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identities of all registered and absent hosts."""
+        return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
 
     @property
     def facts(self) -> Mapping[str, Facts]:

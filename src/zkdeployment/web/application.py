@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
 from zkdeployment.web.access.body_limit import BodyLimit
 from zkdeployment.web.access.cross_site import forbid_cross_site
@@ -15,7 +16,8 @@ from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import acts, audit, events, health
 from zkdeployment.web.error_responses import install_error_handlers
-from zkdeployment.web.pages import login
+from zkdeployment.web.pages.last_known import LastKnown
+from zkdeployment.web.pages.routers import PAGE_ROUTERS
 from zkdeployment.web.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ _API_ROUTERS = (
     events.router,
     health.router,
 )
-
-_PAGE_ROUTERS = (login.router,)
 
 
 def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
@@ -48,7 +48,9 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.site = site
     application.state.known_sessions = KnownSessions()
     application.state.event_hub = EventHub(adapters.feed)
+    application.state.last_known = LastKnown()
     install_error_handlers(application)
-    for router in (*_API_ROUTERS, *_PAGE_ROUTERS):
+    for router in (*_API_ROUTERS, *PAGE_ROUTERS):
         application.include_router(router)
-    return AccessLog(SecurityHeaders(HostCheck(BodyLimit(application), site), site))
+    compressed = GZipMiddleware(BodyLimit(application), minimum_size=1000, compresslevel=5)
+    return AccessLog(SecurityHeaders(HostCheck(compressed, site), site))

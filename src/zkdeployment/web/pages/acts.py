@@ -1,0 +1,94 @@
+"""``/acts/NAME``: the forms of operators' acts, which say what will happen, and the acts themselves."""
+
+import threading
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.act import sanitize
+from zkdeployment.model.user import User
+from zkdeployment.ports.feed import FleetFeed
+from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.web.access.local_paths import local_path
+from zkdeployment.web.access.rights import Operator
+from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.error_responses import error_status
+from zkdeployment.web.pages.form_fields import FormFields
+from zkdeployment.web.pages.live_page import show_page
+from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
+
+router = APIRouter(include_in_schema=False)
+
+#: Seconds to wait until the cached fleet contains the change that an act made.
+_SETTLING = 2.0
+
+
+@router.get("/acts/{name}")
+def ask(request: Request, adapters: ConnectedAdapters, user: Operator, name: str) -> Response:
+    """Return the form of an act."""
+    values = dict(request.query_params)
+    return _show(request, adapters, user, _require_act(name, values, adapters), values)
+
+
+@router.post("/acts/{name}")
+def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str, values: FormFields) -> Response:
+    """Perform an act, and return to the page from which the form was opened."""
+    prepared = _require_act(name, values, adapters)
+    reason = sanitize(values.get("reason", ""))
+    if prepared.form.objection:
+        return _show(request, adapters, user, prepared, values, status=409)
+    if prepared.form.reason_required and not reason:
+        mistake = "The reason is missing: expected a few words for everybody who asks later."
+        return _show(request, adapters, user, prepared, values, status=422, mistake=mistake)
+    before = adapters.feed.snapshot().reading.number
+    try:
+        prepared.perform(user, reason)
+    except ZkdeploymentError as error:
+        return _show(request, adapters, user, prepared, values, status=error_status(error), mistake=str(error))
+    _wait_for_change(adapters.feed, before)
+    return RedirectResponse(local_path(values.get("back", "/")), 303)
+
+
+def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters) -> PreparedAct:
+    prepared = prepare_act(name, values, adapters)
+    if prepared is None:
+        raise HTTPException(404, f"there is no act {name}")
+    return prepared
+
+
+def _wait_for_change(feed: FleetFeed, before: int) -> None:
+    """Wait a moment until the cached fleet is newer than reading ``before``, so that the next page is, too."""
+    changed = threading.Event()
+    unsubscribe = feed.subscribe(changed.set)
+    try:
+        if feed.snapshot().reading.number == before:
+            changed.wait(_SETTLING)
+    finally:
+        unsubscribe()
+
+
+def _show(  # noqa: PLR0913  what the page of a form is made of
+    request: Request,
+    adapters: ServerAdapters,
+    user: User,
+    prepared: PreparedAct,
+    values: dict[str, str],
+    *,
+    status: int = 200,
+    mistake: str = "",
+) -> Response:
+    return show_page(
+        request,
+        adapters,
+        user,
+        "act.html",
+        status=status,
+        form=prepared.form,
+        action=request.url.path,
+        back=local_path(values.get("back", "/")),
+        chosen=values.keys(),
+        reason=values.get("reason", ""),
+        mistake=mistake,
+    )

@@ -1,0 +1,50 @@
+"""``/history`` and ``/history/SEQUENCE``: the publications and their outcome."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.dependencies import Adapters
+from zkdeployment.web.pages.live_page import show_page
+from zkdeployment.web.views.history import PAGE_SIZE, TreeDifference, history_view, publication_view
+
+router = APIRouter(include_in_schema=False)
+
+PageNumber = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.get("/history")
+def show_history(request: Request, adapters: Adapters, user: Reader, page: PageNumber = 1) -> Response:
+    """Return the page that lists the publications, newest first."""
+    records = adapters.feed.history(page * PAGE_SIZE + 1)
+    view = history_view(records, page, adapters.clock.now())
+    return show_page(request, adapters, user, "history.html", events="publication host", view=view)
+
+
+@router.get("/history/{sequence}")
+def show_publication(
+    request: Request,
+    adapters: Adapters,
+    user: Reader,
+    sequence: Annotated[int, Path(ge=0, lt=2**53)],
+    page: PageNumber = 1,
+) -> Response:
+    """Return the page of one publication."""
+    feed = adapters.feed
+    records = feed.publication(sequence)
+    if not records:
+        raise HTTPException(404, f"the history has no publication {sequence}")
+    view = publication_view(
+        records,
+        records[-1],
+        feed.acts(),
+        feed.rollouts(sequence),
+        TreeDifference(),
+        page=page,
+        now=adapters.clock.now(),
+        may_roll_back=False,
+    )
+    return show_page(request, adapters, user, "publication.html", events="publication host", view=view)

@@ -1,0 +1,35 @@
+"""``/hosts/ID``: a host, why it is in its state, its plan, its deployments and its history."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.dependencies import Adapters
+from zkdeployment.web.pages.last_known import Known
+from zkdeployment.web.pages.live_page import FLEET_EVENTS, RECENT, last_known, read_or, show_page
+from zkdeployment.web.views.host import host_view
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/hosts/{host}")
+def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
+    """Return the page of the host with this id or name."""
+    feed, now = adapters.feed, adapters.clock.now()
+    cached, last = feed.snapshot(), last_known(request)
+    status = next((each for each in cached.status.hosts if host in {each.id, each.name}), None)
+    if status is None:
+        raise HTTPException(404, f"no host with the id or name {host} is known")
+    known = read_or(lambda: feed.known_hosts([status.id]), ())
+    view = host_view(
+        status,
+        explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now),
+        cached.fleet,
+        known[0] if known else None,
+        last.read(Known.TARGETS, feed.targets, {}),
+        last.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
+        now=now,
+    )
+    return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view)

@@ -1,0 +1,37 @@
+"""What pages last read beside the cached fleet, for the time when ZooKeeper is away."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class Known(Enum):
+    """The values that are remembered: one of each kind, so that the memory is bounded."""
+
+    LOCKS = "locks"
+    HISTORY = "history"
+    TARGETS = "targets"
+
+
+class LastKnown:
+    """Remembers the last value of each kind. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._values: dict[Known, Any] = {}
+
+    def read(self, kind: Known, read: Callable[[], T], default: T) -> T:
+        """Return what ``read`` returns; while ZooKeeper is away, what it last returned, or else ``default``."""
+        try:
+            value = self._values[kind] = read()
+        except UnreachableError:
+            value = self._values.get(kind, default)
+        return value

@@ -1,0 +1,76 @@
+"""The acts that forms offer: each with its form, and with the function that performs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.locks import find_lock
+from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.rollout.state import Directive
+from zkdeployment.web import acts
+from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollout_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zkdeployment.model.user import User
+    from zkdeployment.ports.server import ServerAdapters
+    from zkdeployment.web.views.acts import ActForm
+
+    #: Performs an act for a user, with a reason.
+    Performer = Callable[[User, str], object]
+
+#: Seconds to wait for the syncer's answer to a request for a publication.
+_SYNCER_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAct:
+    """An act: its form, and the function that performs it."""
+
+    form: ActForm
+    perform: Performer
+
+
+def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
+    """Return the act of this name on the subject that ``values`` describe, the fields of its form; else ``None``.
+
+    Raises ``NotFoundError`` for a lock that does not exist.
+    """
+    if name == "release":
+        return _release(values, adapters)
+    directive = form_directive(name)
+    if directive is not None:
+        return _direct(directive, values, adapters)
+    return _act_on_fleet(name, values, adapters)
+
+
+def _act_on_fleet(name: str, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
+    cached = adapters.feed.snapshot()
+    form = fleet_form(name, cached.fleet, cached.status)
+
+    def resume(user: User, reason: str) -> object:
+        if not values.get("latest"):
+            return acts.resume_fleet(adapters, user, reason)
+        return acts.resume_at_tip(adapters, user, reason, timeout=_SYNCER_TIMEOUT, overrides=GuardOverrides())
+
+    performers: Mapping[str, Performer] = {
+        "stop": lambda user, reason: acts.stop_fleet(adapters, user, reason),
+        "hold": lambda user, reason: acts.hold_fleet(adapters, user, reason),
+        "resume": resume,
+    }
+    return None if form is None else PreparedAct(form, performers[name])
+
+
+def _direct(directive: Directive, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
+    group = values.get("group", "") if directive is Directive.PROMOTE else None
+    form = rollout_form(directive, adapters.feed.snapshot().fleet.rollout, group or "")
+    return PreparedAct(form, lambda user, reason: acts.direct_rollout(adapters, user, directive, reason, group))
+
+
+def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
+    name, force = values.get("lock", ""), bool(values.get("force"))
+    lock = find_lock(adapters.operator.locks.locks(), name)
+    form = release_form(lock, adapters.feed.snapshot().fleet.hosts, adapters.clock.now())
+    return PreparedAct(form, lambda user, reason: acts.release_lock(adapters, user, name, reason, force=force))

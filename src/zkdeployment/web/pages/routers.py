@@ -1,0 +1,29 @@
+"""The routers of all pages.
+
+The pages of a further system (intents, checks, pools) are a module here, a view in ``web/views``, templates, an
+entry in this tuple and a tab in ``web/views/frame.py``.
+"""
+
+from zkdeployment.web.pages import (
+    acts,
+    fleet,
+    history,
+    hosts,
+    locks,
+    login,
+    rollout,
+    services,
+    static_files,
+)
+
+PAGE_ROUTERS = (
+    login.router,
+    fleet.router,
+    hosts.router,
+    services.router,
+    rollout.router,
+    history.router,
+    locks.router,
+    acts.router,
+    static_files.router,
+)

@@ -1,0 +1,218 @@
+// Keeps a page current without reloading it.
+//
+// The event stream names what changed; the page then fetches those of its parts that can have changed, at most once a
+// second, and htmx morphs them in place. Nothing is fetched while nothing happens. While the page is hidden, the stream
+// is closed: browsers allow few connections to one site. Without this script, every link and every form works, too.
+"use strict";
+
+(() => {
+  const body = document.body;
+  const kinds = body.dataset.events.split(" ").filter(Boolean);
+  const skew = Date.now() / 1000 - Number(body.dataset.now);
+  const MOST_HOSTS = 150; // after more changes, the whole map is fetched
+  const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
+  const RETRY = 5000;
+
+  let stream = null; // the event stream, or null while the page is hidden
+  let behind = false; // whether events may have been missed
+  let changed = new Set(); // ids of hosts that changed
+  let everything = false; // whether other things changed
+  let timer = null;
+  let fetching = null;
+  let fetched = 0; // when the last fetch ended, and how long it took
+  let took = 0;
+
+  // ---- Fetching the parts that changed ----
+
+  function plan() {
+    if (timer || fetching || document.hidden) return;
+    const wait = Math.max(GATHERING, fetched + Math.max(PAUSE, 3 * took) - performance.now());
+    timer = setTimeout(() => { timer = null; refresh(location.href); }, wait);
+  }
+
+  async function refresh(address, {whole = false, push = false} = {}) {
+    fetching?.abort();
+    const own = fetching = new AbortController();
+    const hosts = [...changed];
+    const all = whole || everything || hosts.length > MOST_HOSTS;
+    changed = new Set();
+    everything = false;
+    const headers = {"HX-Request": "true"};
+    const map = document.getElementById("map");
+    if (map && !all) {
+      headers["X-Map-Extent"] = map.dataset.extent;
+      headers["X-Changed-Hosts"] = hosts.map(encodeURIComponent).join(" ");
+    }
+    const begun = performance.now();
+    try {
+      const response = await fetch(address, {headers, signal: own.signal, cache: "no-store"});
+      if (response.status === 401 || response.redirected) { location.reload(); return; }
+      if (!response.ok) throw new Error(`${response.status}`);
+      const text = await response.text();
+      if (fetching !== own) return;
+      if (push) history.pushState(null, "", address);
+      await htmx.swap({text, swap: "none", sourceElement: body});
+      const title = document.querySelector("[data-title]");
+      if (title) document.title = title.dataset.title;
+      follow();
+      lost(false);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      everything = true;
+      lost(true);
+      setTimeout(plan, RETRY);
+    } finally {
+      if (fetching === own) fetching = null;
+      fetched = performance.now();
+      took = fetched - begun;
+    }
+    if (changed.size || everything) plan();
+  }
+
+  // ---- The event stream ----
+
+  function follow() {
+    if (stream || document.hidden || !kinds.length) return;
+    stream = new EventSource("/api/v1/events");
+    stream.addEventListener("open", () => {
+      lost(false);
+      if (behind) { behind = false; everything = true; plan(); }
+    });
+    stream.addEventListener("error", () => {
+      behind = true;
+      lost(true);
+      if (stream.readyState === EventSource.CLOSED) { // the service refused: it starts, or the login has ended
+        stream = null;
+        setTimeout(() => { everything = true; plan(); }, RETRY);
+      }
+    });
+    for (const kind of kinds) {
+      stream.addEventListener(kind, event => {
+        if (kind === "host") changed.add(JSON.parse(event.data).id);
+        else everything = true;
+        plan();
+      });
+    }
+    for (const kind of ["feed", "reset"]) {
+      stream.addEventListener(kind, () => { everything = true; plan(); });
+    }
+  }
+
+  function lost(is) {
+    document.getElementById("connection").hidden = !is;
+  }
+
+  addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      stream?.close();
+      stream = null;
+      behind = true;
+    } else {
+      ages();
+      follow();
+    }
+  });
+  addEventListener("pagehide", () => stream?.close());
+  addEventListener("pageshow", event => {
+    if (event.persisted) { stream = null; behind = true; follow(); }
+  });
+
+  // ---- Other views of the list: filters, orders and pages ----
+
+  document.addEventListener("click", event => {
+    const link = event.target.closest("a[data-view]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    refresh(link.href, {push: true});
+  });
+  addEventListener("popstate", () => refresh(location.href, {whole: true}));
+
+  const search = document.getElementById("search");
+  let typing = null;
+  function find() {
+    clearTimeout(typing);
+    const address = new URL(location.href);
+    const text = search.elements.text.value.trim();
+    if (text) address.searchParams.set("text", text); else address.searchParams.delete("text");
+    address.searchParams.delete("page");
+    if (address.href !== location.href) refresh(address.href, {push: true});
+  }
+  search?.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(find, 300); });
+  search?.addEventListener("submit", event => { event.preventDefault(); find(); });
+
+  // ---- Ages ----
+
+  function ages() {
+    for (const element of document.querySelectorAll("time[data-age]")) {
+      const text = ago(Date.now() / 1000 - skew - Date.parse(element.dateTime) / 1000);
+      if (element.textContent !== text) element.textContent = text;
+    }
+  }
+
+  function ago(seconds) {
+    const units = [[86400, "d"], [3600, "h"], [60, "min"]];
+    const rest = Math.max(0, seconds);
+    for (const [place, [length, unit]] of units.entries()) {
+      if (rest < length) continue;
+      const whole = Math.floor(rest / length);
+      const smaller = units[place + 1];
+      if (whole >= 10 || !smaller || rest % length < smaller[0]) return `${whole} ${unit} ago`;
+      return `${whole} ${unit} ${Math.floor(rest % length / smaller[0])} ${smaller[1]} ago`;
+    }
+    return `${Math.floor(rest)} s ago`;
+  }
+  setInterval(() => { if (!document.hidden) ages(); }, AGES);
+
+  // ---- The map: a pointer over a cell shows its host, a click opens the page of the host ----
+
+  let tip = null;
+  let hover = null;
+  let shown = null;
+
+  function position(event) {
+    const block = event.target.closest?.(".block");
+    const drawing = block?.querySelector("svg");
+    if (!drawing) return null;
+    const box = drawing.getBoundingClientRect();
+    const size = box.width / 10;
+    const column = Math.floor((event.clientX - box.left) / size), row = Math.floor((event.clientY - box.top) / size);
+    if (column < 0 || column > 9 || row < 0 || row > 9) return null;
+    const place = Number(block.id.slice("block-".length)) * 100 + row * 10 + column;
+    return place < Number(document.getElementById("map").dataset.extent) ? place : null;
+  }
+
+  function hide() {
+    clearTimeout(hover);
+    tip?.remove();
+    tip = shown = null;
+  }
+
+  async function show(place, x, y) {
+    const response = await fetch(`/map/${place}`, {headers: {"HX-Request": "true"}});
+    if (!response.ok || shown !== place) return;
+    tip = document.createElement("div");
+    tip.className = "tip";
+    tip.textContent = await response.text();
+    body.append(tip);
+    tip.style.left = `${Math.max(8, Math.min(x + 12, scrollX + innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${y + 16}px`;
+  }
+
+  document.addEventListener("pointermove", event => {
+    if (event.pointerType !== "mouse") return;
+    const place = position(event);
+    if (place === shown) return;
+    hide();
+    if (place === null) return;
+    shown = place;
+    hover = setTimeout(show, 150, place, event.pageX, event.pageY);
+  }, {passive: true});
+  document.addEventListener("click", event => {
+    const place = position(event);
+    if (place === null || event.ctrlKey || event.metaKey || event.shiftKey || event.detail === 0) return;
+    event.preventDefault();
+    location.assign(`/map/${place}`);
+  });
+
+  follow();
+})();

@@ -1,0 +1,88 @@
+"""What every page shows around its content: the tabs, the user, and how old the data are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import age
+from zkdeployment.web.views.moments import moment
+
+if TYPE_CHECKING:
+    from zkdeployment.model.user import User
+
+#: The tabs in their order. Pages of further systems (intents, checks, pools) come before the history.
+_TABS = (
+    ("Fleet", "/"),
+    ("Services", "/services"),
+    ("Rollout", "/rollout"),
+    ("History", "/history"),
+    ("Locks", "/locks"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A link to one of the main pages; ``current`` is whether this page belongs to it."""
+
+    name: str
+    href: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageFrame:
+    """The frame of a page.
+
+    ``events`` are the kinds of events after which the page is no longer current, separated by spaces; empty for
+    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` says how old the
+    data are, while ZooKeeper is away. ``token`` protects forms against other sites.
+    """
+
+    now: float
+    tabs: tuple[Tab, ...] = ()
+    events: str = ""
+    user: str = ""
+    role: str = ""
+    token: str = ""
+    stale: str = ""
+
+
+def page_frame(  # noqa: PLR0913  the facts that all pages show
+    path: str,
+    user: User | None,
+    *,
+    now: float,
+    events: str = "",
+    token: str = "",
+    connected: bool = True,
+    read_at: float | None = None,
+) -> PageFrame:
+    """Return the frame of the page at ``path``, for a user or for somebody who is not logged in."""
+    if user is None:
+        return PageFrame(now)
+    return PageFrame(
+        now=now,
+        tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in _TABS),
+        events=events,
+        user=user.name,
+        role=user.role.value,
+        token=token,
+        stale="" if connected else _staleness(read_at, now),
+    )
+
+
+def _is_current(href: str, path: str) -> bool:
+    if href == "/":
+        return path == "/" or path.startswith("/hosts/")
+    return path == href or path.startswith(f"{href}/")
+
+
+def _staleness(read_at: float | None, now: float) -> str:
+    at = moment(read_at, now)
+    if at is None or read_at is None:
+        return "ZooKeeper is unreachable, and the service has not read the fleet yet. It tries again by itself."
+    return (
+        f"ZooKeeper is unreachable. This page shows the fleet as it was {age(now - read_at)} ago, at {at.clock}."
+        " Hosts may have changed since; nothing can be changed here until ZooKeeper answers."
+    )

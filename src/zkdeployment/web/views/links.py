@@ -1,0 +1,35 @@
+"""The addresses of pages; names of hosts, services and groups are quoted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def host_page(host_id: str) -> str:
+    """Return the address of the page of a host."""
+    return f"/hosts/{quote(host_id, safe='')}"
+
+
+def service_page(path: str) -> str:
+    """Return the address of the page of a service; ``path`` begins with a slash."""
+    return f"/services{quote(path)}"
+
+
+def publication_page(sequence: int) -> str:
+    """Return the address of the page of a publication."""
+    return f"/history/{sequence}"
+
+
+def act_page(name: str, back: str = "", **values: str) -> str:
+    """Return the address of the form of an act; ``back`` is the page to which the form returns."""
+    return with_query(f"/acts/{name}", {**values, "back": back})
+
+
+def with_query(path: str, values: Mapping[str, str]) -> str:
+    """Return an address with those of the values that are not empty as its query."""
+    query = urlencode({name: value for name, value in values.items() if value})
+    return f"{path}?{query}" if query else path

@@ -1,0 +1,73 @@
+"""The page of locks: who holds what, for how long, and who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.locks import by_urgency, is_orphaned
+from zkdeployment.web.views.links import act_page, host_page
+from zkdeployment.web.views.problems import HostLink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.lock import Contender, Lock
+
+#: How many waiting hosts a row names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LockRow:
+    """A lock: its holder (without an address if that is no host), the work under it, and the hosts that wait.
+
+    ``warning`` is why the lock needs attention, or empty. ``release`` is the form that releases it, if offered.
+    """
+
+    name: str
+    kind: str
+    holder: HostLink | None
+    held_for: str
+    work: str
+    warning: str
+    waiting: tuple[HostLink, ...]
+    more_waiting: int
+    release: str | None
+
+
+def lock_rows(locks: Sequence[Lock], hosts: Sequence[Host], *, now: float, may_act: bool) -> tuple[LockRow, ...]:
+    """Return the locks at ``now``, those that need attention first, then the oldest."""
+    registered = {host.identity.id for host in hosts}
+    return tuple(_row(lock, registered, now, may_act=may_act) for lock in by_urgency(locks, hosts))
+
+
+def _row(lock: Lock, registered: set[str], now: float, *, may_act: bool) -> LockRow:
+    holder, left = lock.holder, lock.abandoned_work
+    warning = ""
+    if left is not None:
+        warning = (
+            f"{left.host_name} lost the lock at {left.step}, {age(now - left.since)} ago; its script may still run"
+        )
+    elif is_orphaned(lock, registered):
+        warning = (
+            "The holder is not registered. The lock stays held until that host is back, or the lock is released."
+        )
+    releasable = may_act and (holder is not None or left is not None)
+    return LockRow(
+        name=lock.name,
+        kind=lock.kind.value,
+        holder=None if holder is None else _link(holder),
+        held_for="" if holder is None else age(now - lock.since),
+        work="" if lock.work is None or left is not None else lock.work.step,
+        warning=warning,
+        waiting=tuple(map(_link, lock.contenders[1 : _NAMED + 1])),
+        more_waiting=max(0, len(lock.contenders) - 1 - _NAMED),
+        release=act_page("release", "/locks", lock=lock.path) if releasable else None,
+    )
+
+
+def _link(contender: Contender) -> HostLink:
+    return HostLink(contender.identity, "" if contender.host_id is None else host_page(contender.host_id))

@@ -1,0 +1,157 @@
+"""Every page in a browser without JavaScript, by real requests; hostile texts appear as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.service import form_token, running_service
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from zkdeployment.model.history import HostResult
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.user import Role
+
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
+TREE = """
+/shop
+  /web : shop-web
+    version = '1.3'
+    note = '<b>&"'
+    /providers
+    /deploy
+      /h1
+      /h2
+"""
+
+
+@pytest.fixture
+def fleet(zookeeper):
+    with WrittenFleet(zookeeper) as written:
+        written.register(Host(Identity("h1", "h1.example.com")), Host(Identity("h2", HOSTILE)))
+        results = [HostResult("h1", "h1.example.com", 1.0, 2.0, f"boom {HOSTILE}")]
+        written.publish("r2", TREE, subject=f"Web 1.3 {HOSTILE}", author=f"{HOSTILE} <x>", results=results)
+        written.report(Identity("h1", "h1.example.com"))
+        written.register(Host(Identity("h1", "h1.example.com"), "r2"))
+        written.register(
+            Host(Identity("h2", HOSTILE), "r1", deploying="r2", step=f"deploy {HOSTILE}", steps=(1, 2))
+        )
+        yield written
+
+
+@pytest.fixture
+def service(zookeeper, fleet):
+    assert fleet
+    with running_service(zookeeper) as running:
+        wait_until(lambda: _hosts(running) == 2, "the service has read the fleet")
+        yield running
+
+
+def _hosts(running):
+    try:
+        return len(running.adapters.feed.snapshot().fleet.hosts)
+    except Exception:  # noqa: BLE001  not read yet
+        return 0
+
+
+def test_every_page_shows_hostile_texts_as_text(service):
+    sequence = service.adapters.feed.snapshot().reading.sequence
+    with service.browser(service.add_user(Role.OPERATOR)) as browser:
+        pages = {
+            path: browser.get(path)
+            for path in (
+                "/",
+                "/?state=converged&text=example&sort=-name&page=9",
+                "/hosts/h1",
+                "/hosts/h2",
+                "/services",
+                "/services?text=web",
+                "/services/shop/web",
+                "/rollout",
+                "/history",
+                f"/history/{sequence}",
+                "/locks",
+                "/acts/stop",
+                "/acts/hold?back=/locks",
+                "/acts/rollout-pause",
+            )
+        }
+
+    for path, page in pages.items():
+        assert (page.status_code, "zkdeployment" in page.text) == (200, True), path
+        assert "<script>alert" not in page.text, path
+        assert "\u202e" not in page.text, path
+        assert "\x1b" not in page.text, path
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\x1b[31m" in pages["/"].text
+    assert "1 of 2 hosts have the wanted revision" in pages["/"].text
+    assert "No host matches" not in pages["/?state=converged&text=example&sort=-name&page=9"].text
+    assert "shop-web" in pages["/hosts/h1"].text
+    assert "note = " in pages["/services/shop/web"].text
+    assert "No strategy is published" in pages["/rollout"].text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/hosts/none", "/services/none", "/history/12", "/map/99", "/acts/explode", "/acts/release?lock=none"],
+)
+def test_what_does_not_exist_is_a_page_that_says_so(service, path):
+    with service.browser(service.add_user(Role.OPERATOR)) as browser:
+        page = browser.get(path)
+
+    assert page.status_code == 404
+    assert "Go to the fleet" in page.text
+
+
+def test_a_viewer_sees_no_acts_and_may_not_act(service):
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        assert "/acts/" not in browser.get("/").text
+        assert browser.get("/acts/stop").status_code == 403
+        assert browser.post("/acts/stop", data={"reason": "because"}).status_code == 403
+
+
+def test_a_page_asks_only_for_the_parts_that_changed(service):
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        headers = {"HX-Request": "true", "X-Map-Extent": "2", "X-Changed-Hosts": "h1"}
+        part = browser.get("/", headers=headers).text
+        place = browser.get("/map/1", headers={"HX-Request": "true"}).text
+
+    assert "<html" not in part
+    assert 'id="verdict"' in part
+    assert 'hx-swap-oob="outerMorph"' in part
+    assert 'id="search"' not in part
+    assert place == "h1.example.com: converged"
+
+
+def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
+    with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+        form = browser.get("/acts/stop?back=/%3Fstate%3Dfailed")
+        fields = {"csrf_token": form_token(form.text), "back": "/?state=failed"}
+        without = browser.post("/acts/stop", data={**fields, "reason": " "})
+        done = browser.post("/acts/stop", data={**fields, "reason": "web loses <sessions>"})
+        page = browser.get("/")
+        away = browser.post("/acts/resume", data={**fields, "back": "//evil.example.com"})
+
+    assert (without.status_code, "The reason is missing" in without.text) == (422, True)
+    assert (done.status_code, done.headers["location"]) == (303, "/?state=failed")
+    assert "ann stopped the fleet" in page.text
+    assert "web loses &lt;sessions&gt;" in page.text
+    assert away.headers["location"] == "/"
+
+
+def test_an_act_that_is_not_possible_says_why_and_is_not_done(service):
+    with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+        form = browser.get("/acts/stop")
+        answer = browser.post("/acts/resume", data={"csrf_token": form_token(form.text), "reason": "x"})
+
+    assert answer.status_code == 409
+    assert "neither stopped nor held" in answer.text
+
+
+def test_static_files_are_kept_by_browsers_and_nothing_else_is_served(service):
+    page = service.client.get("/login").text
+    address = page.partition('rel="stylesheet" href="')[2].partition('"')[0]
+
+    style = service.client.get(address)
+
+    assert (style.status_code, "immutable" in style.headers["cache-control"]) == (200, True)
+    assert style.headers["content-type"].startswith("text/css")
+    assert service.client.get("/static/..%2fapplication.py").status_code == 404

@@ -1,0 +1,141 @@
+"""Starts ZooKeeper, the service and a browser for each scene, and photographs its pages."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient
+from playwright.sync_api import sync_playwright
+
+from screenshots.scenes import Plot, Scene
+from support.browser import FLAGS, find_chromium
+from support.proxy import Proxy
+from support.service import running_service
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from zkdeployment.model.user import Role
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from playwright.sync_api import Browser, Page
+
+    from support.service import RunningService
+
+DIRECTORY = Path(__file__).resolve().parents[2] / "build/screenshots"
+
+WIDTHS = {390: 844, 1280: 900, 2560: 1300}
+SIZES = (3, 300, 10_000)
+
+#: The pages besides the front page, with what their pictures are called.
+PAGES = {
+    "host": "/hosts/{host}",
+    "services": "/services",
+    "service": "/services/shop/web",
+    "rollout": "/rollout",
+    "history": "/history",
+    "publication": "/history/{sequence}",
+    "locks": "/locks",
+    "stop": "/acts/stop",
+    "release": "/acts/release?lock=/shop/web&back=/locks",
+}
+
+
+def photograph(sizes: Sequence[int] | None = None) -> None:
+    """Photograph the front page in all scenes, and the other pages of a fleet of 300 hosts."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+        server = ZooKeeperServer(find_installation(), Path(directory))
+        server.start()
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        try:
+            for size in sizes or SIZES:
+                for scene in Scene:
+                    _photograph_scene(browser, server, Plot(size, scene, time.time()))
+        finally:
+            browser.close()
+            server.kill()
+
+
+def _photograph_scene(browser: Browser, server: ZooKeeperServer, plot: Plot) -> None:
+    chroot = f"/{plot.scene.value}-{plot.size}"
+    client = KazooClient(hosts=server.address)
+    client.start()
+    client.ensure_path(chroot)
+    client.stop()
+    with Proxy("127.0.0.1", server.port) as proxy, WrittenFleet(f"{server.address}{chroot}") as fleet:
+        plot.write(fleet)
+        with running_service(f"{proxy.address}{chroot}") as service:
+            _wait_for(service, plot)
+            login = service.add_user(Role.OPERATOR, "ann")
+            for scheme in ("light", "dark"):
+                for width, height in WIDTHS.items():
+                    with _page(browser, service, login, width, height, scheme) as page:
+                        _photograph_pages(page, service, plot, f"{width}-{scheme}")
+            if plot.scene is Scene.AWAY:
+                _photograph_outage(browser, service, login, proxy, plot)
+
+
+def _photograph_pages(page: Page, service: RunningService, plot: Plot, suffix: str) -> None:
+    if plot.scene is Scene.AWAY:
+        return
+    page.goto(f"{service.url}/")
+    page.screenshot(path=DIRECTORY / f"fleet-{plot.size}-{plot.scene.value}-{suffix}.png")
+    if plot.size != 300 or plot.scene is Scene.CONVERGED:
+        return
+    cached = service.adapters.feed.snapshot()
+    failed = [host for host in cached.status.hosts if host.error or host.step]
+    places = {"host": failed[0].id, "sequence": str(cached.reading.sequence)}
+    for name, path in PAGES.items():
+        if name == "release" and plot.scene is not Scene.ROLLING:
+            continue
+        page.goto(f"{service.url}{path.format(**places)}")
+        page.screenshot(path=DIRECTORY / f"{name}-{plot.scene.value}-{suffix}.png", full_page=width_of(page) < 500)
+
+
+def width_of(page: Page) -> int:
+    """Return the width of a page's window."""
+    return page.viewport_size["width"] if page.viewport_size else 0
+
+
+def _photograph_outage(
+    browser: Browser, service: RunningService, login: tuple[str, str], proxy: Proxy, plot: Plot
+) -> None:
+    with _page(browser, service, login, 1280, 900, "light") as page:
+        page.goto(f"{service.url}/")
+        proxy.cut()
+        page.wait_for_selector("#freshness .notice", timeout=30_000)
+        for width, height in WIDTHS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.screenshot(path=DIRECTORY / f"fleet-{plot.size}-{plot.scene.value}-{width}-light.png")
+
+
+def _wait_for(service: RunningService, plot: Plot) -> None:
+    def is_read() -> bool:
+        try:
+            return len(service.adapters.feed.snapshot().fleet.hosts) == len(plot.hosts())
+        except Exception:  # noqa: BLE001  not read yet
+            return False
+
+    wait_until(is_read, "the service has read the fleet", timeout=60)
+
+
+@contextmanager
+def _page(
+    browser: Browser, service: RunningService, login: tuple[str, str], width: int, height: int, scheme: str
+) -> Iterator[Page]:
+    """Yield a page of an operator who has logged in."""
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    name, key = login
+    page = context.new_page()
+    page.goto(f"{service.url}/login")
+    page.fill("#name", name)
+    page.fill("#key", key)
+    page.click("button.primary")
+    yield page
+    context.close()

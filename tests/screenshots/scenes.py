@@ -1,0 +1,222 @@
+"""Fleets as photographs show them: three sizes, and each in the states that people meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.history import HostResult
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
+from zkdeployment.rollout import engine
+from zkdeployment.rollout.lifecycle import end, start
+from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutObservation
+from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.tasks import next_task
+
+if TYPE_CHECKING:
+    from support.written_fleet import WrittenFleet
+    from zkdeployment.rollout.state import RolloutState
+
+OLD = "c1fb3efd0f9151e8ac7e5b0dd6f2a1c4b3e2d1f0"
+NEW = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
+
+_ERROR = "exit status 1: nginx: [emerg] bind() to 0.0.0.0:80 failed (98: Address already in use)"
+_ROLES = ("web", "shop", "mail", "db")
+
+
+class Scene(Enum):
+    """The states of a fleet that are photographed."""
+
+    CONVERGED = "converged"
+    ROLLING = "rolling"
+    STOPPED = "stopped"
+    AWAY = "away"  # ZooKeeper is away
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A fleet of a size in a scene, at a time."""
+
+    size: int
+    scene: Scene
+    now: float
+
+    @property
+    def identities(self) -> list[Identity]:
+        """The hosts."""
+        if self.size < 10:
+            return [Identity(f"host{n}", f"host{n}.example.com", "web") for n in range(1, self.size + 1)]
+        return [
+            Identity(
+                f"i-{n:05x}", f"{_ROLES[n * 4 // self.size]}{n:05}.ams.example.com", _ROLES[n * 4 // self.size]
+            )
+            for n in range(self.size)
+        ]
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The strategy of larger fleets: two canaries, then one role after the other."""
+        if self.size < 10:
+            return None
+        canaries = frozenset(identity.name for identity in self.identities[:2])
+        previous, groups = "canaries", [_group("canaries", Selector(names=canaries), critical=True)]
+        for role in _ROLES:
+            names = frozenset(identity.name for identity in self.identities if identity.role == role) - canaries
+            groups.append(
+                _group(role, Selector(names=names), previous, critical=role == "web", manual=role == "db")
+            )
+            previous = role
+        return Strategy("canaries-first", tuple(groups))
+
+    @property
+    def tree(self) -> str:
+        """The text of the tree."""
+        if self.size < 10:
+            return _SMALL_TREE
+        return _TREE
+
+    @property
+    def done(self) -> int:
+        """How many hosts have the new revision."""
+        share = {Scene.ROLLING: 0.62, Scene.STOPPED: 0.62}.get(self.scene, 1.0)
+        return max(1, int(self.size * share))
+
+    def hosts(self) -> list[Host]:
+        """Return the registered hosts."""
+        hosts = []
+        for place, identity in enumerate(self.identities):
+            host = Host(identity, NEW, rack=f"rack{place % 12 + 1:02}")
+            if place >= self.done:
+                host = replace(host, version=OLD)
+                if place < self.done + max(1, self.size // 50) and self.scene is Scene.ROLLING:
+                    step = "deploy /shop/web 0"
+                    host = replace(host, version=None, former=OLD, deploying=NEW, step=step, steps=(2, 5))
+            hosts.append(host)
+        return [host for place, host in enumerate(hosts) if not self.is_absent(place)]
+
+    def is_absent(self, place: int) -> bool:
+        """Return whether the host at a place is not registered."""
+        return self.size > 10 and self.scene in {Scene.ROLLING, Scene.STOPPED} and place % 97 == 41
+
+    def write(self, fleet: WrittenFleet) -> None:
+        """Write the fleet into ZooKeeper."""
+        registered = self.hosts()
+        fleet.register(*(replace(host, version=None, former=None, deploying=None) for host in registered))
+        results = [
+            HostResult(identity.id, identity.name, self.now - 80_000, 41.0 + len(identity.name) % 7)
+            for identity in self.identities[:300]
+        ]
+        fleet.publish(
+            OLD,
+            self.tree.replace("1.3", "1.2"),
+            subject="Web 1.2: the cart shows prices with tax",
+            author="Sam Okafor <sam@example.com>",
+            results=results,
+            hosts=self.size,
+            age=90_000,
+        )
+        begun = 260.0 if self.scene in {Scene.ROLLING, Scene.STOPPED} else 5_400.0
+        sequence = fleet.publish(
+            NEW,
+            self.tree,
+            subject="Web 1.3: sessions survive a restart",
+            results=[replace(result, time=self.now - 120) for result in results[: self.done]],
+            hosts=self.size,
+            strategy=self.strategy,
+            age=begun,
+        )
+        hosts = registered
+        fleet.register(*hosts)
+        at = self.now - 600
+        fleet.report(*self.identities[: self.done], at=at)
+        fleet.report(*self.identities[self.done :], version="1.2", at=at)
+        if self.strategy is not None:
+            fleet.begin_rollout(self._rollout(self.strategy, sequence, self.now - begun))
+        if self.scene is Scene.STOPPED:
+            for host in hosts[self.done : self.done + (1 if self.size < 10 else 2)]:
+                failed = replace(host, version=None, former=OLD, error=f"deploy /shop/web 0: {_ERROR}")
+                fleet.fail(failed, "deploy /shop/web 0", _ERROR, NEW)
+        if self.scene is Scene.ROLLING:
+            active = [host.identity for host in hosts if host.deploying]
+            waiting = [host.identity for host in hosts if host.version == OLD][:2]
+            fleet.hold_lock("/shop/web", active[0], *waiting, step="deploy /shop/web 0")
+
+    def _rollout(self, strategy: Strategy, sequence: int, begun: float) -> RolloutState:
+        present = {host.identity.id: host.facts for host in self.hosts()}
+        observation = RolloutObservation(now=begun, active=True, present=present)
+        state = start(strategy, observation, sequence=sequence, attempt=1, revision=NEW)
+        current = frozenset(host.identity.id for host in self.hosts() if host.version == NEW)
+        while (task := next_task(state.rollout)) is not None and current.issuperset(task.hosts):
+            state = replace(state, rollout=engine.record(state.rollout, task, sorted(task.hosts)))
+        if task is None:
+            return end(state, Ending.COMPLETED, self.now - 4_000)
+        if task.phase is Phase.PREPARE:
+            state = replace(state, rollout=engine.record(state.rollout, task, sorted(task.hosts)))
+            task = next_task(state.rollout)
+            assert task is not None
+        active = {host.identity.id for host in self.hosts() if host.deploying}
+        reports = {host: PhaseReport(self.now - 90) for host in current.intersection(task.hosts)}
+        granted = dict.fromkeys(active.intersection(task.hosts) | reports.keys(), self.now - 100)
+        return replace(
+            state,
+            active_phase=ActivePhase(task, self.now - 200, self.now - 12, granted, reports),
+            coordinated_at=self.now,
+        )
+
+
+def _group(name: str, selector: Selector, *after: str, critical: bool = False, manual: bool = False) -> Group:
+    pace = Pace(max_parallel=ParallelLimit(5, percent=True), bake_time=60.0, manual=manual)
+    criteria = Criteria(percent_successful=95)
+    return Group(name, critical, depends_on=after, selectors=(selector,), criteria=criteria, pace=pace)
+
+
+_SMALL_TREE = """
+/shop
+  /web : shop-web
+    version = '1.3'
+    port = 8080
+    /providers
+    /deploy
+      /web
+  /cart : shop-cart
+    version = '2.0.4'
+    /providers
+    /deploy
+      /web
+        n = 2
+"""
+
+_TREE = """
+/shop
+  /web : shop-web
+    version = '1.3'
+    port = 8080
+    workers = 12
+    /providers
+    /deploy
+      /web
+  /cart : shop-cart
+    version = '2.0.4'
+    /providers
+    /deploy
+      /shop
+        n = 2
+  /search : shop-search
+    version = '5.11'
+    /providers
+    /deploy
+      /shop
+/mail
+  /relay : postfix-relay
+    version = '3.7'
+    /deploy
+      /mail
+/data
+  /customers : patroni
+    version = '4.0'
+    /providers
+    /deploy
+      /db
+"""

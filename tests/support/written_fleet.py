@@ -1,0 +1,170 @@
+"""A fleet that a test writes into ZooKeeper, in place of agents, syncer and coordinator."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient
+
+from zkdeployment.adapters.zookeeper import inventories
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
+from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.model.origin import Origin
+from zkdeployment.model.publication import Publication, next_sequence
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.model.stop import Stop
+from zkdeployment.model.work import LockedWork
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.wanted import assignments_for
+from zkdeployment.tree.diff import diff
+from zkdeployment.tree.lint import lint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.model.tree import Value
+    from zkdeployment.rollout.state import RolloutState
+
+
+class WrittenFleet:
+    """The nodes of a fleet in the ZooKeeper at a connection string; the hosts are registered until ``close``."""
+
+    def __init__(self, zookeeper: str) -> None:
+        self._client = KazooClient(hosts=zookeeper)
+        self._client.start(timeout=15)
+        self._session = Session(zookeeper, session_timeout=6.0)
+        self._session.open()
+        self._rollouts = ZooKeeperRollouts(self._session, lambda: None, identity="coordinator on adm1")
+        self._publications = ZooKeeperPublications(self._session, identity="syncer on adm1")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the sessions: no host is registered any more."""
+        self._session.close()
+        self._client.stop()
+        self._client.close()
+
+    def publish(
+        self,
+        revision: str,
+        text: str,
+        *,
+        subject: str = "",
+        author: str = "Jane Doe <jane@example.com>",
+        results: Iterable[HostResult] = (),
+        hosts: int = 0,
+        strategy: Strategy | None = None,
+        age: float = 0.0,
+    ) -> int:
+        """Publish a tree as the syncer would have done ``age`` seconds ago, and return the sequence."""
+        linted = lint([SourceFile("a.zk", text.encode())])
+        tree = linted.tree
+        before = self._publications.live_tree()
+        state = self._publications.published_state()
+        at = time.time() - age
+        sequence = next_sequence(state.published.sequence, at)
+        targets, _ = compile_targets(tree)
+        self._publications.publish(
+            Publication(
+                revision,
+                diff(before.tree, tree),
+                targets,
+                expected=state.cluster,
+                versions=before.versions,
+                sequence=sequence,
+                strategy=strategy,
+                record=PublicationRecord(
+                    revision,
+                    at,
+                    sequence=sequence,
+                    origin=Origin(author, subject, at - 60.0),
+                    hosts=hosts,
+                    results={result.host_id: result for result in results},
+                ),
+            )
+        )
+        self._publications.report("up to date", 30.0, time.time())
+        return sequence
+
+    def register(self, *hosts: Host) -> None:
+        """Register hosts, or write their nodes again."""
+        self._client.ensure_path(paths.HOSTS)
+        present = set(self._client.get_children(paths.HOSTS))
+        pending = []
+        for host in hosts:
+            path = f"{paths.HOSTS}/{host.identity.id}"
+            data = json.dumps(host.properties()).encode()
+            write = self._client.set_async if host.identity.id in present else self._client.create_async
+            options = {} if host.identity.id in present else {"ephemeral": True}
+            pending.append(write(path, data, **options))
+        for result in pending:
+            result.get(timeout=60)
+
+    def leave(self, *ids: str) -> None:
+        """Remove the registrations of hosts."""
+        for id_ in ids:
+            self._client.delete(f"{paths.HOSTS}/{id_}")
+
+    def report(self, *identities: Identity, version: str = "", at: float = 0.0) -> None:
+        """Write what hosts report about themselves: all that the tree wants of them, in this version if given."""
+        targets, _ = compile_targets(self._publications.live_tree().tree)
+        self._session.ensure(paths.INVENTORY)
+        known = []
+        for identity in identities:
+            markers = tuple(
+                Marker(deployment, each.application, each.package, version=version or each.version)
+                for each in assignments_for(identity, targets)
+                for deployment in each.deployments
+            )
+            known.append(KnownHost(identity, Inventory(markers=markers), time=at))
+        pending = [
+            self._client.create_async(f"{paths.INVENTORY}/{host.identity.id}", inventories.encode(host))
+            for host in known
+        ]
+        for result in pending:
+            result.get(timeout=60)
+
+    def fail(self, host: Host, step: str, reason: str, revision: str) -> None:
+        """Let a host fail at a step, which stops the fleet."""
+        self.register(host)
+        stop = Stop(host.identity.id, host.identity.name, revision, step, reason, time.time())
+        self._put(f"{paths.STOPS}/{host.identity.id}", stop.properties())
+        self._put(paths.HOSTS, {"version": None})
+
+    def begin_rollout(self, state: RolloutState) -> None:
+        """Begin a rollout as its coordinator, which leads until ``close``."""
+        assert self._rollouts.lead(10.0)
+        self._rollouts.begin(state, self._publications.published_state().published.stamp)
+
+    def hold_lock(self, service: str, *identities: Identity, step: str = "") -> None:
+        """Let the first host hold the lock of a service, at a step if one is given, and the others wait for it."""
+        name = service[1:].replace("/", ",")
+        for number, identity in enumerate(identities):
+            path = f"{paths.AGENT_LOCKS}/{name}/{uuid.uuid4().hex}__lock__{number:010}"
+            self._client.create(path, str(identity).encode(), ephemeral=True, makepath=True)
+        if step:
+            holder = identities[0]
+            work = LockedWork(holder.id, holder.name, step, time.time())
+            self._put(f"{paths.BUSY}/{name}", work.properties())
+
+    def _put(self, path: str, properties: dict[str, Value]) -> None:
+        data = json.dumps(properties).encode()
+        if self._client.exists(path):
+            self._client.set(path, data)
+        else:
+            self._client.create(path, data, makepath=True)

@@ -1,0 +1,134 @@
+"""The forms of acts say what will happen, and why an act is not possible now."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.rollout_states import over, running
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.stop import Stop
+from zkdeployment.model.work import LockedWork
+from zkdeployment.rollout.state import Directive, Ending
+from zkdeployment.web.views.acts import (
+    fleet_acts,
+    fleet_form,
+    form_directive,
+    release_form,
+    rollout_acts,
+    rollout_form,
+)
+
+NOW = 10_000.0
+HOSTS = (
+    Host(Identity("h1", "h1"), "r1", deploying="r2"),
+    Host(Identity("h2", "h2"), None, error="boom"),
+    Host(Identity("h3", "h3"), "r2"),
+)
+STOP = Stop("h2", "h2", "r2", "deploy /shop/web 0", "boom", 9_990.0)
+
+
+def snapshot(version, *, stops=()):
+    cluster = version if version is None else Cluster(*version)
+    return FleetSnapshot(cluster, published="r2", hosts=HOSTS, stops=stops)
+
+
+def form(name, version, *, stops=()):
+    found = snapshot(version, stops=stops)
+    return fleet_form(name, found, fleet_status(found))
+
+
+@pytest.mark.parametrize(
+    ("version", "labels"),
+    [
+        (None, []),
+        (("r2",), ["Hold", "Stop"]),
+        (("r1", "r2"), ["Stop"]),
+        ((None,), ["Resume"]),
+        ((False,), ["Resume", "Stop"]),
+    ],
+)
+def test_the_fleet_page_offers_what_the_state_permits(version, labels):
+    assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed")] == labels
+
+
+def test_an_act_leads_back_to_the_view_from_which_it_was_opened():
+    hold, _ = fleet_acts(snapshot(("r2",)), "/?state=failed&page=2")
+
+    assert hold.href == "/acts/hold?back=%2F%3Fstate%3Dfailed%26page%3D2"
+
+
+def test_a_stop_says_how_many_hosts_deploy():
+    found = form("stop", ("r2",))
+
+    assert found.consequences[0].startswith("1 host is deploying now. They finish")
+    assert (found.kind, found.reason_required, found.objection) == ("danger", True, "")
+
+
+def test_a_resumption_says_which_hosts_try_again_and_offers_the_tip_of_the_branch():
+    found = form("resume", (None,), stops=(STOP,))
+
+    assert found.consequences == (
+        "Hosts continue with revision r2: 2 hosts will deploy it.",
+        "1 failed host tries again.",
+        "1 recorded stop is removed.",
+    )
+    assert [option.name for option in found.options] == ["latest"]
+    assert not found.reason_required
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("stop", None),
+        ("hold", None),
+        ("hold", (None,)),
+        ("hold", ("r1", "r2")),
+        ("resume", ("r2",)),
+        ("resume", None),
+    ],
+)
+def test_an_impossible_act_says_why(name, version):
+    assert form(name, version).objection
+
+
+def test_unknown_acts_do_not_exist():
+    assert form("explode", ("r2",)) is None
+    assert form_directive("rollout-explode") is None
+
+
+def test_a_rollout_offers_what_it_accepts():
+    paused = replace(running(), paused=Act("ann", "rollout pause", "looking", 9_000.0))
+
+    assert [link.label for link in rollout_acts(running(), "/rollout")] == [
+        "Pause the rollout",
+        "Abort the rollout",
+    ]
+    assert [link.label for link in rollout_acts(paused, "/rollout")] == ["Resume the rollout", "Abort the rollout"]
+    assert rollout_acts(over(running(), Ending.SUPERSEDED), "/rollout") == ()
+
+
+def test_forms_of_rollouts_carry_their_group_and_objections():
+    promoted = rollout_form(form_directive("rollout-promote"), running(), "ntp-node")
+
+    assert promoted.fields == (("group", "ntp-node"),)
+    assert "ntp-node" in promoted.objection
+    assert rollout_form(Directive.ABORT, running(), "").objection == ""
+    assert rollout_form(Directive.PAUSE, None, "").objection == "There is no rollout at present."
+
+
+def test_the_release_of_a_lock_names_the_loser_the_successor_and_the_risk():
+    contenders = tuple(Contender(f"h{n} (h{n})", 9_000.0, f"/n/{n}", f"h{n}") for n in (1, 2))
+    work = LockedWork("h1", "h1", "deploy /shop/web 0", 9_500.0)
+    lock = Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
+
+    found = release_form(lock, HOSTS, NOW)
+
+    assert found.consequences[0].startswith("h1 (h1) loses the lock")
+    assert found.consequences[1] == "h2 (h2) acquires the lock next."
+    assert "8 min" in found.options[0].explanation
+    assert release_form(replace(lock, work=None), HOSTS, NOW).options == ()

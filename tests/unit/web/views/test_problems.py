@@ -1,0 +1,98 @@
+"""Problems come first on the front page: stops, failures, absences, locks without a holder, requests."""
+
+from dataclasses import replace
+
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.stop import Stop
+from zkdeployment.web.views.problems import fleet_problems
+
+NOW = 10_000.0
+STOP = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 1", 9_990.0)
+
+
+def host(number, **fields):
+    return Host(Identity(f"h{number}", f"h{number}.example.com"), "r2", since=9_900.0, **fields)
+
+
+def problems(cluster=None, hosts=(), locks=(), **fields):
+    snapshot = FleetSnapshot(cluster or Cluster("r2"), published="r2", hosts=tuple(hosts), **fields)
+    return fleet_problems(snapshot, fleet_status(snapshot), locks, NOW)
+
+
+def test_a_fleet_as_wanted_has_no_problems():
+    assert problems(hosts=[host(1)]) == ()
+
+
+def test_hosts_that_failed_in_the_same_way_share_a_problem():
+    stops = tuple(replace(STOP, host_id=f"h{n}", host_name=f"h{n}.example.com") for n in range(7))
+
+    (problem,) = problems(Cluster(None), stops=stops)
+
+    assert problem.title == "Failed at deploy /shop/web 0 of r2"
+    assert (problem.detail, problem.more, problem.severe) == ("exit status 1", 3, True)
+    assert problem.hosts[0].href == "/hosts/h0"
+    assert problem.href == "/?state=failed"
+    assert problem.at is not None
+    assert problem.at.age == "10 s ago"
+
+
+def test_an_operators_stop_says_who_and_why():
+    act = Act("ann", "hold", "the switch is replaced", 9_940.0)
+
+    (problem,) = problems(Cluster(False), stops=(Stop.of_operator(act),))
+
+    assert (problem.title, problem.detail, problem.severe) == ("Held by ann", "the switch is replaced", False)
+
+
+def test_stops_and_failures_of_many_kinds_are_summed_up():
+    stops = tuple(replace(STOP, host_id=f"h{n}", reason=f"reason {n}") for n in range(8))
+    hosts = [host(n, error=f"error {n}") for n in range(20, 28)]
+
+    found = problems(Cluster(None), hosts, stops=stops)
+
+    assert [problem.title for problem in found if problem.title.startswith("3 more")] == [
+        "3 more stops recorded",
+        "3 more hosts failed in other ways",
+    ]
+    assert len(found) == 12
+
+
+def test_failures_without_a_stop_are_shown_once():
+    failed = [host(1, error="boom"), host(2, error="boom"), host(3)]
+
+    (problem,) = problems(hosts=failed)
+
+    assert (problem.title, problem.detail, len(problem.hosts)) == ("2 hosts failed", "boom", 2)
+
+
+def test_absent_hosts_are_a_problem_only_if_the_tree_deploys_to_them():
+    known = tuple(KnownHost(Identity(name, f"{name}.example.com")) for name in ("h7", "h8"))
+
+    (problem,) = problems(hosts=[host(1)], absent=known, targets=frozenset({"h7"}))
+
+    assert (problem.title, [link.name for link in problem.hosts]) == ("1 host absent", ["h7.example.com"])
+
+
+def test_a_role_lock_whose_holder_is_gone_is_a_problem():
+    contender = Contender("h9.example.com (h9)", 9_000.0, "/role-locks/web/lr-1", "h9")
+
+    (problem,) = problems(hosts=[host(1)], locks=[Lock(LockKind.ROLE, "web", "/role-locks/web", (contender,))])
+
+    assert problem.title == "The lock of role web is held by a host that is not registered"
+    assert problem.href == "/locks"
+
+
+def test_a_refused_request_for_a_publication_is_shown():
+    request = PublicationRequest("1", "ann", "the fix", 9_990.0, error="the tree has errors", written=9_990.0)
+
+    (problem,) = problems(Cluster(None), request=request)[-1:]
+
+    assert problem.title == "A requested publication was refused"
+    assert "the tree has errors" in problem.detail
