@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import over, running
+from support.rollout_states import begun_rollout, ended_rollout
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.act import Act
@@ -102,22 +102,22 @@ def test_unknown_acts_do_not_exist():
 
 
 def test_a_rollout_offers_what_it_accepts():
-    paused = replace(running(), paused=Act("ann", "rollout pause", "looking", 9_000.0))
+    paused = replace(begun_rollout(), paused=Act("ann", "rollout pause", "looking", 9_000.0))
 
-    assert [link.label for link in rollout_acts(running(), "/rollout")] == [
+    assert [link.label for link in rollout_acts(begun_rollout(), "/rollout")] == [
         "Pause the rollout",
         "Abort the rollout",
     ]
     assert [link.label for link in rollout_acts(paused, "/rollout")] == ["Resume the rollout", "Abort the rollout"]
-    assert rollout_acts(over(running(), Ending.SUPERSEDED), "/rollout") == ()
+    assert rollout_acts(ended_rollout(begun_rollout(), Ending.SUPERSEDED), "/rollout") == ()
 
 
 def test_forms_of_rollouts_carry_their_group_and_objections():
-    promoted = rollout_form(form_directive("rollout-promote"), running(), "ntp-node")
+    promoted = rollout_form(form_directive("rollout-promote"), begun_rollout(), "ntp-node")
 
     assert promoted.fields == (("group", "ntp-node"),)
     assert "ntp-node" in promoted.objection
-    assert rollout_form(Directive.ABORT, running(), "").objection == ""
+    assert rollout_form(Directive.ABORT, begun_rollout(), "").objection == ""
     assert rollout_form(Directive.PAUSE, None, "").objection == "There is no rollout at present."
 
 

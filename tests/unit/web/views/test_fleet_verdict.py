@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import at_work, running
+from support.rollout_states import active_rollout, begun_rollout
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.act import Act
@@ -95,7 +95,7 @@ def test_hosts_that_deploy_and_hosts_that_wait_are_counted():
 
 
 def test_a_rollout_says_what_it_does():
-    state = replace(at_work(running(), granted=["ctl1"]), revision="r2")
+    state = replace(active_rollout(begun_rollout(), granted=["ctl1"]), revision="r2")
 
     found = verdict(
         Cluster("r2"), host("ctl1", "r1"), rollout=state, governed=True, coordinator="adm1", strategy="s"
@@ -106,7 +106,7 @@ def test_a_rollout_says_what_it_does():
 
 
 def test_a_paused_rollout_and_one_without_coordinator_stand_out():
-    state = replace(running(), revision="r2")
+    state = replace(begun_rollout(), revision="r2")
     fields = {"governed": True, "strategy": "s"}
 
     paused = verdict(
@@ -119,7 +119,7 @@ def test_a_paused_rollout_and_one_without_coordinator_stand_out():
 
 
 def test_hosts_in_no_group_are_mentioned():
-    state = replace(running(hosts={}), revision="r2")
+    state = replace(begun_rollout(hosts={}), revision="r2")
     snapshot = FleetSnapshot(Cluster("r2"), published="r2", hosts=(host("h1"),), rollout=state)
     status = fleet_status(snapshot)
     excluded = replace(status.hosts[0], state=status.hosts[0].state.__class__.EXCLUDED, expected=False)
