@@ -91,6 +91,10 @@ class LinkError(TreeError):
     """A symbolic link or a property link is broken or circular."""
 
 
+class IdentityProviderError(ZkdeploymentError):
+    """The OpenID provider cannot be reached, or its answer is not acceptable."""
+
+
 class SourceError(ZkdeploymentError):
     """The tree's repository cannot be read."""
 

@@ -7,13 +7,14 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from zkdeployment.config import external_logins
 from zkdeployment.config.access import read_acl, yes_no_problem
 from zkdeployment.config.settings import ServerSettings
 
 if TYPE_CHECKING:
     from zkdeployment.config.section import Section
 
-KEYS = ("listen", "certificate", "key", "plain-text", "base-url", "users-acl")
+KEYS = ("listen", "certificate", "key", "plain-text", "base-url", "users-acl", *external_logins.KEYS)
 
 _DEFAULT = "127.0.0.1:8420"
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
@@ -43,6 +44,8 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
         key=key,
         plain_text=plain_text,
         base_url=(section.checked("base-url", _base_url_problem) or "").rstrip("/") or None,
+        openid=external_logins.read_openid(section),
+        proxies=external_logins.read_proxies(section),
         users_acl=read_acl(section, "users-acl", authenticated=authenticated),
     )
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.servers import Access, Servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.model.host import Identity
     from zkdeployment.model.servers import AclEntry
 
@@ -50,7 +52,7 @@ class ServerSettings:
 
     ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
     people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
-    users and logins.
+    users and logins. ``openid`` and ``proxies`` are where people may log in instead.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +62,8 @@ class ServerSettings:
     plain_text: bool = False
     base_url: str | None = None
     users_acl: tuple[AclEntry, ...] = ()
+    openid: OpenIdSettings | None = None
+    proxies: TrustedProxies = TrustedProxies()
 
     @property
     def listen(self) -> str:

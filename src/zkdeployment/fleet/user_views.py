@@ -35,6 +35,7 @@ def user_to_json(user: User, limits: TenantLimits) -> dict[str, Value]:
         "created_at": user.created_at,
         "retired_at": user.retired_at,
         "key_expires_at": user.key_expires_at,
+        "identity": user.identity,
         "ssh_key": None if user.ssh_key is None else MASK,
         "node_quota": quota,
         "effective_node_quota": limits.node_quota if quota is None else quota,

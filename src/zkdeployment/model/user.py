@@ -61,9 +61,10 @@ class User:
 
     Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
     stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
-    ``key_expires_at`` is when the present one expires (``None``: never). The other fields concern tenants;
-    ``None`` stands for the default of the pools: ``ssh_key`` is the public key that leased nodes admit,
-    ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
+    ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
+    a key, else it says where the user logs in, and as whom. The other fields concern tenants; ``None`` stands for
+    the default of the pools: ``ssh_key`` is the public key that leased nodes admit, ``node_quota`` the number of
+    nodes in all sessions; the two lifetimes are in seconds.
     """
 
     id: int
@@ -73,6 +74,7 @@ class User:
     retired_at: float | None = None
     key_number: int = 1
     key_expires_at: float | None = None
+    identity: str | None = None
     ssh_key: str | None = None
     node_quota: int | None = None
     session_lifetime: float | None = None
@@ -139,6 +141,7 @@ class LoginProblem(Enum):
     RETIRED = "the user is retired"
     EXPIRED = "the key has expired"
     THROTTLED = "there were too many failed logins"
+    TAKEN = "another user has this name"
 
 
 @dataclass(frozen=True, slots=True)

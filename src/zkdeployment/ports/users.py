@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.model.act import Act
+    from zkdeployment.model.logins.external import ExternalUser
     from zkdeployment.model.logins.login import FailedLogin
     from zkdeployment.model.user import IssuedKey, LoginRefusal, NewUser, User
 
@@ -59,6 +60,13 @@ class LoginStore(Protocol):
         ``address`` is the client's. Failed attempts are counted for the name and for the address; too many are
         slowed down. An unknown name takes as long as a wrong key. A key that was verified a moment ago is verified
         again without a request to ZooKeeper. ``name`` and ``key`` may be any text.
+        """
+
+    def admit(self, external: ExternalUser, address: str) -> User | LoginRefusal:
+        """Return the user who logged in elsewhere, or why the login is refused, which is recorded.
+
+        The user is added at its first login, and has its present role after each. A name that belongs to a user
+        with a key, or to another person elsewhere, is refused.
         """
 
     def begin_session(self, user: User) -> str:

@@ -15,6 +15,7 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
         "created_at": 1.0,
         "retired_at": None,
         "key_expires_at": None,
+        "identity": None,
         "ssh_key": "***",
         "node_quota": 0,
         "effective_node_quota": 0,

@@ -31,6 +31,7 @@ _STATUSES = {
     LoginProblem.EXPIRED: 401,
     LoginProblem.RETIRED: 403,
     LoginProblem.THROTTLED: 429,
+    LoginProblem.TAKEN: 403,
 }
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.key_hashes import KeyHasher
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+    from zkdeployment.model.logins.external import ExternalUser
     from zkdeployment.model.servers import AclEntry
     from zkdeployment.ports.process import Clock
 
@@ -52,6 +53,10 @@ class ZooKeeperLogins:
             # Requests of a client that started at the same time: the first one has verified the key.
             known = self._verified_before(name, key)
             return self._judge(known) if known is not None else self._verify(name, key, address)
+
+    def admit(self, external: ExternalUser, address: str) -> User | LoginRefusal:
+        outcome = self._users.admit(external)
+        return outcome if isinstance(outcome, User) else self._failed(external.name, address, outcome)
 
     def begin_session(self, user: User) -> str:
         return self._sessions.begin(user, self._clock.now())
@@ -89,7 +94,7 @@ class ZooKeeperLogins:
             return LoginRefusal(LoginProblem.THROTTLED, wait)
         # The node is read in any case, so that a name that does not exist takes as long.
         record = self._users.record(name, cached=False)
-        if not self._hasher.matches(key, record.key_hash if record is not None else None) or record is None:
+        if not self._hasher.matches(key, None if record is None else record.key_hash or None) or record is None:
             return self._failed(record.user.name if record is not None else None, address, LoginProblem.WRONG)
         self._throttle.release(name, address, now)
         self._verified.remember(name, key, record.key_hash)

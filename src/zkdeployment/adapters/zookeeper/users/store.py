@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,8 +14,9 @@ from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.users.user_records import UserRecord, decode_user, encode_user
 from zkdeployment.adapters.zookeeper.users.watched_nodes import WatchedNodes
 from zkdeployment.errors import ConflictError, RefusedError, UnreachableError
+from zkdeployment.model.act import Act
 from zkdeployment.model.names import NameKind, is_name, name_problem
-from zkdeployment.model.user import IssuedKey, User
+from zkdeployment.model.user import IssuedKey, LoginProblem, NewUser, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.key_hashes import KeyHasher
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.model.act import Act
+    from zkdeployment.model.logins.external import ExternalUser
     from zkdeployment.model.servers import AclEntry
-    from zkdeployment.model.user import NewUser
     from zkdeployment.ports.process import Clock
 
 #: Attempts at a write while others write to the same nodes.
@@ -62,8 +63,64 @@ class ZooKeeperUsers:
         problem = name_problem(NameKind.USER, new.name)
         if problem is not None:
             raise RefusedError(f"cannot add the user: {problem}")
-        key, path = str(uuid.uuid4()), paths.user_path(new.name)
+        key = str(uuid.uuid4())
+        return IssuedKey(self._create(new, self._hasher.hash(key), None, act), key)
+
+    def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
+        key = str(uuid.uuid4())
         key_hash = self._hasher.hash(key)
+
+        def reset(record: UserRecord) -> UserRecord:
+            if record.user.identity is not None:
+                raise RefusedError(
+                    f"the user {name} has no key: it logs in elsewhere; retire it if it is to be logged out"
+                )
+            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
+            return UserRecord(user, key_hash)
+
+        return IssuedKey(self._change(name, reset, act), key)
+
+    def retire(self, name: str, act: Act) -> User:
+        return self._change(
+            name, lambda record: replace(record, user=replace(record.user, retired_at=self._now())), act
+        )
+
+    def update(self, name: str, change: Callable[[User], User], act: Act) -> User:
+        def updated(record: UserRecord) -> UserRecord:
+            before = record.user
+            user = replace(change(before), id=before.id, name=before.name, key_number=before.key_number)
+            user = replace(user, identity=before.identity)
+            return replace(record, user=user)
+
+        return self._change(name, updated, act)
+
+    def admit(self, external: ExternalUser) -> User | LoginProblem:
+        """Return the user who logged in elsewhere: added at the first login, with its present role at each."""
+        name, act_by = external.name, external.identity.partition(" ")[0]
+        record = self.record(name)
+        if record is None:
+            act = Act(act_by, f"add user {name} ({external.role.value}), who logged in elsewhere", "", self._now())
+            with contextlib.suppress(RefusedError):  # another service has added the user in the meantime
+                return self._create(NewUser(name=name, role=external.role), "", external.identity, act)
+            record = self.record(name)
+        if record is None or record.user.identity != external.identity:
+            return LoginProblem.TAKEN
+        if record.user.is_retired:
+            return LoginProblem.RETIRED
+        if record.user.role is external.role:
+            return record.user
+        act = Act(act_by, f"give user {name} the role {external.role.value}", "", self._now())
+        return self.update(name, lambda user: replace(user, role=external.role), act)
+
+    def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
+        """Return a user with the hash of its key; without ``cached`` the node is read in any case."""
+        if not is_name(NameKind.USER, name):
+            return None
+        path = paths.user_path(name)
+        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
+
+    def _create(self, new: NewUser, key_hash: str, identity: str | None, act: Act) -> User:
+        path = paths.user_path(new.name)
 
         def adding() -> _Change:
             counter, taken = self._session.get_many([paths.USERS, path])
@@ -72,13 +129,13 @@ class ZooKeeperUsers:
                     f"there is a user {new.name} already, or there was one; expected a name that was never used:"
                     " 'zkdeployment user list' shows all, 'zkdeployment user reset-key' replaces a lost key"
                 )
-            number = self._next_id(counter)
             user = User(
-                id=number,
+                id=self._next_id(counter),
                 name=new.name,
                 role=new.role,
-                created_at=self._clock.now(),
+                created_at=self._now(),
                 key_expires_at=new.key_expires_at,
+                identity=identity,
                 ssh_key=new.ssh_key,
                 node_quota=new.node_quota,
                 session_lifetime=new.session_lifetime,
@@ -88,43 +145,16 @@ class ZooKeeperUsers:
             return _Change(
                 record,
                 [
-                    self._counting(counter, number),
+                    self._counting(counter, user.id),
                     Create(path, encode_user(record), acl=self._acl),
                     recording(self._session, act),
                 ],
             )
 
-        return IssuedKey(self._commit(adding).user, key)
+        return self._commit(adding).user
 
-    def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
-        key = str(uuid.uuid4())
-        key_hash = self._hasher.hash(key)
-
-        def reset(record: UserRecord) -> UserRecord:
-            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
-            return UserRecord(user, key_hash)
-
-        return IssuedKey(self._change(name, reset, act), key)
-
-    def retire(self, name: str, act: Act) -> User:
-        return self._change(
-            name, lambda record: replace(record, user=replace(record.user, retired_at=self._clock.now())), act
-        )
-
-    def update(self, name: str, change: Callable[[User], User], act: Act) -> User:
-        def updated(record: UserRecord) -> UserRecord:
-            before = record.user
-            user = replace(change(before), id=before.id, name=before.name, key_number=before.key_number)
-            return replace(record, user=user)
-
-        return self._change(name, updated, act)
-
-    def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
-        """Return a user with the hash of its key; without ``cached`` the node is read in any case."""
-        if not is_name(NameKind.USER, name):
-            return None
-        path = paths.user_path(name)
-        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
+    def _now(self) -> float:
+        return self._clock.now()
 
     def _read_all(self) -> list[User]:
         names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]

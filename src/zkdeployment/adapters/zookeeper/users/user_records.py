@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserRecord:
-    """A user and the hash of its key."""
+    """A user and the hash of its key, which is empty for users that log in elsewhere."""
 
     user: User
     key_hash: str = field(repr=False)
@@ -33,6 +33,7 @@ def encode_user(record: UserRecord) -> bytes:
         "key_hash": record.key_hash,
         "key_number": user.key_number,
         "key_expires_at": user.key_expires_at,
+        "identity": user.identity,
         "ssh_key": user.ssh_key,
         "node_quota": user.node_quota,
         "session_lifetime": user.session_lifetime,
@@ -55,6 +56,7 @@ def decode_user(name: str, node: Node | None) -> UserRecord | None:
             retired_at=_number_or_none(properties, "retired_at"),
             key_number=_whole(properties, "key_number"),
             key_expires_at=_number_or_none(properties, "key_expires_at"),
+            identity=_text_or_none(properties, "identity"),
             ssh_key=_text_or_none(properties, "ssh_key"),
             node_quota=None if properties.get("node_quota") is None else _whole(properties, "node_quota"),
             session_lifetime=_number_or_none(properties, "session_lifetime"),
