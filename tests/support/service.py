@@ -12,6 +12,7 @@ import httpx
 from zkdeployment.adapters.listener import open_listener
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
+from zkdeployment.config.settings import ServerSettings
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.model.act import Act
 from zkdeployment.model.user import NewUser, Role
@@ -58,14 +59,19 @@ def form_token(page: str) -> str:
 
 
 @contextmanager
-def running_service(zookeeper: str, site: Site | None = None) -> Iterator[RunningService]:
+def running_service(
+    zookeeper: str, site: Site | None = None, settings: ServerSettings | None = None
+) -> Iterator[RunningService]:
     """Serve the application for a ZooKeeper at this connection string."""
+    settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
-        adapters = server_adapters(session, feed)
+        adapters = server_adapters(session, feed, settings)
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
-        site = site or Site(hosts=frozenset({"127.0.0.1"}), authority=f"127.0.0.1:{port}")
+        site = site or Site(
+            hosts=frozenset({"127.0.0.1"}), authority=f"127.0.0.1:{port}", proxies=settings.proxies
+        )
         server = HttpServer(build_application(adapters, site), listener)
         feed.start()
         server.start()

@@ -37,7 +37,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIdSettings:
-    """The service as a client of an OpenID provider, and the files with its secret and with trusted certificates."""
+    """The service as a client of an OpenID provider, and the files with its secret and trusted certificates."""
 
     client: OpenIdClient
     secret: Path | None = None
@@ -106,9 +106,9 @@ def _rules(section: Section, key: str, words: int) -> Iterator[tuple[Role, list[
             continue
         everybody = parts[1:] == [EVERYBODY]
         if parts[0] not in roles or (len(parts) != words and not everybody):
+            names = ", ".join(roles)
             section.report(
-                key,
-                f"expected lines {expected} or ROLE *, with one of the roles {', '.join(roles)}, found {line.strip()!r}",
+                key, f"expected lines {expected} or ROLE *, ROLE being one of {names}; found {line.strip()!r}"
             )
         else:
             yield roles[parts[0]], parts[1:]

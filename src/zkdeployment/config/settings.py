@@ -63,7 +63,7 @@ class ServerSettings:
     base_url: str | None = None
     users_acl: tuple[AclEntry, ...] = ()
     openid: OpenIdSettings | None = None
-    proxies: TrustedProxies = TrustedProxies()
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     @property
     def listen(self) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.ports.feed import FleetFeed
+    from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import LoginStore, UserStore
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 class ServerAdapters:
     """The adapters that the service depends on.
 
-    ``feed`` is the cached fleet. ``connection`` returns the present state of the connection to ZooKeeper, without
-    a request.
+    ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
+    present state of the connection to ZooKeeper, without a request.
     """
 
     operator: OperatorAdapters
     feed: FleetFeed
     users: UserStore
     logins: LoginStore
+    openid: IdentityProvider | None
     connection: Callable[[], ConnectionStatus]
     clock: Clock

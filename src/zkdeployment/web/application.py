@@ -13,6 +13,7 @@ from zkdeployment.web.access.cross_site import forbid_cross_site
 from zkdeployment.web.access.headers import SecurityHeaders
 from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
+from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import acts, audit, events, health
 from zkdeployment.web.error_responses import install_error_handlers
@@ -53,4 +54,5 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     for router in (*_API_ROUTERS, *PAGE_ROUTERS):
         application.include_router(router)
     compressed = GZipMiddleware(BodyLimit(application), minimum_size=1000, compresslevel=5)
-    return AccessLog(SecurityHeaders(HostCheck(compressed, site), site))
+    guarded = SecurityHeaders(HostCheck(compressed, site), site)
+    return ProxyClients(AccessLog(guarded), site)

@@ -13,6 +13,7 @@ from zkdeployment.errors import (
     ConfigurationError,
     ConflictError,
     DeniedError,
+    IdentityProviderError,
     NotFoundError,
     RefusedError,
     RestartError,
@@ -48,6 +49,7 @@ STATUSES: Sequence[tuple[type[ZkdeploymentError], int]] = (
     (RefusedError, 409),
     (ConflictError, 409),
     (ConfigurationError, 400),
+    (IdentityProviderError, 502),
     (TreeError, 422),
 )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +13,15 @@ class Site:
 
     ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
     the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
-    ``https``.
+    ``https``. The headers of ``proxies`` are believed.
     """
 
     hosts: frozenset[str]
     authority: str
     encrypted: bool = False
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+
+    @property
+    def url(self) -> str:
+        """The URL that people use, without a path."""
+        return f"{'https' if self.encrypted else 'http'}://{self.authority}"

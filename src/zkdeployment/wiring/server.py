@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.listener import open_listener, server_encryption
+from zkdeployment.adapters.secret_file import read_secret
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
+    from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.settings import ServerSettings, Settings
-    from zkdeployment.model.servers import AclEntry
     from zkdeployment.ports.feed import FleetFeed
+    from zkdeployment.ports.identity import IdentityProvider
+    from zkdeployment.ports.process import Clock
 
 #: Seconds: the session has no ephemeral nodes, and a request must not wait long for ZooKeeper.
 _SESSION = 10.0
@@ -51,7 +54,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             feed = ZooKeeperFeed(
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
-            adapters = server_adapters(session, feed, settings.server.users_acl)
+            adapters = server_adapters(session, feed, settings.server)
             application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
             yield (
@@ -69,12 +72,9 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             session.close()
 
 
-def server_adapters(session: Session, feed: FleetFeed, users_acl: tuple[AclEntry, ...] = ()) -> ServerAdapters:
-    """Return the adapters of the service: ``feed``, and others that use ``session``.
-
-    ``users_acl`` guards the nodes of users.
-    """
-    hasher, clock = KeyHasher(), SystemClock()
+def server_adapters(session: Session, feed: FleetFeed, server: ServerSettings) -> ServerAdapters:
+    """Return the adapters of the service: ``feed``, and others that use ``session``."""
+    hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
     users = ZooKeeperUsers(session, users_acl, hasher, clock)
     return ServerAdapters(
         operator=operator_adapters(session),
@@ -82,15 +82,25 @@ def server_adapters(session: Session, feed: FleetFeed, users_acl: tuple[AclEntry
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
+        openid=None if server.openid is None else _openid_provider(server.openid, clock),
         clock=clock,
     )
+
+
+def _openid_provider(settings: OpenIdSettings, clock: Clock) -> IdentityProvider:
+    from zkdeployment.adapters.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
+
+    secret = None if settings.secret is None else read_secret(settings.secret)
+    return OpenIdProvider(settings.client, clock, secret=secret, ca=settings.ca)
 
 
 def public_site(server: ServerSettings) -> Site:
     """Return the names under which browsers may reach the service, and whether they do so encrypted."""
     url = urlsplit(server.url)
     hosts = {name for name in (url.hostname, server.host) if name}
-    return Site(hosts=frozenset(hosts), authority=url.netloc, encrypted=url.scheme == "https")
+    return Site(
+        hosts=frozenset(hosts), authority=url.netloc, encrypted=url.scheme == "https", proxies=server.proxies
+    )
 
 
 def _encryption(server: ServerSettings) -> ssl.SSLContext | None:

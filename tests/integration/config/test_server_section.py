@@ -9,6 +9,9 @@ import pytest
 from zkdeployment.config.load import load
 from zkdeployment.config.settings import ServerSettings
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.logins.external import OpenIdClient, RoleRule
+from zkdeployment.model.logins.trusted_proxy import group_rule
+from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +71,67 @@ def test_a_wrong_value_is_an_error_that_says_what_was_expected(server, line, pro
 def test_the_base_url_is_the_address_for_people(server):
     settings = server("base-url = https://deploy.example.com/")
     assert settings.url == "https://deploy.example.com"
+
+
+def test_an_openid_provider_has_rules_for_roles(server):
+    assert server().openid is None
+    openid = server(
+        "openid-issuer = https://id.example.com/realms/ops",
+        "openid-client-id = zkdeployment",
+        "openid-client-secret = /etc/zkdeployment/openid.secret",
+        "openid-scopes = openid email",
+        "openid-name = email",
+        "openid-roles =",
+        "    admin realm_access.roles fleet admins",
+        "    viewer *",
+    ).openid
+    rules = (RoleRule(Role.ADMIN, "realm_access.roles", "fleet admins"), RoleRule(Role.VIEWER, "", "*"))
+    assert openid.client == OpenIdClient(
+        issuer="https://id.example.com/realms/ops",
+        client_id="zkdeployment",
+        scopes=("openid", "email"),
+        name_claim="email",
+        roles=rules,
+    )
+    assert (str(openid.secret), openid.ca) == ("/etc/zkdeployment/openid.secret", None)
+
+
+def test_proxies_have_addresses_headers_and_rules(server):
+    assert not server().proxies.trusts("127.0.0.1")
+    assert server("proxies = 127.0.0.1").proxies.trusts("127.0.0.1")
+    proxies = server(
+        "proxies = 192.0.2.5, 10.1.0.0/16",
+        "proxy-user = X-Remote-User",
+        "proxy-groups = X-Remote-Groups",
+        "proxy-roles = operator fleet operators",
+        "    viewer *",
+    ).proxies
+    assert (proxies.user_header, proxies.groups_header) == ("X-Remote-User", "X-Remote-Groups")
+    assert proxies.trusts("10.1.2.3")
+    assert proxies.roles == (group_rule(Role.OPERATOR, "fleet operators"), group_rule(Role.VIEWER, "*"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["openid-client-id = zk"], "openid-issuer: not specified, but openid-client-id is"),
+        (["openid-issuer = http://id.example.com"], "openid-issuer: expected the URL of the provider, https://"),
+        (
+            ["openid-issuer = https://id.example.com?x"],
+            "openid-issuer: expected the URL of the provider, https://",
+        ),
+        (["openid-roles = root groups ops"], "openid-roles: expected lines ROLE CLAIM VALUE or ROLE *"),
+        (["openid-roles = viewer groups"], "openid-roles: expected lines ROLE CLAIM VALUE or ROLE *"),
+        (["openid-scopes = email"], "openid-scopes: expected openid among the scopes"),
+        (["proxies = nginx"], "proxies: expected addresses and networks"),
+        (["proxies = 10.1.0.1/16"], "proxies: expected addresses and networks"),
+        (["proxy-user = X-Remote-User"], "proxy-user: proxies is not specified"),
+        (["proxies = 127.0.0.1", "proxy-user = X User"], "proxy-user: expected the name of a header"),
+        (["proxies = 127.0.0.1", "proxy-user = X-User"], "proxy-user: expected both proxy-user and proxy-roles"),
+        (["proxies = 127.0.0.1", "proxy-roles = viewer"], "proxy-roles: expected lines ROLE GROUP or ROLE *"),
+    ],
+)
+def test_problems_of_logins_elsewhere_are_reported(server, lines, problem):
+    with pytest.raises(ConfigurationError) as caught:
+        server(*lines)
+    assert problem in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from zkdeployment.web.access.form_tokens import make_form_token
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from fastapi import Request, Response
 
     from zkdeployment.web.site import Site
+
+#: Seconds that a login at an OpenID provider may take.
+_OPENID_SECONDS = 900
 
 
 def session_token(request: Request) -> str | None:
@@ -53,6 +57,35 @@ def end_session(request: Request, response: Response) -> None:
 def set_login_secret(request: Request, response: Response, secret: str) -> None:
     """Let the browser keep the secret of its login form."""
     _set(site_of(request), response, "login", secret)
+
+
+def set_openid_attempt(request: Request, response: Response, secret: str, target: str) -> None:
+    """Let the browser keep the secret of a login at an OpenID provider, and the page to return to, for a while.
+
+    The browser sends this cookie although it comes from the provider's site.
+    """
+    value = f"{secret}.{quote(target, safe='')}"
+    site = site_of(request)
+    response.set_cookie(
+        _name(site, "openid"),
+        value,
+        max_age=_OPENID_SECONDS,
+        path="/",
+        secure=site.encrypted,
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def openid_attempt(request: Request) -> tuple[str, str] | None:
+    """Return the secret of the browser's login at an OpenID provider, and the page to return to."""
+    secret, dot, target = request.cookies.get(_name(site_of(request), "openid"), "").partition(".")
+    return (secret, unquote(target)) if dot and secret else None
+
+
+def end_openid_attempt(request: Request, response: Response) -> None:
+    """Let the browser forget its login at an OpenID provider."""
+    _delete(site_of(request), response, "openid")
 
 
 def site_of(request: Request) -> Site:

@@ -10,11 +10,13 @@ from fastapi.security import HTTPBasic, HTTPBasicCredentials
 from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import UnreachableError
+from zkdeployment.model.logins.trusted_proxy import PROXY_IDENTITY
 from zkdeployment.model.user import LoginProblem, LoginRefusal, User
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.cookies import session_token
 from zkdeployment.web.access.cross_site import SAFE_METHODS
 from zkdeployment.web.access.known_sessions import known_sessions
+from zkdeployment.web.access.proxies import proxied_user
 from zkdeployment.web.dependencies import Adapters, check_connection
 
 REALM = "zkdeployment"
@@ -41,6 +43,8 @@ def identify(
     """Return the user who sent a request; answer 401, 403 or 429 if there is none."""
     if credentials is None:
         user = _user_of_session(request, adapters)
+        if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):
+            raise HTTPException(401, f"the proxy no longer says that this is {user}", _challenge(request))
     else:
         check_connection(adapters)
         outcome = adapters.logins.verify(credentials.username, credentials.password, client_address(request))
@@ -89,6 +93,12 @@ def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
             401, "not logged in: expected a user name and a key, or a login session", _challenge(request)
         )
     return user
+
+
+def _is_still_proxied(request: Request, user: User) -> bool:
+    """Return whether the proxy says that a request is of the user to whom the login session belongs."""
+    person = proxied_user(request)
+    return person is not None and (person.name, person.role) == (user.name, user.role)
 
 
 def _challenge(request: Request) -> dict[str, str]:

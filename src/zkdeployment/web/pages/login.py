@@ -6,11 +6,14 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from zkdeployment.model.user import LoginRefusal
+from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access import cookies
 from zkdeployment.web.access.cross_site import require_form_token
 from zkdeployment.web.access.identity import client_address, login_headers, login_status
 from zkdeployment.web.access.local_paths import local_path
-from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.access.proxies import proxied_user
+from zkdeployment.web.dependencies import Adapters, ConnectedAdapters, check_connection
+from zkdeployment.web.pages.external_logins import begin_external_session
 from zkdeployment.web.pages.rendering import render_page
 
 router = APIRouter(include_in_schema=False)
@@ -22,9 +25,15 @@ FormText = Annotated[str, Form(max_length=_MOST_CHARACTERS)]
 
 
 @router.get("/login")
-def show_login(request: Request, target: Annotated[str, Query(alias="next")] = "/") -> Response:
-    """Return the page with the login form."""
-    return _login_page(request, target)
+def show_login(
+    request: Request, adapters: Adapters, target: Annotated[str, Query(alias="next")] = "/"
+) -> Response:
+    """Return the page with the login form; a person whom a proxy has authenticated is logged in at once."""
+    person = proxied_user(request)
+    if person is not None:
+        check_connection(adapters)
+        return begin_external_session(request, adapters, person, target)
+    return _login_page(request, adapters, target)
 
 
 @router.post("/login", dependencies=[Depends(require_form_token)])
@@ -38,7 +47,7 @@ def submit_login(
     """Begin a login session and return to the page that asked for it."""
     outcome = adapters.logins.verify(name.strip(), key.strip(), client_address(request))
     if isinstance(outcome, LoginRefusal):
-        return _login_page(request, target, refusal=outcome, name=name)
+        return _login_page(request, adapters, target, refusal=outcome, name=name)
     request.state.user = outcome
     response = RedirectResponse(local_path(target), 303)
     cookies.set_session(request, response, adapters.logins.begin_session(outcome))
@@ -56,7 +65,9 @@ def log_out(request: Request, adapters: ConnectedAdapters) -> Response:
     return response
 
 
-def _login_page(request: Request, target: str, *, refusal: LoginRefusal | None = None, name: str = "") -> Response:
+def _login_page(
+    request: Request, adapters: ServerAdapters, target: str, *, refusal: LoginRefusal | None = None, name: str = ""
+) -> Response:
     known = cookies.form_secrets(request)
     secret = known[0] if known else cookies.new_login_secret()
     response = render_page(
@@ -68,6 +79,7 @@ def _login_page(request: Request, target: str, *, refusal: LoginRefusal | None =
         target=local_path(target),
         problem=None if refusal is None else str(refusal),
         name=name,
+        openid=adapters.openid is not None,
     )
     if not known:
         cookies.set_login_secret(request, response, secret)

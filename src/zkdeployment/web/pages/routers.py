@@ -6,6 +6,7 @@ entry in this tuple and a tab in ``web/views/frame.py``.
 
 from zkdeployment.web.pages import (
     acts,
+    external_logins,
     fleet,
     history,
     hosts,
@@ -18,6 +19,7 @@ from zkdeployment.web.pages import (
 
 PAGE_ROUTERS = (
     login.router,
+    external_logins.router,
     fleet.router,
     hosts.router,
     services.router,

@@ -16,8 +16,9 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.model.act import Act
+from zkdeployment.model.logins.external import ExternalUser
 from zkdeployment.model.servers import Access, AclEntry, Servers
-from zkdeployment.model.user import NewUser, Role
+from zkdeployment.model.user import LoginProblem, LoginRefusal, NewUser, Role
 
 ACT = Act("root@ops1", "add user", "", 5.0)
 ALICE = NewUser(name="alice", role=Role.OPERATOR)
@@ -180,3 +181,45 @@ def test_only_the_services_credentials_read_the_users(zookeeper, client, service
             with pytest.raises(NoAuthError):
                 client.get(f"/zkdeployment/{path}")
         assert client.get("/zkdeployment/audit")[0] != b""
+
+
+class TestUsersThatLogInElsewhere:
+    ANN = ExternalUser("ann", Role.VIEWER, "openid https://id.example.com 42")
+
+    def test_a_user_is_added_at_the_first_login_and_has_its_present_role_at_each(self, service, session):
+        user = service.users.admit(self.ANN)
+        assert (user.id, user.role, user.identity) == (1, Role.VIEWER, self.ANN.identity)
+        assert service.users.admit(self.ANN) == user
+        assert service.users.admit(replace(self.ANN, role=Role.OPERATOR)).role is Role.OPERATOR
+        assert [(act.by, act.what) for act in read_acts(session)] == [
+            ("openid", "add user ann (viewer), who logged in elsewhere"),
+            ("openid", "give user ann the role operator"),
+        ]
+
+    def test_names_are_not_taken_over(self, service):
+        service.users.add(ALICE, ACT)
+        service.users.admit(self.ANN)
+        for other in (replace(self.ANN, name="alice"), replace(self.ANN, identity="proxy")):
+            assert service.users.admit(other) is LoginProblem.TAKEN
+        service.users.retire("ann", ACT)
+        wait_until(lambda: service.users.admit(self.ANN) is LoginProblem.RETIRED, "the retirement is seen", 5)
+
+    def test_there_is_no_key(self, service):
+        service.users.admit(self.ANN)
+        with pytest.raises(RefusedError, match="the user ann has no key: it logs in elsewhere"):
+            service.users.reset_key("ann", ACT)
+        for key in ("", "x"):
+            assert service.logins.verify("ann", key, "192.0.2.1") == LoginRefusal(LoginProblem.WRONG)
+
+    def test_logins_at_two_services_at_the_same_time_add_one_user(self, service, other_service):
+        found = []
+        threads = [
+            threading.Thread(target=lambda one=one: found.append(one.users.admit(self.ANN)))
+            for one in (service, other_service)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found[0] == found[1]
+        assert [user.name for user in service.users.users()] == ["ann"]
