@@ -109,7 +109,15 @@ def read_basis(operator: OperatorAdapters) -> PredictionBasis:
     """Read what a prediction is based on."""
     snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
     live, strategy = operator.tree.live_tree(), operator.fleet.strategy()
-    return PredictionBasis(snapshot.cluster, snapshot.hosts, known, live, strategy)
+    return PredictionBasis(
+        snapshot.cluster,
+        snapshot.hosts,
+        known,
+        live,
+        strategy,
+        operator.fleet.documents(),
+        since=0 if snapshot.published is None else snapshot.since,
+    )
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
@@ -177,8 +185,9 @@ def _order(prediction: Forecast, *, bullet: str = "", most: int | None = None) -
 
     ``most`` is the number of hosts that each group names.
     """
-    if prediction.strategy:
-        yield from ("", *(f"{bullet}{line}" for line in prediction.strategy.describe()))
+    changes = [*prediction.strategy.describe(), *prediction.documents.describe()]
+    if changes:
+        yield from ("", *(f"{bullet}{line}" for line in changes))
     if prediction.order is None:
         return
     names = {host.identity.id: _names([host]) for host in prediction.hosts}

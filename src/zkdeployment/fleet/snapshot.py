@@ -22,10 +22,11 @@ class FleetSnapshot:
     """The fleet as ZooKeeper had it at one moment.
 
     ``cluster`` is ``None`` without the node ``/hosts``; ``changed`` is when that node was last written, in seconds
-    since the epoch. ``published`` is the last revision that was published completely. ``hosts`` and ``stops`` are
-    sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of the published
-    targets. ``out_of_service`` maps the id of each host that released the lock of its role before it finished to
-    that role.
+    since the epoch. ``published`` is the last revision that was published completely. ``since`` is the sequence of
+    the last publication that changed anything for hosts; later ones changed only documents. ``hosts`` and
+    ``stops`` are sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of
+    the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
+    finished to that role.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -45,6 +46,7 @@ class FleetSnapshot:
     governed: bool = False
     rollout: RolloutState | None = None
     coordinator: str | None = None
+    since: int = 0
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -113,9 +113,12 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
 
 
 def rollout_of_wanted(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
-    """Return the rollout of the wanted revision, if there is one."""
+    """Return the rollout of the wanted revision, or of the one before it if only documents changed since then."""
     state = snapshot.rollout
-    return state if state is not None and str(state.revision) == str(wanted) else None
+    if state is None or str(state.revision) == str(wanted):
+        return state
+    is_repeated = state.sequence == snapshot.since and str(snapshot.published) == str(wanted)
+    return state if is_repeated else None
 
 
 def _is_completed(snapshot: FleetSnapshot) -> bool:

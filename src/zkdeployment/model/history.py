@@ -67,8 +67,9 @@ class PublicationRecord:
     """The record of one publication at ``time``, in seconds since the epoch.
 
     ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that the
-    publication's strategy put in no group. ``results`` maps host ids to results. ``left_out`` is the number of
-    successful hosts that are only counted, because the record has no room for their results.
+    publication's strategy put in no group. ``since`` is the sequence of the last publication that concerned hosts:
+    an earlier one if only documents changed; 0 in old records. ``results`` maps host ids to results. ``left_out``
+    is the number of successful hosts that are only counted, because the record has no room for their results.
     """
 
     revision: Revision
@@ -80,11 +81,22 @@ class PublicationRecord:
     excluded: int = 0
     results: Mapping[str, HostResult] = field(default_factory=dict)
     left_out: int = 0
+    since: int = 0
+
+    @property
+    def effective_since(self) -> int:
+        """The sequence of the last publication that concerned hosts: this one, unless only documents changed."""
+        return self.since or self.sequence
+
+    @property
+    def is_repetition(self) -> bool:
+        """Whether only documents changed: hosts that had the publication before recorded this one, too."""
+        return self.effective_since < self.sequence
 
     @property
     def expected(self) -> int:
         """The number of registered hosts that were expected to deploy the publication."""
-        return max(0, self.hosts - self.excluded)
+        return 0 if self.is_repetition else max(0, self.hosts - self.excluded)
 
     @property
     def failed(self) -> int:
@@ -108,6 +120,7 @@ class PublicationRecord:
             "revision": self.revision,
             "time": self.time,
             "sequence": self.sequence,
+            "since": self.since,
             "author": None if origin is None else origin.author,
             "subject": None if origin is None else origin.subject,
             "committed": None if origin is None else origin.time,
@@ -140,6 +153,7 @@ class PublicationRecord:
             revision=revision if isinstance(revision, str | int) else "?",
             time=_number(properties.get("time")),
             sequence=int(_number(properties.get("sequence"))),
+            since=int(_number(properties.get("since"))),
             origin=None
             if author is None
             else Origin(

@@ -64,7 +64,9 @@ class Host:
 
     ``version`` is the revision that is completely deployed. It is ``None`` before the first deployment, and from
     the first change of a deployment until that deployment is complete; ``former`` is then the version before it.
-    ``since`` is the time of the node's last change, in seconds since the epoch; it is not one of its properties.
+    ``sequence`` is that of the publication with which the host reached ``version``, 0 if there is none; ``None``
+    means that an old agent does not report it. ``since`` is the time of the node's last change, in seconds since
+    the epoch; it is not one of its properties.
     """
 
     identity: Identity
@@ -79,6 +81,7 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=dict)
     rack: str | None = None
     since: float | None = None
+    sequence: int | None = None
 
     @property
     def facts(self) -> Facts:
@@ -103,11 +106,21 @@ class Host:
         """Whether the revision is completely deployed; never true of a host in the middle of a deployment."""
         return self.version is not None and revision is not None and str(self.version) == str(revision)
 
+    def has_reached(self, sequence: int) -> bool:
+        """Whether the host completed the publication with this sequence, or a later one."""
+        return self.version is not None and self.sequence is not None and self.sequence >= sequence > 0
+
+    @property
+    def reports_sequence(self) -> bool:
+        """Whether it is known which publication the host reached, if it has a version."""
+        return bool(self.sequence) or (self.sequence == 0 and self.version is None)
+
     def properties(self) -> dict[str, Value]:
         """Return the properties of the host's node, without values that are not set, except the version."""
         properties: dict[str, Any] = {
             "name": self.identity.name,
             "version": self.version,
+            "sequence": self.sequence,
             "former": self.former,
             "role": self.identity.role,
             "error": self.error,
@@ -137,12 +150,13 @@ class Host:
             return value if is_revision(value) else None
 
         steps = properties.get("steps")
-        pid = properties.get("pid")
+        pid, sequence = properties.get("pid"), properties.get("sequence")
         tags = properties.get("tags")
         labels = properties.get("labels")
         return cls(
             identity=Identity(id=host_id, name=text("name") or host_id, role=text("role")),
             version=revision("version"),
+            sequence=sequence if isinstance(sequence, int) and not isinstance(sequence, bool) else None,
             former=revision("former"),
             error=text("error"),
             deploying=text("deploying"),

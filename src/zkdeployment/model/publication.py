@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,12 @@ class TreeChange:
         """The paths of all nodes that the change creates, updates or deletes."""
         return frozenset({*self.create, *self.update, *self.delete})
 
+
+#: The kind and the subject of a document beside the tree.
+DocumentKey: TypeAlias = "tuple[str, tuple[str, ...]]"
+
+#: The content of documents, as they are written in YAML, by kind and subject.
+DocumentContents: TypeAlias = "Mapping[DocumentKey, Mapping[str, Any]]"
 
 #: The assignments of each target (host id, host name or role), sorted by path.
 Targets: TypeAlias = "Mapping[str, tuple[Assignment, ...]]"
@@ -75,9 +81,10 @@ class Published:
     ``managed`` are the paths of the live top-level nodes that a ``.zk`` file of any published revision contained;
     ``begun`` are those that only an unfinished publication created. ``stamp`` is the data version of the node that
     holds these values: it changes with each publication and each manual import. ``sequence`` grows with each
-    publication, also of the same revision; 0 means that nothing was published. ``ordered`` is the revision that
-    hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout, if there is one.
-    A manual import clears ``revision``, but neither of these two.
+    publication, also of the same revision; 0 means that nothing was published. ``since`` is the sequence of the
+    last publication that changed nodes, targets or the strategy; 0 if it is not recorded. ``ordered`` is the
+    revision that hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout, if
+    there is one. A manual import clears ``revision``, but neither of these two.
     """
 
     revision: Revision | None = None
@@ -88,6 +95,12 @@ class Published:
     sequence: int = 0
     strategy: str | None = None
     ordered: Revision | None = None
+    since: int = 0
+
+    @property
+    def effective_since(self) -> int:
+        """The sequence that a host has to reach to have everything that concerns hosts; also names the rollout."""
+        return self.since or self.sequence
 
     def governs(self, cluster: Cluster | None) -> bool:
         """Whether the strategy governs the cluster version: never one that was set by hand."""
@@ -107,8 +120,11 @@ class Publication:
     ``touched`` are the names of the targets that may differ from the published ones; ``None`` compares all
     targets. ``exact``, ``managed`` and ``sequence`` become part of the next ``Published``; ``sequence`` is raised
     if it does not exceed the previous one. ``record`` is the entry in the history. ``strategy`` governs the
-    rollout; ``None`` means all hosts at once. ``leftovers`` are the top-level nodes of unfinished publications
-    that stay because of ephemeral nodes below them.
+    rollout; ``None`` means all hosts at once. ``documents`` are all documents of the revision,
+    ``touched_documents`` the keys of those that may differ from the published ones (``None``: all). ``repeats``:
+    the text, the targets and the strategy are those of the previous publication, so hosts have nothing to do.
+    ``leftovers`` are the top-level nodes of unfinished publications that stay because of ephemeral nodes below
+    them.
     """
 
     revision: Revision
@@ -127,6 +143,9 @@ class Publication:
     sequence: int = 0
     record: PublicationRecord | None = None
     strategy: Strategy | None = None
+    documents: DocumentContents = field(default_factory=dict)
+    touched_documents: frozenset[DocumentKey] | None = None
+    repeats: bool = False
 
 
 def next_sequence(last: int, now: float) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.published import DocumentsChange
 from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import HostFilesError, LinkError, TreeError
 from zkdeployment.model.host import Host, Identity
@@ -73,8 +74,8 @@ class HostForecast:
 class Forecast:
     """What a tree would change, and what hosts would do; ``revision`` is ``None`` for files without a revision.
 
-    ``partial``: only selected hosts are included. ``strategy`` is the change of the strategy, ``order`` the order
-    of the rollout; without a strategy there is none.
+    ``partial``: only selected hosts are included. ``strategy`` is the change of the strategy, ``documents`` that
+    of the documents, ``order`` the order of the rollout; without a strategy there is none.
     """
 
     revision: Revision | None
@@ -82,7 +83,12 @@ class Forecast:
     hosts: tuple[HostForecast, ...]
     partial: bool = False
     strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
+    documents: DocumentsChange = DocumentsChange()  # noqa: RUF009  it cannot be changed
     order: Order | None = None
+
+    def with_documents(self, documents: DocumentsChange) -> Forecast:
+        """Return the forecast with a change of the documents."""
+        return replace(self, documents=documents)
 
     def with_strategy(self, strategy: StrategyChange, order: Order | None) -> Forecast:
         """Return the forecast with a change of the strategy and the order of the rollout."""
@@ -97,7 +103,7 @@ class Forecast:
     @property
     def changes(self) -> bool:
         """Whether anything changes; with a changed tree, a host whose plan is unknown may change."""
-        tree = bool(self.change or self.strategy) and (
+        tree = bool(self.change or self.strategy or self.documents) and (
             not self.partial or bool(self.with_outlook(Outlook.UNKNOWN))
         )
         return tree or bool(self.with_outlook(Outlook.CHANGES) or self.with_outlook(Outlook.FAILS))
@@ -111,6 +117,8 @@ class Forecast:
         counts = [(len(self.with_outlook(outlook)), label) for outlook, label in _LABELS.items()]
         hosts = ", ".join(f"{number} {label}" for number, label in counts if number)
         strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
+        if changed := len(list(self.documents.describe())):
+            strategy += f"; documents: {changed} changed"
         return f"hosts: {hosts or 'none'}; nodes of the tree: {tree or 'no change'}{strategy}"
 
     def groups(self, outlook: Outlook) -> list[tuple[HostForecast, ...]]:
@@ -133,6 +141,7 @@ class Forecast:
             },
             "hosts": [host.to_json() for host in self.hosts],
             "strategy": self.strategy.to_json() if self.strategy else None,
+            "documents": self.documents.to_json(),
             "order": None if self.order is None else self.order.to_json(),
         }
 
@@ -154,12 +163,14 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     known: Iterable[KnownHost],
     *,
     revision: Revision | None = None,
+    since: int | None = None,
     selected: Collection[str] = (),
 ) -> Forecast:
     """Return what each host would do after ``change`` turned the ``live`` tree into one with these ``targets``.
 
-    ``hosts`` are registered, ``known`` hosts have reported their inventory. ``selected`` restricts the forecast to
-    these ids and names; if empty, all hosts are included.
+    ``hosts`` are registered, ``known`` hosts have reported their inventory. Only documents change
+    if ``since`` is given: then registered hosts that reached the publication with this sequence do nothing.
+    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included.
     """
     known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
@@ -168,7 +179,10 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     changed = _changed_services(live, change, after, targets)
     future = _FutureTree(targets, services(after))
     forecasts = [
-        _of_registered(host, known_hosts.get(host.identity.id), future, revision) for host in registered.values()
+        HostForecast(host.identity, Outlook.NOTHING)
+        if since is not None and host.has_reached(since)
+        else _of_registered(host, known_hosts.get(host.identity.id), future, revision)
+        for host in registered.values()
     ]
     forecasts += [_plan(host.identity, host, future, absent=True) for host in absent]
     forecasts = [_with_changed_properties(host, changed) for host in forecasts]

@@ -19,13 +19,18 @@ def last_good_revision(
 ) -> Revision | None:
     """Return the last revision before the current one that succeeded; ``None`` if the history has none.
 
-    ``records`` are newest first. ``attempts`` returns the rollouts of the publication with a sequence.
+    ``records`` are newest first. ``attempts`` returns the rollouts of the publication with a sequence. A
+    publication that changed only documents succeeded if the last one that concerned hosts did.
     """
-    current = None
-    for record in records:
-        if current is None:
-            current = record.revision
-        if record.revision != current and has_succeeded(record, attempts(record.sequence)):
+    by_sequence = {record.sequence: record for record in records}
+    current = next(iter(by_sequence.values()), None)
+    for record in by_sequence.values():
+        if current is None or current.revision == record.revision:
+            continue
+        if record.effective_since == current.effective_since:
+            continue  # the same tree and strategy
+        base = by_sequence.get(record.effective_since, record)
+        if has_succeeded(base, attempts(base.sequence)):
             return record.revision
     return None
 

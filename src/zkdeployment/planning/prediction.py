@@ -14,6 +14,7 @@ from zkdeployment.planning.publishing import Baseline, draft
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PredictionBasis:
-    """The fleet before the publication: its version, its registered and known hosts, its tree and its strategy."""
+    """The fleet before the publication: its version, its registered and known hosts, its tree and its documents.
+
+    ``since`` is as in ``FleetSnapshot``; 0 if no revision is completely published.
+    """
 
     cluster: Cluster | None
     hosts: Sequence[Host]
     known: Sequence[KnownHost]
     live: LiveTree
     strategy: Strategy | None
+    documents: PublishedDocuments
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,9 @@ def predict(
     """Return what hosts would do if a reviewed tree without errors were published.
 
     ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
-    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about strategies. Raises ``TreeError``.
+    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents. Raises ``TreeError``.
     """
-    baseline = Baseline.of_live_tree(basis.live, basis.strategy)
+    baseline = Baseline.of_live_tree(basis.live, basis.strategy, basis.documents)
     snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts)
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title)
     predicted = forecast(
@@ -66,6 +72,7 @@ def predict(
         basis.hosts,
         basis.known,
         revision=revision,
+        since=None if drafted.concerns_hosts else basis.since,
         selected=tuple(selected),
     )
     strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
@@ -73,4 +80,7 @@ def predict(
     turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
     warnings = [str(problem) for problem in drafted.warnings]
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
-    return Prediction(predicted.with_strategy(strategy, turns), tuple(warnings))
+    predicted = predicted.with_strategy(strategy, turns)
+    return Prediction(
+        predicted if keeps_strategy else predicted.with_documents(drafted.documents), tuple(warnings)
+    )

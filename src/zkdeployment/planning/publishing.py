@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.published import DocumentsChange, PublishedDocuments
+from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
-from zkdeployment.planning.convergence import count_excluded
+from zkdeployment.planning.convergence import count_excluded, is_completed
+from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import host_problems
@@ -34,21 +37,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a publication changes: the live tree, its targets and the published strategy."""
+    """What a publication changes: the live tree, its targets, and the published strategy and documents."""
 
     live: LiveTree
     targets: Targets
     strategy: Strategy | None = None
+    documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
 
     @classmethod
-    def of_live_tree(cls, live: LiveTree, strategy: Strategy | None) -> Baseline:
+    def of_live_tree(cls, live: LiveTree, strategy: Strategy | None, documents: PublishedDocuments) -> Baseline:
         """Return the baseline for a live tree that was read whole."""
-        return cls(live, compile_targets(live.tree)[0], strategy)
+        return cls(live, compile_targets(live.tree)[0], strategy, documents)
 
     @classmethod
     def of_text(cls, last: Review) -> Baseline:
         """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
-        return cls(LiveTree(without_reserved(last.linted.tree)), last.targets, last.documents.strategy())
+        live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
+        return cls(live, last.targets, last.documents.strategy(), documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Draft:
     targets: Targets
     roles: frozenset[str]
     strategy: StrategyChange
+    documents: DocumentsChange
     exact: str | None
     managed: frozenset[str]
     leftovers: frozenset[str]
@@ -78,7 +84,13 @@ class Draft:
         counts = ((len(change.create), "added"), (len(change.update), "changed"), (len(change.delete), "deleted"))
         nodes = ", ".join(f"{number} {kind}" for number, kind in counts if number)
         strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
-        return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed{strategy}"
+        documents = f"; documents: {len(self.documents.changed)} changed" if self.documents else ""
+        return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed{strategy}{documents}"
+
+    @property
+    def concerns_hosts(self) -> bool:
+        """Whether nodes, targets or the strategy change."""
+        return bool(self.change or self.affected or self.strategy)
 
     def describe(self) -> Iterator[str]:
         """Yield one line for each change."""
@@ -86,6 +98,7 @@ class Draft:
         for name in self.affected:
             yield f"target {name}"
         yield from self.strategy.describe()
+        yield from self.documents.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +106,14 @@ class PreparedPublication:
     """A draft, and the live nodes and targets that have to stand unchanged until it is published.
 
     ``versions`` are data versions of live nodes by path. ``partial``: only the nodes that the draft changes were
-    read, so only the affected targets can differ.
+    read, so only the affected targets and documents can differ. ``repeats`` as in ``Publication``.
     """
 
     draft: Draft
     snapshot: PublicationSnapshot
     versions: Mapping[str, int] = field(default_factory=dict)
     partial: bool = False
+    repeats: bool = False
 
     def build(self, options: SyncOptions, origin: Origin, *, sequence: int, now: float) -> Publication:
         """Return the complete publication; ``now`` is in seconds since the epoch."""
@@ -123,6 +137,9 @@ class PreparedPublication:
             sequence=sequence,
             record=PublicationRecord(draft.revision, now, origin=origin, forced=options.forced, excluded=excluded),
             strategy=strategy,
+            documents=draft.documents.after,
+            touched_documents=draft.documents.changed if self.partial else None,
+            repeats=self.repeats,
         )
 
 
@@ -149,7 +166,15 @@ def draft(
     targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
         targets, conflicts = compile_targets(tree)
-    problems = dict.fromkeys((*conflicts, *_host_problems(targets, snapshot)))
+    quarantines = baseline.documents.of(QUARANTINE).values()
+    problems = dict.fromkeys(
+        (
+            *conflicts,
+            *_host_problems(targets, snapshot),
+            *quarantine_problems(targets, reviewed.documents),
+            *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
+        )
+    )
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
     change = diff(live.tree, tree)
     before = baseline.targets
@@ -161,6 +186,7 @@ def draft(
         targets=targets,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
         strategy=StrategyChange(baseline.strategy, reviewed.documents.strategy()),
+        documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
         exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
         leftovers=begun - change.delete,
@@ -171,6 +197,23 @@ def draft(
             *_repeated_revision_warning(revision, affected, snapshot),
         ),
     )
+
+
+def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
+    """Whether a draft has nothing for hosts to do that the previous publication, of the ``last`` text, had not.
+
+    Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
+    agents of all hosts must report which publication they reached.
+    """
+    published = snapshot.published
+    if last is None or published.revision is None or draft.concerns_hosts:
+        return False
+    if last.linted.tree != reviewed.linted.tree:
+        return False
+    if draft.strategy.after is None:
+        return True
+    completed = snapshot.rollout is not None and is_completed(snapshot.rollout)
+    return completed and all(host.reports_sequence for host in snapshot.hosts)
 
 
 def require_publishable(problems: Iterable[Problem], revision: Revision) -> None:

@@ -45,8 +45,8 @@ class HostMemory(PublicationMemory, Protocol):
     def is_changing(self) -> bool:
         """Whether a deployment changed the host and is not complete."""
 
-    def write_version(self, revision: Revision) -> None:
-        """Record that ``revision`` is completely deployed."""
+    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        """Record that ``revision`` is completely deployed, with the publication of this sequence (0: none)."""
 
     def clear_version(self, former: Revision | None) -> None:
         """Record that no revision is completely deployed; ``former`` is the previous one, if known."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
@@ -53,6 +54,9 @@ class FleetReader(Protocol):
 
     def strategy(self) -> Strategy | None:
         """Return the published strategy, if there is one; raises ``TreeError`` if it cannot be read."""
+
+    def documents(self) -> PublishedDocuments:
+        """Return the published documents."""
 
 
 class LiveTreeStore(Protocol):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
@@ -33,6 +34,9 @@ class PublicationStore(Protocol):
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
+
+    def documents(self) -> PublishedDocuments:
+        """Read the published documents."""
 
     def rollout(self, sequence: int) -> RolloutState | None:
         """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""

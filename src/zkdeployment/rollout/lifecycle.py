@@ -44,7 +44,7 @@ def start(
 def is_superseded(snapshot: RolloutSnapshot) -> bool:
     """Whether the newest rollout has not ended and belongs to an earlier publication."""
     state = snapshot.state
-    return state is not None and state.ended is None and state.sequence != snapshot.published.sequence
+    return state is not None and state.ended is None and state.sequence != snapshot.published.effective_since
 
 
 def next_attempt(snapshot: RolloutSnapshot) -> int | None:
@@ -56,7 +56,7 @@ def next_attempt(snapshot: RolloutSnapshot) -> int | None:
     state = snapshot.state
     if not snapshot.active:
         return None
-    if state is None or state.sequence != snapshot.published.sequence:
+    if state is None or state.sequence != snapshot.published.effective_since:
         return 1
     return state.attempt + 1 if has_failed(state) else None
 

@@ -81,9 +81,11 @@ def build_agent(
             _record_name(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
+        version = run.read_version(identity)
         host = Host(
             identity,
-            version=run.read_version(identity),
+            version=version,
+            sequence=run.read_sequence(version),
             former=run.read_former_version(),
             pid=os.getpid(),
             tags=settings.tags,

@@ -33,6 +33,7 @@ def test_a_record_counts_results_and_knows_its_end():
         "revision": "r1",
         "time": 100.0,
         "sequence": 7,
+        "since": 0,
         "author": "Ann <ann@example.com>",
         "subject": "web 1.4",
         "committed": 90.0,

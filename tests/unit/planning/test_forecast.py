@@ -211,6 +211,7 @@ def test_a_forecast_as_json():
             }
         ],
         "strategy": None,
+        "documents": [],
         "order": None,
     }
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import ForcedBy, PublicationRecord
@@ -12,7 +13,13 @@ from zkdeployment.model.publication import LiveTree, PublicationRequest, Publish
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.published_state import PublicationSnapshot
-from zkdeployment.planning.publishing import Baseline, PreparedPublication, draft, require_publishable
+from zkdeployment.planning.publishing import (
+    Baseline,
+    PreparedPublication,
+    draft,
+    is_repetition_of,
+    require_publishable,
+)
 from zkdeployment.planning.review import review
 
 TREE = """\
@@ -44,7 +51,7 @@ EMPTY = LiveTree(Tree({}))
 
 
 def over(live: LiveTree) -> Baseline:
-    return Baseline.of_live_tree(live, None)
+    return Baseline.of_live_tree(live, None, PublishedDocuments())
 
 
 def test_a_first_publication_creates_the_tree_and_its_targets():
@@ -303,3 +310,53 @@ def test_all_errors_of_a_text_forbid_its_publication():
     first, *problems = str(error.value).splitlines()
     assert first == "the tree of revision r2 is not published, for 2 errors:"
     assert [problem.split(":")[:2] for problem in problems] == [["  a.zk", "2"], ["  a.zk", "3"]]
+
+
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: shop, version: 2.0}
+data: {reason: loses orders, by: alice, time: 2026-11-22}
+"""
+
+
+def with_documents(tree: str, *documents: str):
+    files = [SourceFile(f"{number}.yaml", text.encode()) for number, text in enumerate(documents)]
+    return review([SourceFile("a.zk", tree.encode()), *files])
+
+
+def test_documents_are_part_of_a_draft_and_concern_no_host():
+    last, now = with_documents(TREE), with_documents(TREE, QUARANTINE)
+    made = draft(now, Baseline.of_text(last), PublicationSnapshot(Cluster("r1")), revision="r2")
+    assert made.sentence == "nodes: no change; targets: 0 changed; documents: 1 changed"
+    assert list(made.describe()) == ["add quarantine shop 2.0"]
+    assert made.documents.to_json() == [{"change": "add", "kind": "quarantine", "subject": ["shop", "2.0"]}]
+    assert not made.concerns_hosts
+    back = draft(last, Baseline.of_text(now), PublicationSnapshot(Cluster("r1")), revision="r3")
+    assert list(back.describe()) == ["delete quarantine shop 2.0"]
+
+
+def test_a_version_is_refused_by_the_documents_before_and_by_those_after_the_change():
+    snapshot = PublicationSnapshot(Cluster("r1"))
+    before, bad = Baseline.of_text(with_documents(TREE, QUARANTINE)), TREE.replace("1.0", "2.0")
+    with pytest.raises(
+        TreeError, match=r"a\.zk:2:3: /who/web: shop 2\.0 is quarantined by alice since 2026-11-22: loses"
+    ):
+        draft(with_documents(bad, QUARANTINE), before, snapshot, revision="r2")
+    with pytest.raises(TreeError, match="removes the quarantine and wants the version at once"):
+        draft(with_documents(bad), before, snapshot, revision="r2")
+    assert draft(with_documents(bad), Baseline.of_text(with_documents(TREE)), snapshot, revision="r2").affected
+
+
+def test_a_draft_repeats_the_publication_before_it_only_if_that_is_known_to_be_complete():
+    last, now = with_documents(TREE), with_documents(TREE, QUARANTINE)
+    published = PublicationSnapshot(Cluster("r1"), Published("r1", sequence=5))
+    made = draft(now, Baseline.of_text(last), published, revision="r2")
+    assert is_repetition_of(last, now, made, published)
+    assert not is_repetition_of(None, now, made, published)
+    assert not is_repetition_of(last, now, made, PublicationSnapshot(Cluster("r1"), Published(sequence=5)))
+    changed = with_documents(TREE.replace("1.0", "1.1"))
+    other = draft(changed, Baseline.of_text(last), published, revision="r2")
+    assert not is_repetition_of(last, changed, other, published)
+    # The live tree equals the new text already, by hand; hosts have deployed the old text.
+    by_hand = Baseline.of_live_tree(LiveTree(changed.linted.tree), None, PublishedDocuments())
+    assert not is_repetition_of(last, changed, draft(changed, by_hand, published, revision="r2"), published)

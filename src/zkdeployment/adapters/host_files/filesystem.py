@@ -146,8 +146,8 @@ class Filesystem:
     def is_changing(self) -> bool:
         return self._run.is_changing()
 
-    def write_version(self, revision: Revision) -> None:
-        self._run.write_version(revision)
+    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        self._run.write_version(revision, sequence)
 
     def clear_version(self, former: Revision | None) -> None:
         self._run.clear_version(former)

@@ -128,9 +128,13 @@ class RunDirectory:
         """Whether a deployment has changed the host and is not complete."""
         return self._version.is_changing()
 
-    def write_version(self, revision: Revision) -> None:
-        """Record that the host has fully deployed ``revision``."""
-        self._version.write(revision)
+    def read_sequence(self, revision: Revision | None) -> int:
+        """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
+        return self._version.read_sequence(revision)
+
+    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        """Record that the host has fully deployed ``revision`` with the publication ``sequence`` (0: none)."""
+        self._version.write(revision, sequence)
 
     def clear_version(self, former: Revision | None) -> None:
         """Record that a deployment begins to change the host; ``former`` is the last known revision."""

@@ -10,6 +10,7 @@ from zkdeployment.errors import HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.host import WAITING_PREFIX
+from zkdeployment.model.publication import is_sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +22,21 @@ _CHANGING = "null"
 
 
 class VersionFile:
-    """The files ``host_version`` and ``former_version`` of a run directory. Writes raise ``HostFilesError``.
+    """The files ``host_version``, ``former_version`` and ``sequences`` of a run directory.
+
+    Writes raise ``HostFilesError``.
 
     ``host_version`` is the JSON of the fully deployed revision; it is ``null`` from the first change of a
     deployment until the deployment is complete. ``former_version`` is the JSON of the previous revision, for
     operators. Older agents wrote no ``former_version``, and kept ``host_version`` while they changed the host.
+    ``sequences`` is a JSON object: the sequence of the publication with which the host reached its revision, by
+    revision. It also has the revision before, so that it is right before and after ``host_version`` is replaced.
     """
 
     def __init__(self, directory: Path) -> None:
         self._version = directory / "host_version"
         self._former = directory / "former_version"
+        self._sequences = directory / "sequences"
 
     def read(self, status: bytes | None) -> Revision | None:
         """Return the revision that the host has fully deployed; ``None`` without one.
@@ -57,8 +63,16 @@ class VersionFile:
         """Whether a deployment has changed the host and is not complete."""
         return (_read(self._version) or "").strip() == _CHANGING
 
-    def write(self, revision: Revision) -> None:
-        """Record that the host has fully deployed ``revision``."""
+    def read_sequence(self, revision: Revision | None) -> int:
+        """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
+        sequence = self._read_sequences().get(str(revision))
+        return sequence if is_sequence(sequence) else 0
+
+    def write(self, revision: Revision, sequence: int) -> None:
+        """Record that the host has fully deployed ``revision`` with the publication ``sequence`` (0: none)."""
+        before = _revision(_read(self._version) or _CHANGING)
+        known = {} if before is None else {str(before): self.read_sequence(before)}
+        _replace(self._sequences, {**known, str(revision): sequence})
         _replace(self._version, revision)
 
     def clear(self, former: Revision | None) -> None:
@@ -77,6 +91,13 @@ class VersionFile:
             self.clear(recorded)
         else:
             _replace(self._former, None)
+
+    def _read_sequences(self) -> dict[str, object]:
+        try:
+            value = json.loads(_read(self._sequences) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
 
 
 def _was_interrupted(revision: Revision, status: bytes | None) -> bool:
@@ -105,8 +126,8 @@ def _read(file: Path) -> str | None:
     return None if content is None else content.decode(errors="replace")
 
 
-def _replace(file: Path, revision: Revision | None) -> None:
+def _replace(file: Path, value: Revision | dict[str, int] | None) -> None:
     try:
-        durable.replace(file, json.dumps(revision).encode())
+        durable.replace(file, json.dumps(value).encode())
     except OSError as error:
         raise HostFilesError(f"cannot write {file}: {error.strerror}") from error

@@ -134,6 +134,8 @@ def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[Renderab
     facts.append(("took", _took(record) or "-"))
     excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
     counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
+    if record.is_repetition:
+        facts.append(("changed", f"only documents since publication {record.since}"))
     facts.append(("hosts", counts + excluded))
     yield from (styled(f"{name:10} {value}") for name, value in facts)
     yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)

@@ -10,6 +10,7 @@ from zkdeployment.daemons.agent.reporting.failure_reporter import reason
 from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
 from zkdeployment.daemons.agent.supervision import Supervision
+from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import ConflictError, HostFilesError, StalePublicationError, UnreachableError
 from zkdeployment.log import bound, get_logger
@@ -92,27 +93,50 @@ class AgentCycle:
         self._held = None
         gate = self._gate(published, cluster.revision) if published.governs(cluster) else None
         with bound(revision=cluster.revision):
-            self._advance(self._compare(cluster.revision, gate))
+            self._advance(self._compare(cluster.revision, published, gate))
             if self._state is CycleState.DEPLOYING:
-                self._advance(self._deploy(cluster.revision, gate))
+                sequence = published.sequence if published.revision == cluster.revision else 0
+                self._advance(self._deploy(cluster.revision, sequence, gate))
 
-    def _compare(self, revision: Revision, gate: RolloutGate | None) -> CycleEvent:
+    def _compare(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
         if revision == self._reporting.host.version:
             self._settle()
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
+        if published.revision == revision and self._reporting.host.has_reached(published.effective_since):
+            return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
             self._reporting.refusal.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.VERSION_WANTED
 
-    def _deploy(self, revision: Revision, gate: RolloutGate | None) -> CycleEvent:
+    def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
+        """Record a publication that changed only documents since the one that the host has."""
+        with failpoints("take-over"):
+            try:
+                self._reporting.deployment.succeed(revision, sequence)
+            except HostFilesError as error:
+                self._reporting.refusal.stay_failed(reason(error))
+                return CycleEvent.DEFECT_MET
+        get_logger().info("version-taken-over", sequence=sequence)
+        if gate is not None:
+            gate.confirm()
+        return CycleEvent.ONLY_DOCUMENTS_CHANGED
+
+    def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         supervision = Supervision(
             self._adapters, self._reporting, self._control, revision, gate, disturbed=self._is_disturbed
         )
-        run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, after=self._after)
+        run = DeploymentRun(
+            self._adapters,
+            self._reporting,
+            self._inventory,
+            supervision,
+            sequence=sequence,
+            after=self._after,
+        )
         return CycleEvent.STEPS_SUCCEEDED if run.run() else CycleEvent.STEP_FAILED
 
     def _gate(self, published: Published, revision: Revision) -> RolloutGate:
@@ -120,7 +144,7 @@ class AgentCycle:
             self._adapters,
             self._reporting,
             self._waits,
-            sequence=published.sequence,
+            sequence=published.effective_since,
             revision=revision,
             spread=self.start_spread,
         )

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class DeploymentRun:
-    """Deploys the revision of one supervision. ``after`` is the command to run after the steps, or empty."""
+    """Deploys the revision of one supervision, which was published with ``sequence`` (0: set by hand).
+
+    ``after`` is the command to run after the steps, or empty.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,14 @@ class DeploymentRun:
         inventory: InventoryReporter,
         supervision: Supervision,
         *,
+        sequence: int,
         after: Sequence[str],
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._inventory = inventory
         self._supervision = supervision
+        self._sequence = sequence
         self._after = after
         self._begun = adapters.clock.monotonic()
 
@@ -106,7 +111,7 @@ class DeploymentRun:
     def _record_success(self) -> None:
         self._record_result()
         with self._supervision.reporting("record the version"):
-            self._reporting.deployment.succeed(self._supervision.revision)
+            self._reporting.deployment.succeed(self._supervision.revision, self._sequence)
 
     def _record_result(self, error: str | None = None) -> None:
         seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited

@@ -129,7 +129,7 @@ class Coordinator:
         if attempt is not None:
             self._begin(snapshot, attempt, now)
             return 0.0
-        if state is not None and state.sequence == snapshot.published.sequence:
+        if state is not None and state.sequence == snapshot.published.effective_since:
             pause = self._advance(snapshot, state, now)
         else:
             self._notifier.status("nothing to coordinate: no strategy is in force")
@@ -153,7 +153,7 @@ class Coordinator:
         state = start(
             strategy,
             observation,
-            sequence=published.sequence,
+            sequence=published.effective_since,
             attempt=attempt,
             revision=published.ordered,
             before=snapshot.state,

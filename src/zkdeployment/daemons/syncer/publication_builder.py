@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import SourceError, TreeError
 from zkdeployment.log import get_logger
 from zkdeployment.planning.drift import drift, has_foreign_children
-from zkdeployment.planning.publishing import Baseline, PreparedPublication, draft, require_publishable
+from zkdeployment.planning.publishing import (
+    Baseline,
+    PreparedPublication,
+    draft,
+    is_repetition_of,
+    require_publishable,
+)
 from zkdeployment.planning.review import Review, review
 
 if TYPE_CHECKING:
@@ -44,10 +50,12 @@ class PublicationBuilder:
         prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
         if prepared is not None:
             return prepared
-        strategy, live = self._published_strategy(), self._store.live_tree()
-        baseline = Baseline.of_live_tree(live, strategy)
+        strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
+        baseline = Baseline.of_live_tree(live, strategy, documents)
         drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
-        return PreparedPublication(drafted, snapshot, live.versions)
+        before = last or self._text_before(snapshot.published)
+        repeats = is_repetition_of(before, reviewed, drafted, snapshot)
+        return PreparedPublication(drafted, snapshot, live.versions, repeats=repeats)
 
     def _prepare_over_text(
         self, reviewed: Review, last: Review, snapshot: PublicationSnapshot, tip: Revision
@@ -65,17 +73,22 @@ class PublicationBuilder:
         if differences or has_foreign_children(change, tree, nodes):
             return None
         versions = {path: node.version for path, node in nodes.items()}
-        return PreparedPublication(drafted, snapshot, versions, partial=True)
+        repeats = is_repetition_of(last, reviewed, drafted, snapshot)
+        return PreparedPublication(drafted, snapshot, versions, partial=True, repeats=repeats)
 
     def _published_text(self, published: Published) -> Review | None:
         """Return the text that the live tree is known to be exactly, if there is one."""
-        if published.revision is None or published.exact is None:
+        last = None if published.exact is None else self._text_before(published)
+        return last if last is not None and last.fingerprint == published.exact else None
+
+    def _text_before(self, published: Published) -> Review | None:
+        """Return the text of the published revision, whatever is live; ``None`` if it cannot be read any more."""
+        if published.revision is None:
             return None
         try:
-            last = self._review(published.revision)
+            return self._review(published.revision)
         except SourceError:
             return None  # history was rewritten, or the tree has moved to another repository
-        return last if last.fingerprint == published.exact else None
 
     def _published_strategy(self) -> Strategy | None:
         """Return the published strategy; a damaged one counts as none and is replaced."""

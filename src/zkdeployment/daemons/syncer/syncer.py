@@ -186,7 +186,7 @@ class Syncer:
             stops=published_state.stops,
             hosts=hosts,
             absent=self._store.absent(hosts),
-            rollout=None if published.strategy is None else self._store.rollout(published.sequence),
+            rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
             held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
         )
 

@@ -25,6 +25,7 @@ NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
 SYNCER = f"{OURS}/syncer"
 STRATEGY = f"{OURS}/strategy"
+DOCUMENTS = f"{OURS}/documents"
 COORDINATORS = f"{OURS}/coordinators"
 ROLLOUTS = f"{OURS}/rollouts"
 USERS = f"{OURS}/users"
@@ -49,6 +50,7 @@ SKELETON = (
     OUT_OF_SERVICE,
     INVENTORY,
     HISTORY,
+    DOCUMENTS,
 )
 
 

@@ -76,6 +76,7 @@ class FleetAssembly:
             FleetSnapshot(
                 cluster=cluster,
                 published=published_revision(targets),
+                since=last.effective_since,
                 changed=None if hosts is None else hosts.modified,
                 hosts=self._all(paths.HOSTS, _host),
                 stops=self._all(paths.STOPS, stop_of),
@@ -140,7 +141,7 @@ class FleetAssembly:
     def _rollout(self, last: Published) -> RolloutState | None:
         current = current_id(self._nodes.node(paths.ROLLOUTS))
         state = None if current is None else self._value(paths.rollout_path(current), current, _rollout_state)
-        return state if state is not None and state.sequence == last.sequence else None
+        return state if state is not None and state.sequence == last.effective_since else None
 
     def _leaders(self) -> list[str]:
         return queued(self._nodes.children(paths.COORDINATORS))[:1]

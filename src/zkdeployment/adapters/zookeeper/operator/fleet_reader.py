@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, 
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import read_history
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
 from zkdeployment.adapters.zookeeper.publication.reports import read_report
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
@@ -52,6 +54,7 @@ class ZooKeeperFleetReader:
         return FleetSnapshot(
             cluster=cluster,
             published=published_revision(targets),
+            since=last.effective_since,
             changed=None if cluster_node is None else cluster_node.modified,
             hosts=tuple(
                 Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
@@ -65,7 +68,7 @@ class ZooKeeperFleetReader:
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
             strategy=last.strategy,
             governed=last.governs(cluster),
-            rollout=None if last.strategy is None else read_rollout(self._session, last.sequence),
+            rollout=None if last.strategy is None else read_rollout(self._session, last.effective_since),
             coordinator=None if last.strategy is None else read_leader(self._session),
         )
 
@@ -100,3 +103,6 @@ class ZooKeeperFleetReader:
 
     def strategy(self) -> Strategy | None:
         return read_strategy(self._session)
+
+    def documents(self) -> PublishedDocuments:
+        return read_published_documents(self._session)

@@ -23,6 +23,11 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster, setting_cluster
 from zkdeployment.adapters.zookeeper.operator.stops import RecordedStops, few_stops, forgetting_stops
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.adapters.zookeeper.publication.documents import (
+    document_operations,
+    document_path,
+    read_document_nodes,
+)
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
@@ -31,7 +36,7 @@ from zkdeployment.model.cluster import BY_HAND, Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent, advance
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.publication import Publication, TreeChange
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 OPERATIONS_LIMIT = 2000
 
 #: The properties of the targets' node that describe the last publication and stay valid after an import by hand.
-_OF_THE_LAST = ("sequence", "strategy", "ordered")
+_OF_THE_LAST = ("sequence", "since", "strategy", "ordered")
 
 #: Bytes for the operations that every transaction of a large publication has in addition to its share.
 _RESERVE = 4096
@@ -50,7 +55,8 @@ _RESERVE = 4096
 class StoredPublication:
     """A snapshot of the nodes that a publication changes besides the tree.
 
-    ``compiled`` maps the paths of targets to their nodes. ``recorded`` are the sequences of the publications in
+    ``compiled`` maps the paths of targets to their nodes, ``documents`` those of documents. ``document_kinds`` are
+    the kinds of documents that have a node. ``recorded`` are the sequences of the publications in
     the history, sorted. ``strategy`` is ``None`` if no strategy was ever published. ``request`` is the operation
     that removes the request that this publication carries out.
     """
@@ -59,6 +65,8 @@ class StoredPublication:
     targets: Node
     managed: Node
     compiled: Mapping[str, Node]
+    documents: Mapping[str, Node]
+    document_kinds: frozenset[str]
     role_locks: frozenset[str]
     stops: RecordedStops
     recorded: tuple[int, ...]
@@ -66,14 +74,17 @@ class StoredPublication:
     request: Operation | None = None
 
 
-def read_stored(session: Session, touched: Collection[str] | None) -> StoredPublication:
-    """Read the snapshot with the targets of these names (``None``: all), after creating missing nodes."""
+def read_stored(session: Session, publication: Publication) -> StoredPublication:
+    """Read the snapshot with the targets and the documents that may change, after creating missing nodes."""
+    touched, documents = publication.touched, publication.touched_documents
     known = [] if touched is None else node_paths(touched)
-    wanted, listed = [*paths.SKELETON, paths.STRATEGY, *known], [paths.ROLE_LOCKS, paths.HISTORY]
-    nodes, (role_locks, history) = session.look(wanted, listed)
+    of_documents = [] if documents is None else [document_path(key) for key in sorted(documents)]
+    wanted = [*paths.SKELETON, paths.STRATEGY, *known, *of_documents]
+    listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS]
+    nodes, (role_locks, history, kinds) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
         make_skeleton(session)
-        nodes, (role_locks, history) = session.look(wanted, listed)
+        nodes, (role_locks, history, kinds) = session.look(wanted, listed)
     nodes_by_path = dict(zip(wanted, nodes, strict=True))
     if touched is None:
         known = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
@@ -92,6 +103,10 @@ def read_stored(session: Session, touched: Collection[str] | None) -> StoredPubl
         targets=targets,
         managed=managed,
         compiled={path: node for path in known if (node := nodes_by_path[path]) is not None},
+        documents=read_document_nodes(session)
+        if documents is None
+        else {path: node for path in of_documents if (node := nodes_by_path[path]) is not None},
+        document_kinds=frozenset(kinds or ()),
         role_locks=frozenset(role_locks or ()),
         stops=few_stops(session, hosts.version),
         recorded=tuple(paths.sequences(history or ())),
@@ -110,12 +125,14 @@ def transactions_for(
     unless ``/hosts`` is as the previous one left it. ``acl`` is the size of a node's access list in bytes. Raises
     ``TreeError``, before anything is written, if a node is too large.
     """
-    work = [
+    for_hosts = [
         *_tree_operations(publication.change, publication.versions),
         *_target_operations(publication, snapshot),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - snapshot.role_locks)),
     ]
-    closing, opening = _closing(publication, snapshot), _opening(publication, snapshot)
+    work = [*for_hosts, *document_operations(publication, snapshot.document_kinds, snapshot.documents)]
+    repeats = publication.repeats and not for_hosts
+    closing, opening = _closing(publication, snapshot, repeats=repeats), _opening(publication, snapshot)
     check_data(work)
     check_sizes(closing, acl)
     whole = [*work, *closing]
@@ -126,7 +143,7 @@ def transactions_for(
     yield opening
     for chunk in _chunks(work, acl):
         yield [Check(paths.HOSTS, snapshot.hosts.version + 1), *chunk]
-    yield _closing(publication, snapshot, opened=True)
+    yield _closing(publication, snapshot, repeats=repeats, opened=True)
 
 
 def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
@@ -214,11 +231,13 @@ def _target_operations(publication: Publication, snapshot: StoredPublication) ->
         yield Delete(path, snapshot.compiled[path].version)
 
 
-def _closing(publication: Publication, snapshot: StoredPublication, *, opened: bool = False) -> list[Operation]:
+def _closing(
+    publication: Publication, snapshot: StoredPublication, *, repeats: bool, opened: bool = False
+) -> list[Operation]:
     """Return the operations that set the version of the targets and of the cluster, and end stops and holds.
 
-    ``opened``: the transaction of ``_opening`` was committed before. The operations fail if a stop was recorded
-    after the snapshot was read.
+    ``repeats``: nothing that concerns hosts changes. ``opened``: the transaction of ``_opening`` was committed
+    before. The operations fail if a stop was recorded after the snapshot was read.
     """
     exact = {} if publication.exact is None else {"exact": publication.exact}
     sequence = sequence_of(publication, snapshot)
@@ -226,9 +245,11 @@ def _closing(publication: Publication, snapshot: StoredPublication, *, opened: b
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision
-    properties = {"version": revision, "sequence": sequence, **exact, **by, "ordered": revision}
+    since = decode_published(snapshot.targets).effective_since if repeats else sequence
+    kept = {"sequence": sequence, "since": since}
+    properties = {"version": revision, **kept, **exact, **by, "ordered": revision}
     return [
-        *_recording(publication, snapshot, sequence),
+        *_recording(publication, snapshot, sequence, since),
         *(
             [Set(paths.MANAGED, managed, snapshot.managed.version + opened)]
             if opened or managed != snapshot.managed.data
@@ -252,10 +273,12 @@ def _strategy_operations(publication: Publication, snapshot: StoredPublication) 
         yield Set(paths.STRATEGY, data, snapshot.strategy.version)
 
 
-def _recording(publication: Publication, snapshot: StoredPublication, sequence: int) -> Iterator[Operation]:
+def _recording(
+    publication: Publication, snapshot: StoredPublication, sequence: int, since: int
+) -> Iterator[Operation]:
     """Yield the operation that creates the publication's record, below which hosts record their results."""
     if publication.record is not None:
-        record = replace(publication.record, sequence=sequence, hosts=snapshot.hosts.children)
+        record = replace(publication.record, sequence=sequence, since=since, hosts=snapshot.hosts.children)
         yield Create(paths.history_path(sequence), encode(record.to_json()))
 
 

@@ -27,6 +27,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
         return Published()
     properties = targets.properties
     version, exact, sequence = properties.get("version"), properties.get("exact"), properties.get("sequence")
+    since = properties.get("since")
     strategy, ordered = properties.get("strategy"), properties.get("ordered")
     existing = {f"/{name}" for name in tops}
     return Published(
@@ -36,6 +37,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
         begun=begun_tops(managed) & existing,
         stamp=targets.version,
         sequence=sequence if is_sequence(sequence) else 0,
+        since=since if is_sequence(since) else 0,
         strategy=strategy if isinstance(strategy, str) else None,
         ordered=ordered if is_revision(ordered) else None,
     )

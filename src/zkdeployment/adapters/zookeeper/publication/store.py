@@ -15,6 +15,7 @@ from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
 from zkdeployment.adapters.zookeeper.publication.builder import read_stored, transactions_for
+from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
     from zkdeployment.model.strategy import Strategy
@@ -90,6 +92,9 @@ class ZooKeeperPublications:
     def strategy(self) -> Strategy | None:
         return read_strategy(self._session)
 
+    def documents(self) -> PublishedDocuments:
+        return read_published_documents(self._session)
+
     def rollout(self, sequence: int) -> RolloutState | None:
         return read_rollout(self._session, sequence)
 
@@ -109,7 +114,7 @@ class ZooKeeperPublications:
     def publish(self, publication: Publication) -> None:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         request = None if publication.request is None else carrying_out(self._session, publication.request)
-        snapshot = replace(read_stored(self._session, publication.touched), request=request)
+        snapshot = replace(read_stored(self._session, publication), request=request)
         current = Cluster.from_properties(snapshot.hosts.properties)
         if current != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")

@@ -48,7 +48,7 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
 
 def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> RolloutState:
     targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
-    rollout_id, sequence = current_id(above), decode_published(targets).sequence
+    rollout_id, sequence = current_id(above), decode_published(targets).effective_since
     if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
         raise RefusedError(
             "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"

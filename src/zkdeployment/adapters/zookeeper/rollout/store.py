@@ -97,7 +97,7 @@ class ZooKeeperRollouts:
         return RolloutSnapshot(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=publication,
-            state=self._read_state(records.current_id(rollouts), publication.sequence),
+            state=self._read_state(records.current_id(rollouts), publication.effective_since),
         )
 
     def strategy(self) -> Strategy | None:
@@ -129,10 +129,12 @@ class ZooKeeperRollouts:
             current=frozenset(
                 name
                 for name, host in hosts.items()
-                if name not in state.rollout.hosts and _is_current(host, state.revision)
+                if name not in state.rollout.hosts and _has_published(host, state) and host.error is None
             ),
             outdated=self._outdated(state, hosts) if snapshot.active else frozenset(),
-            failing=frozenset(name for name, host in proving.items() if not _is_current(host, state.revision)),
+            failing=frozenset(
+                name for name, host in proving.items() if not _has_published(host, state) or host.error
+            ),
             reports=records.read_reports(self._session, state, self._wake),
             acts=read_rollout_acts(self._session, state.id, state.last_act_number, self._wake),
         )
@@ -145,10 +147,10 @@ class ZooKeeperRollouts:
         doubtful = [
             name
             for name, host in hosts.items()
-            if state.rollout.hosts.get(name) is HostProgress.SUCCESS and host.version != state.revision
+            if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not _has_published(host, state)
         ]
         fresh = self._registry.refresh(doubtful)
-        return frozenset(name for name, host in fresh.items() if host.version != state.revision)
+        return frozenset(name for name, host in fresh.items() if not _has_published(host, state))
 
     def _read_state(self, rollout_id: str | None, sequence: int) -> RolloutState | None:
         """Read a rollout's state; an unreadable state of an earlier publication is ignored."""
@@ -210,19 +212,25 @@ class ZooKeeperRollouts:
         return Set(paths.rollout_path(state.id), self._cached[0], self._version)
 
     def _stopping(self, state: RolloutState, stop: Stop) -> Iterator[Operation]:
-        """Return the operations that stop the fleet, unless the cluster version is that of another revision."""
+        """Return the operations that stop the fleet, unless hosts deploy another publication by now."""
         # An operator may resume the fleet before the grants are withdrawn: "over" makes them void at once.
         yield Set(paths.ROLLOUTS, encode({"current": state.id, "over": True}))
-        node = self._session.get(paths.HOSTS)
+        node, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
         if node is None:
             return
-        cluster = Cluster.from_properties(node.properties)
-        if cluster.version in {state.revision, False, None}:
+        cluster, published = Cluster.from_properties(node.properties), decode_published(targets)
+        is_repeated = published.effective_since == state.sequence  # later publications changed only documents
+        if cluster.version in {state.revision, published.ordered if is_repeated else None, False, None}:
             yield changing_cluster(node, ClusterEvent.STOP)
             yield from recording_stop(self._session, stop)
 
     def _wake(self, _event: object) -> None:
         self._changed()
+
+
+def _has_published(host: Host, state: RolloutState) -> bool:
+    """Return whether a host completed the rollout's publication, or a later one that changed only documents."""
+    return host.has(state.revision) or host.has_reached(state.sequence)
 
 
 def _is_current(host: Host, revision: Revision) -> bool:

@@ -55,7 +55,7 @@ class DeploymentStatus:
         host = self._local.host
         self._adapters.files.clear_version(host.version)
         former = host.former if host.version is None else host.version
-        self._local.host = replace(host, version=None, former=former)
+        self._local.host = replace(host, version=None, sequence=0, former=former)
         self._registration.refresh()
 
     def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
@@ -73,21 +73,25 @@ class DeploymentStatus:
         self._heartbeat.beat()
         return changed
 
-    def succeed(self, revision: Revision) -> None:
+    def succeed(self, revision: Revision, sequence: int) -> None:
         """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file.
+
+        ``sequence`` is that of the publication that the host completed; 0 for a version that was set by hand.
 
         Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
         so that the deployment is repeated.
         """
         before = self._local.host
-        self._local.host = replace(before, version=revision, former=None, error=None)
+        self._local.host = replace(before, version=revision, sequence=sequence, former=None, error=None)
         self._local.end_deployment()
         self._registration.refresh()
         try:
-            self._adapters.files.write_version(revision)
+            self._adapters.files.write_version(revision, sequence)
             self._adapters.files.write_status(revision, "done")
         except HostFilesError:
-            self._local.host = replace(self._local.host, version=before.version, former=before.former)
+            self._local.host = replace(
+                self._local.host, version=before.version, sequence=before.sequence, former=before.former
+            )
             raise
         self._telemetry.end(DeploymentResult.DONE)
         self._adapters.notifier.status(f"{revision}: done")

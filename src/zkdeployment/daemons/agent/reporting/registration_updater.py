@@ -42,7 +42,7 @@ class RegistrationUpdater:
             lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
         )
         if adopted is not None:
-            self._local.host = replace(self._local.host, version=adopted)
+            self._local.host = replace(self._local.host, version=adopted, sequence=0)
             self._record_adopted(adopted)
         self._written = self._local.host, self._adapters.session()
 

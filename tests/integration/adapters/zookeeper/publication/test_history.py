@@ -62,6 +62,7 @@ def test_a_publication_is_recorded_with_the_result_of_each_host(session, publish
         "r7",
         70.0,
         sequence=7,
+        since=7,
         origin=ORIGIN,
         forced=ForcedBy("bob", "why"),
         hosts=1,

@@ -1,0 +1,85 @@
+"""The published documents: one node for each, below a node for its kind.
+
+``/zkdeployment/documents/KIND/SUBJECT`` holds the document as JSON, compressed if it is large. SUBJECT is the
+names of the subject, percent-encoded and joined by colons.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.publication import DocumentKey, Publication
+
+#: Larger documents are compressed; smaller ones stay readable for people who look at the node.
+_COMPRESSED_FROM = 4096
+
+
+def document_path(key: DocumentKey) -> str:
+    """Return the path of a document's node."""
+    kind, subject = key
+    return f"{paths.DOCUMENTS}/{kind}/{':'.join(quote(name, safe='') for name in subject) or ':'}"
+
+
+def read_published_documents(session: Session) -> PublishedDocuments:
+    """Return the published documents; a node that holds no document is left out and logged."""
+    contents: dict[DocumentKey, dict[str, object]] = {}
+    for path, node in read_document_nodes(session).items():
+        try:
+            content = unpack(node.data)
+        except ValueError as error:
+            get_logger().warning("document-damaged", path=path, reason=str(error))
+            continue
+        if isinstance(content, dict):
+            contents[_key(path)] = content
+    return PublishedDocuments(contents)
+
+
+def read_document_nodes(session: Session) -> dict[str, Node]:
+    """Return the nodes of all published documents by path; read in two pipelined rounds."""
+    kinds = [f"{paths.DOCUMENTS}/{kind}" for kind in session.children(paths.DOCUMENTS) or ()]
+    listed = session.look((), kinds)[1]
+    found = [f"{kind}/{name}" for kind, names in zip(kinds, listed, strict=True) for name in names or ()]
+    nodes = zip(found, session.get_many(found), strict=True)
+    return {path: node for path, node in nodes if node is not None}
+
+
+def document_operations(
+    publication: Publication, kinds: Collection[str], nodes: Mapping[str, Node]
+) -> Iterator[Operation]:
+    """Yield the operations that write the documents of a publication; unchanged documents are not written.
+
+    ``kinds`` are the kinds that have a node, ``nodes`` the existing nodes of the documents that may change.
+    """
+    keys = publication.documents.keys() if publication.touched_documents is None else publication.touched_documents
+    wanted = {document_path(key): publication.documents[key] for key in keys if key in publication.documents}
+    yield from (Create(f"{paths.DOCUMENTS}/{kind}") for kind in sorted({key[0] for key in keys} - set(kinds)))
+    for path, content in sorted(wanted.items()):
+        data, node = _encode(content), nodes.get(path)
+        if node is None:
+            yield Create(path, data)
+        elif node.data != data:
+            yield Set(path, data, node.version)
+    yield from (Delete(path, nodes[path].version) for path in sorted(nodes.keys() - wanted.keys()))
+
+
+def _encode(content: Mapping[str, object]) -> bytes:
+    data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return data if len(data) < _COMPRESSED_FROM else pack(content)
+
+
+def _key(path: str) -> DocumentKey:
+    kind, name = path.removeprefix(f"{paths.DOCUMENTS}/").split("/")
+    return kind, () if name == ":" else tuple(unquote(part) for part in name.split(":"))

@@ -1,0 +1,30 @@
+"""The last good revision of the history."""
+
+from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.planning.last_good import last_good_revision
+
+
+def record(revision, sequence, *, since=0, failed=False, hosts=1):
+    result = HostResult("h1", "h1", 1.0, 1.0, "boom" if failed else None)
+    results = {} if 0 < since < sequence else {"h1": result}
+    return PublicationRecord(revision, 1.0, sequence, hosts=hosts, results=results, since=since)
+
+
+def good(*records):
+    return last_good_revision(records, lambda _: ())
+
+
+def test_the_last_revision_before_the_current_one_that_all_hosts_reached_is_good():
+    assert good(record("r3", 3), record("r2", 2, failed=True), record("r1", 1)) == "r1"
+    assert good(record("r3", 3), record("r2", 2, hosts=2), record("r1", 1)) == "r1"
+    assert good(record("r1", 1)) is None
+    assert good() is None
+
+
+def test_a_publication_of_documents_is_as_good_as_the_one_before_it():
+    bad = record("d2", 4, since=3), record("r2", 3, failed=True)
+    assert good(record("r3", 5), *bad, record("d1", 2, since=1), record("r1", 1)) == "d1"
+
+
+def test_revisions_with_the_current_tree_are_no_way_back():
+    assert good(record("d2", 4, since=3), record("r2", 3), record("r1", 1)) == "r1"
