@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rollout_states import over, running, through
+from support.rollout_states import advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
@@ -120,7 +120,9 @@ def test_under_a_strategy_since_is_kept_after_a_completed_rollout_if_all_agents_
 def put_rollout(publishing: Publishing, sequence: int, revision: str) -> None:
     """Write the record of a completed rollout."""
     state = replace(
-        over(through(running(strategy(group("all")), plain_hosts("h1")))), sequence=sequence, revision=revision
+        ended_rollout(advanced_rollout(begun_rollout(strategy(group("all")), plain_hosts(["h1"])))),
+        sequence=sequence,
+        revision=revision,
     )
     publishing.client.create(f"/zkdeployment/rollouts/{sequence}-1", encode_state(state), makepath=True)
 
