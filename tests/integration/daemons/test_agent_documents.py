@@ -54,7 +54,7 @@ def host(fleet: Fleet) -> AgentHost:
 
 
 def wait_for(host: AgentHost, version: str) -> None:
-    wait_until(lambda: host.at(version) and host.version_on_disk == version, f"{host.id} at {version}", timeout=60)
+    wait_until(lambda: host.has_finished(version) and host.version_on_disk == version, f"{host.id} at {version}", timeout=60)
 
 
 def test_documents_cost_a_host_no_script_and_no_command(publishing: Publishing, fleet: Fleet, host: AgentHost):
@@ -136,7 +136,7 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
 
         def has_version(revision: str) -> bool:
             coordinator.run_cycle()
-            return host.at(revision)
+            return host.has_finished(revision)
 
         wait_until(lambda: has_version(first), "the first rollout", timeout=60)
         wait_until(lambda: coordinator.run_cycle() > 0 and rollouts.running.ended, "its end", timeout=60)
