@@ -54,7 +54,11 @@ def host(fleet: Fleet) -> AgentHost:
 
 
 def wait_for(host: AgentHost, version: str) -> None:
-    wait_until(lambda: host.has_finished(version) and host.version_on_disk == version, f"{host.id} at {version}", timeout=60)
+    wait_until(
+        lambda: host.has_finished(version) and host.version_on_disk == version,
+        f"{host.id} at {version}",
+        timeout=60,
+    )
 
 
 def test_documents_cost_a_host_no_script_and_no_command(publishing: Publishing, fleet: Fleet, host: AgentHost):
