@@ -1,7 +1,8 @@
 """The audit view of the API."""
 
 from support.service import RunningService
-from zkdeployment.model.user import Role
+from zkdeployment.model.act import Act
+from zkdeployment.model.user import NewUser, Role
 
 
 def test_operators_see_acts_and_failed_logins(service: RunningService):
@@ -27,3 +28,23 @@ def test_others_do_not_see_the_audit(service: RunningService):
         assert answer.status_code == 403
         assert answer.json()["detail"].startswith(f"the user {role.value} may not read who acted")
     assert service.client.get("/api/v1/audit").status_code == 401
+
+
+def test_the_page_shows_acts_and_failed_logins_as_text(service: RunningService):
+    operator = service.add_user(Role.OPERATOR)
+    act = Act("eve<b>", "stop <script>alert(1)</script>", "\u202ereason", 5.0)
+    service.adapters.users.add(NewUser(name="mallory", role=Role.VIEWER), act)
+    service.client.get("/api/v1/audit", auth=("operator", "wrong"))
+    with service.browser(operator) as browser:
+        page = browser.get("/audit").text
+        assert "stop &lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "<script>alert" not in page
+        assert "eve&lt;b&gt;" in page
+        assert "the name or the key is wrong" in page
+        assert '<a href="/audit" aria-current="page">' in page
+        selected = browser.get("/audit", params={"who": 'nobody"><b>'}).text
+        assert "No act is recorded for nobody&#34;&gt;&lt;b&gt;." in selected
+        assert "No login failed for" in selected
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        assert browser.get("/audit").status_code == 403
+        assert 'href="/audit"' not in browser.get("/").text

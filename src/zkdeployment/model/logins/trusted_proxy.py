@@ -53,7 +53,7 @@ class TrustedProxies:
         """
         chain = [part.strip() for header in forwarded for part in header.split(",")]
         client = peer
-        while chain and self.trusts(client):
+        while chain and self.trusts(client) and _is_address(chain[-1]):
             client = chain.pop()
         return client
 
@@ -71,6 +71,14 @@ class TrustedProxies:
         if role is None:
             return f"no role is configured for {users[0]}: expected a rule in proxy-roles that matches"
         return ExternalUser(users[0], role, PROXY_IDENTITY)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def group_rule(role: Role, group: str) -> RoleRule:

@@ -6,6 +6,7 @@ entry in this tuple and a tab in ``web/views/frame.py``.
 
 from zkdeployment.web.pages import (
     acts,
+    audit,
     external_logins,
     fleet,
     history,
@@ -27,5 +28,6 @@ PAGE_ROUTERS = (
     history.router,
     locks.router,
     acts.router,
+    audit.router,
     static_files.router,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
+from zkdeployment.model.user import Right
 from zkdeployment.web.views.moments import moment
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _TABS = (
     ("History", "/history"),
     ("Locks", "/locks"),
 )
+
+_AUDIT = ("Audit", "/audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,10 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     """Return the frame of the page at ``path``, for a user or for somebody who is not logged in."""
     if user is None:
         return PageFrame(now)
+    offered = (*_TABS, _AUDIT) if user.may(Right.READ_AUDIT) else _TABS
     return PageFrame(
         now=now,
-        tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in _TABS),
+        tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in offered),
         events=events,
         user=user.name,
         role=user.role.value,

@@ -35,7 +35,7 @@ def test_others_are_not_trusted(address):
         (PROXY, ["203.0.113.9, 198.51.100.1"], "198.51.100.1"),
         (PROXY, ["203.0.113.9", "198.51.100.1, 10.1.0.1"], "198.51.100.1"),
         (PROXY, ["10.1.0.1"], "10.1.0.1"),
-        (PROXY, ["invented"], "invented"),
+        (PROXY, ["192.0.2.9, <b>"], PROXY),
     ],
 )
 def test_the_client_is_the_last_address_that_is_no_proxy(peer, forwarded, client):
