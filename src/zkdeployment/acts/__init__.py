@@ -1,1 +1,1 @@
-"""Acts that change what is wanted: commits that commands, the service and the coordinator make in the same way."""
+"""Acts that change the wanted state: commits that commands, the service and the coordinator make alike."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackOrder:
-    """A rollback that somebody asked for.
+    """The request for a rollback.
 
     ``revision`` is the commit whose tree is wanted again; ``None`` is the last one that succeeded. ``rollout`` is
     the id of the failed rollout that the coordinator rolls back: for each there is one commit. ``quarantine`` puts

@@ -140,7 +140,7 @@ class Child:
             return None
 
     def abandon(self) -> None:
-        """Let the program run on without waiting for it."""
+        """Leave the program running without waiting for it."""
         if self._process.returncode is None:
             # This prevents the warning "still running". When this process has ended, init reaps the program.
             self._process.returncode = 0

@@ -106,7 +106,7 @@ def command(
 
 
 def read_basis(operator: OperatorAdapters) -> PredictionBasis:
-    """Read what a prediction is based on."""
+    """Read the facts of a prediction."""
     snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
     live, strategy = operator.tree.live_tree(), operator.fleet.strategy()
     return PredictionBasis(

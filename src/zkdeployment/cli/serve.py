@@ -18,7 +18,7 @@ from zkdeployment.config.load import load
 def command(config: Path, *, verbose: bool) -> None:
     """Run the service, in the foreground, until SIGTERM: pages for people, an HTTP API for programs.
 
-    The section [server] of CONFIG says where it listens; the default is http://127.0.0.1:8420. Several services
+    The section [server] of CONFIG sets the addresses; the default is http://127.0.0.1:8420. Several services
     may run on different machines: each answers every request. Hosts do not need the service.
 
     \b

@@ -1,4 +1,4 @@
-"""How often a host in the queue of a lock reads anything but the cluster version.
+"""The interval at which a host in the queue of a lock reads more than the cluster version.
 
 A thousand hosts may wait for one lock. The farther back a host is in the queue, the less often it reads, so all
 hosts together read about as often as the first few.

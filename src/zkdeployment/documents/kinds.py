@@ -1,4 +1,4 @@
-"""What distinguishes one kind of document from another: its schema, its form, its subject and its value."""
+"""The kinds of documents: each has a schema, a form, a subject and a value."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Quarantine:
 
     @property
     def sentence(self) -> str:
-        """Who put the version into quarantine, when and why."""
+        """The author, the time and the reason of the quarantine."""
         return f"{self} is quarantined by {self.by} since {self.time}: {self.reason}"
 
     def matches(self, assignment: Assignment) -> bool:

@@ -1,1 +1,1 @@
-"""What the fleet is doing: status and health verdicts. Pure."""
+"""The state of the fleet as operators see it: status, health, explanations, metrics. Pure."""

@@ -1,4 +1,4 @@
-"""Which directives of operators (promote, pause, resume, abort) a rollout accepts in its present state."""
+"""Decides which directives of operators (promote, pause, resume, abort) a rollout accepts in its present state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stops are in force, and sentences about them: hosts that fail in the same way share a sentence."""
+"""Selects the stops that are in force and describes them: hosts that fail in the same way share a sentence."""
 
 from __future__ import annotations
 

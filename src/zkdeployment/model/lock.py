@@ -68,7 +68,7 @@ class Lock:
 
     @property
     def since(self) -> float:
-        """When the holder started its work, or else joined the contenders, in epoch seconds; 0 without one."""
+        """When the holder started its work, or else joined the contenders, in epoch seconds; 0: no holder."""
         if self.work is not None and self._is_holders_work:
             return self.work.since
         return 0.0 if self.holder is None else self.holder.since

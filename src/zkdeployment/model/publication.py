@@ -221,7 +221,7 @@ class PublicationRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """What one run of the syncer is asked for.
+    """The options of one run of the syncer.
 
     ``force`` publishes whatever the fleet is doing, ``prune`` deletes managed top-level nodes without a file,
     ``overrides`` are for guards that hold even with ``force``. ``whole`` reads the whole live tree, which forced

@@ -31,7 +31,7 @@ class Role(Enum):
 
 
 class Right(Enum):
-    """What the service asks for before it answers; the value completes the sentence "USER may not …"."""
+    """The rights that the service requires; the value completes the sentence "USER may not …"."""
 
     READ_FLEET = "read the state of the fleet"
     ACT_ON_FLEET = "act on the fleet"
@@ -95,7 +95,7 @@ class User:
 
     @property
     def rights(self) -> frozenset[Right]:
-        """What the user may do: nothing after retirement."""
+        """The rights of the user; none after retirement."""
         return frozenset() if self.is_retired else RIGHTS[self.role]
 
     def may(self, right: Right) -> bool:
@@ -132,7 +132,7 @@ class IssuedKey:
 
 
 class LoginProblem(Enum):
-    """Why a login is refused; the value is the reason for logs and people.
+    """The reasons for which logins are refused; the value is the text for logs and people.
 
     An unknown name and a wrong key are one problem: an answer must not tell which names exist.
     """

@@ -1,1 +1,1 @@
-"""What a host must do: targets (tree to assignments) and planner (wanted and had to steps). Pure."""
+"""Plans of hosts: targets (tree to assignments) and planner (assignments and inventory to steps). Pure."""

@@ -1,4 +1,4 @@
-"""What hosts would do if a tree were published: the plans that follow from their reported inventories."""
+"""The forecast of a publication: the plans that hosts would make, from their reported inventories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Outlook(Enum):
-    """What the publication of a tree means for a host."""
+    """The consequence of a publication for a host."""
 
     FAILS = "fails"  # its agent would refuse the tree
     CHANGES = "changes"
@@ -72,7 +72,7 @@ class HostForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a tree would change, and what hosts would do; ``revision`` is ``None`` for files without a revision.
+    """The changes of the tree and the plans of hosts; ``revision`` is ``None`` for files without a revision.
 
     ``partial``: only selected hosts are included. ``strategy`` is the change of the strategy, ``documents`` that
     of the documents, ``order`` the order of the rollout; without a strategy there is none.
@@ -195,7 +195,7 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
 
 @dataclass(frozen=True, slots=True)
 class _FutureTree:
-    """What hosts read of the tree to be published: its targets and the paths of its services."""
+    """The part of the tree that hosts read: its targets and the paths of its services."""
 
     targets: Targets
     services: frozenset[str]

@@ -21,7 +21,7 @@ _SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
 
 
 class Action(Enum):
-    """What a change does to one package."""
+    """The effect of a change on one package."""
 
     INSTALL = "install"
     CHANGE = "change"
@@ -39,7 +39,7 @@ class Item:
 
     @property
     def action(self) -> Action:
-        """What the change does to the package."""
+        """The effect of the change on the package."""
         if self.before is None:
             return Action.INSTALL
         if self.before == self.after:

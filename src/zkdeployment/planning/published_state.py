@@ -1,4 +1,4 @@
-"""Snapshots of what is published, on which the syncer decides.
+"""Snapshots of the published state, on which the syncer decides.
 
 The values alone belong here: whether the fleet has converged is judged in ``convergence``, whether a tip is
 published in ``verdicts``.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """What ZooKeeper records of the last publication; ``cluster`` is ``None`` where ``/hosts`` does not exist.
+    """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
 
     ``stops`` is the data version of the node above the stops, as in ``RequestState``.
     """

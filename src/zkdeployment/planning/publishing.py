@@ -1,4 +1,4 @@
-"""What publishing a revision changes: nodes, targets and strategy, with warnings and errors.
+"""The changes of a publication: nodes, targets and strategy, with warnings and errors.
 
 Whether a revision is published at all is decided in ``verdicts`` and ``guards``.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a publication changes: the live tree, its targets, and the published strategy and documents."""
+    """The state before a publication: the live tree, its targets, and the published strategy and documents."""
 
     live: LiveTree
     targets: Targets
@@ -58,7 +58,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What publishing ``revision`` would change.
+    """The publication of ``revision``, not written yet.
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
     ``Publication``, and so are ``targets`` and ``roles``.
@@ -225,7 +225,7 @@ def require_publishable(problems: Iterable[Problem], revision: Revision) -> None
 
 
 def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
-    """Yield what the agents of hosts would refuse; absent hosts count, because they may come back."""
+    """Yield the problems for which agents would refuse the tree; absent hosts count, because they may return."""
     registered = host_problems(targets, (host.identity for host in snapshot.hosts))
     yield from registered
     for known in snapshot.absent:

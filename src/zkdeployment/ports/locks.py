@@ -10,7 +10,7 @@ class QueuedLock(Protocol):
 
     @property
     def ahead(self) -> int:
-        """How many contenders were ahead of this one when the queue was last read."""
+        """The number of contenders ahead of this contender when the queue was last read."""
 
     def acquire(self, timeout: float) -> bool:
         """Join the queue and wait for the lock for ``timeout`` seconds; return whether it was acquired.

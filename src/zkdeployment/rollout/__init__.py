@@ -1,1 +1,1 @@
-"""Who may go now: strategy documents, groups, their order and their criteria. Pure."""
+"""Rollouts: strategy documents, groups, their order and criteria, and the hosts that may start. Pure."""

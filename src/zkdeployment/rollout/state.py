@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Ending(Enum):
-    """Why a rollout ended; whether it succeeded is its ``RolloutResult``."""
+    """The reason of a rollout's end; its success is its ``RolloutResult``."""
 
     COMPLETED = "completed"  # all groups succeeded or failed
     ABORTED = "aborted"  # by an operator
@@ -93,7 +93,7 @@ class Permission:
 
     @property
     def obstacle(self) -> str:
-        """Why the host may not run a phase that is not granted."""
+        """The reason for which a phase is not granted to the host."""
         if self.rollout is None:
             return "no rollout of this publication is under way"
         if self.failure is not None:

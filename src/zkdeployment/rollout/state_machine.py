@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostProgress(Enum):
-    """How far one host has come in this rollout."""
+    """The progress of one host in this rollout."""
 
     NOT_STARTED = "not started"
     PREPARED = "prepared"

@@ -1,4 +1,4 @@
-"""Which task a rollout does next, and which hosts may enter its phase.
+"""Selects a rollout's next task, and the hosts that may enter its phase.
 
 The functions here only read a ``Rollout``; the transitions are in ``engine``.
 """

@@ -62,7 +62,7 @@ def _signal(target: psutil.Process, *, kill: bool) -> None:
         else:
             target.terminate()
     except psutil.Error:
-        pass  # It ended by itself, or belongs to another user; the next round finds out.
+        pass  # It ended by itself, or belongs to another user; the next round decides.
 
 
 def _is_server(target: psutil.Process) -> bool:

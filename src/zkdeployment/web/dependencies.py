@@ -1,4 +1,4 @@
-"""What routes declare as parameters: the adapters of the service.
+"""The adapters of the service, as parameters that routes declare.
 
 FastAPI evaluates the annotations of routes, so this module and the modules of routes import all names at run time.
 """

@@ -1,4 +1,4 @@
-"""Reads what the Nagios checks judge. A host's own check runs every two minutes: it imports little."""
+"""Reads the facts that the Nagios checks judge. A host's own check runs every two minutes: it imports little."""
 
 from __future__ import annotations
 

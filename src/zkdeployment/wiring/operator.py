@@ -1,4 +1,4 @@
-"""Builds what the commands of operators read the fleet with and act on it through."""
+"""Builds the adapters with which the commands of operators read the fleet and act on it."""
 
 from __future__ import annotations
 

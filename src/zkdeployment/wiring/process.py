@@ -1,4 +1,4 @@
-"""What all daemons are built with: metrics, and the failpoints of tests."""
+"""The parts of every daemon: metrics, and the failpoints of tests."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
 
 @contextlib.contextmanager
 def build_preview(settings: Settings) -> Iterator[Syncer]:
-    """Connect and yield a syncer for previews; its mirror is temporary, because a daemon may hold the other one.
+    """Connect and yield a syncer for previews; its mirror is temporary: a daemon may hold the configured mirror.
 
     Raises ``UnreachableError``.
     """
@@ -126,7 +126,7 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
 
 
 def _syncer(settings: Settings, store: ZooKeeperPublications, source: TreeSource) -> Syncer:
-    """Return the syncer, which remembers beside its configured mirror what it published."""
+    """Return the syncer, which records its publications beside its configured mirror."""
     mirror = settings.require_sync().tree_directory
     return Syncer(source, store, SystemClock(), PublishedFile(mirror.with_name(f".{mirror.name}.published")))
 

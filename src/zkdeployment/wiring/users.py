@@ -1,4 +1,4 @@
-"""Builds what the verbs about users of the service read and change users through."""
+"""Builds the adapters with which verbs read and change the users of the service."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Acts as commits in a git repository (a ``TreeCommits``).
 
 An act is computed on the branch's tip in a mirror of its own, committed there without a work tree, and pushed
-without force. If others pushed first, the act is computed again on their tip. A push whose answer was lost is
-settled by a look at the branch.
+without force. If others pushed first, the act is computed again on their tip. If the answer to a push is lost,
+the branch itself decides whether the push arrived.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import CommitOrder
 
-#: How often an act is computed before it gives way to others who push.
+#: Attempts to commit an act while others push to the branch.
 ATTEMPTS = 5
 
 #: The newest commits of the branch among which the last one with a valid signature is looked for.
@@ -284,7 +284,7 @@ class GitTreeCommits:
         answer = push(self.source.remote, commit, self._branch())
         if answer.result is PushResult.ACCEPTED:
             return True
-        # Whatever the answer says, the branch decides: an answer may be lost, or be that of a second delivery.
+        # The branch decides, not the answer: an answer may be lost, or belong to a second delivery.
         try:
             current = self._tip()
         except SourceError as error:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PushResult(Enum):
-    """What a push led to, as far as the answer says; an answer may also be lost."""
+    """The result of a push, according to the server's answer, which may also be lost."""
 
     ACCEPTED = "accepted"
     OVERTAKEN = "overtaken"  # others changed the branch at the same time

@@ -82,7 +82,7 @@ class GitSource:
             return read_files(git, f"{commit.id}^{{tree}}", commit.id)
 
     def origin(self, revision: Revision) -> Origin:
-        """Say who committed a revision that was fetched, what for and when, and who signed it.
+        """Return the author, subject, time and signer of a fetched revision.
 
         Without a signer it is not signed as it has to be, or does not have to be.
         """
@@ -96,7 +96,7 @@ class GitSource:
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
 
-        A commit that the repository does not know (any more) is nobody's ancestor.
+        A commit that the repository does not have (any more) is no ancestor of any commit.
         """
         git, commit = self._find(revision)
         if ancestor in (commit.id, *commit.parents):

@@ -94,7 +94,7 @@ class Dnf:
 
     @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:
-        """When a signal handler raises meanwhile, dnf finishes alone and the journal stays for ``recover``."""
+        """If a signal handler raises during the transaction, dnf finishes alone; the journal stays."""
         if not isinstance(transaction, DnfTransaction):
             raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
         if not transaction.items:

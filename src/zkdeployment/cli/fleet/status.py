@@ -136,7 +136,7 @@ def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
 def _follow(
     look: Callable[[], FleetStatus], is_over: Callable[[FleetStatus], bool], timeout: float | None
 ) -> FleetStatus:
-    """Read the status until the wait is over or timed out; on a terminal, show the fleet meanwhile."""
+    """Read the status until the wait is over or timed out; on a terminal, show the fleet during the wait."""
     deadline = None if timeout is None else time.monotonic() + timeout
     console = console_for(stderr=True)
     with Live(console=console, transient=True, auto_refresh=False) as live:

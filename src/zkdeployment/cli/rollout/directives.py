@@ -38,7 +38,7 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
 @reason_option(required=True)
 @zookeeper_options
 def promote(connection: Servers, group: str, reason: str) -> None:
-    """Let GROUP begin as soon as all groups that it depends on succeeded.
+    """Permit GROUP to begin as soon as all groups that it depends on have succeeded.
 
     Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
     registered: that group begins without these hosts.

@@ -1,4 +1,4 @@
-"""What the verbs about users share: access to the users with the service's credentials, and options."""
+"""Shared by the verbs about users: access to the users with the service's credentials, and options."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class AgentCycle:
         )
 
     def _read_published(self) -> Published:
-        """Return what is published and remember it before anything is done.
+        """Return the last publication and remember it before the host changes anything.
 
         Raises ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
         """

@@ -1,4 +1,4 @@
-"""Reads what a host needs for its plan, and previews a plan for operators. Decisions belong to ``planning``."""
+"""Reads the facts for a host's plan, and previews a plan for operators. Decisions belong to ``planning``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a host waits until the rollout of a publication permits its next phase."""
+"""The gate at which a host waits until the rollout of a publication permits its next phase."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RolloutGate:
     def enter(self, phase: Phase, steps: int, check: Callable[[], None]) -> None:
         """Report the phase before, if any, and wait for permission to begin ``phase``.
 
-        Calls ``check`` after each pause and raises what it raises. Raises ``ConflictError`` if the rollout is over
+        Calls ``check`` after each pause and lets its errors pass. Raises ``ConflictError`` if the rollout is over
         or excludes this host.
         """
         begun = self._adapters.clock.monotonic()
@@ -107,7 +107,7 @@ class RolloutGate:
                 self._report(phase)
 
     def _hand_on_role(self) -> None:
-        """Give up the role's lock: this host continues its unfinished work only when the rollout permits it."""
+        """Release the role's lock: this host continues its unfinished work only when the rollout permits it."""
         identity = self._reporting.host.identity
         if self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity)):
             get_logger().warning("role-lock-handed-on", role=identity.role)
@@ -131,7 +131,7 @@ class RolloutGate:
                 self._reporting.phases.report_success(self.rollout, phase)
 
     def _pause(self, waiting: str, steps: int) -> None:
-        """Show what the host waits for, then wait for a change."""
+        """Show the reason of the wait, then wait for a change."""
         if waiting != self._reporting.host.step:
             get_logger().info("waiting-for-rollout", step=waiting)
         with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it

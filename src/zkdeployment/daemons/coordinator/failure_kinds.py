@@ -1,4 +1,4 @@
-"""How the coordinator reacts to the errors of a cycle: the event that it logs and when it tries again."""
+"""The coordinator's reactions to errors of a cycle: the event that it logs, and the time of the next attempt."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class PublicationBuilder:
         self._reviews: dict[Revision, Review] = {}
 
     def prepare(self, snapshot: PublicationSnapshot, tip: Revision, options: SyncOptions) -> PreparedPublication:
-        """Return the publication of ``tip`` over what is live; raises ``TreeError`` with all errors of the tree.
+        """Return the publication of ``tip`` over the live tree; raises ``TreeError`` with all errors of the tree.
 
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.

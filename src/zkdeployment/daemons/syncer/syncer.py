@@ -1,6 +1,6 @@
 """The syncer: publishes the tip of the tree's branch to ZooKeeper, or raises the reason why not.
 
-One run reads what is published, decides, prepares the publication and writes it. When runs happen is decided in
+One run reads the published state, decides, prepares the publication and writes it. When runs happen is decided in
 ``follower``.
 """
 
@@ -47,7 +47,7 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a run published, or a preview would publish; ``draft`` is ``None`` if there was nothing to do."""
+    """The publication of a run, or of a preview; ``draft`` is ``None`` if there was nothing to publish."""
 
     revision: Revision
     draft: Draft | None = None
@@ -111,7 +111,7 @@ class Syncer:
             return retrying(self._sync, replace(options, whole=True))
 
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
-        """Return what ``sync`` would publish, or raise what it would raise; nothing is locked or written."""
+        """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
         options = options or SyncOptions()
         published_state, tip = self._read(options)
         candidate = self._decide(published_state, tip, options)
@@ -144,7 +144,7 @@ class Syncer:
         return SyncReport(tip, draft)
 
     def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
-        """Return what is published and the tip; while all is stopped the repository is not contacted."""
+        """Return the published state and the tip; while all is stopped the repository is not contacted."""
         published_state = self._store.published_state()
         if options.request is not None:
             self._check_request(options.request, published_state)
@@ -177,7 +177,7 @@ class Syncer:
         return _Candidate(tip, origin, snapshot, optional=published and not options.force)
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
-        """Read the hosts and the rollout of what is published."""
+        """Read the hosts and the rollout of the published revision."""
         cluster, published = published_state.cluster, published_state.published
         hosts = self._store.hosts()
         return PublicationSnapshot(
@@ -226,7 +226,7 @@ class Syncer:
     def _check_history(
         self, published_state: PublishedState, tip: Revision, origin: Origin, options: SyncOptions
     ) -> None:
-        """Raise ``RefusedError`` unless the tip descends from what is published, or the guard is overridden."""
+        """Raise ``RefusedError`` unless the tip descends from the published revision or may rewind."""
         before = predecessor(published_state)
         if options.overrides.rewind or before is None or before == tip:
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MetricKind(Enum):
-    """How a metric changes: a gauge goes up and down, a counter only goes up while the process runs."""
+    """The kind of a metric: a gauge rises and falls, a counter only rises while the process runs."""
 
     GAUGE = "gauge"
     COUNTER = "counter"

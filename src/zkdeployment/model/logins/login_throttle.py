@@ -18,7 +18,7 @@ _NETWORK_BITS = 64
 
 
 class ThrottleKind(Enum):
-    """What failed logins are counted for; the value is its name in ZooKeeper."""
+    """The subject for which failed logins are counted; the value is its name in ZooKeeper."""
 
     NAME = "name"
     ADDRESS = "address"
@@ -26,7 +26,7 @@ class ThrottleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ThrottleRule:
-    """How many failures cost nothing, and the longest wait in seconds; the wait doubles with each failure."""
+    """The failures without a wait, and the longest wait in seconds; the wait doubles with each failure."""
 
     free: int
     longest: float

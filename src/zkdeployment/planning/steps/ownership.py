@@ -1,4 +1,4 @@
-"""Which packages of a host are the agent's own to remove, and which become so.
+"""Decides which packages of a host the agent may remove, and which it registers as managed.
 
 Packages that others installed are neither removed nor registered. Nor is the agent's own package ever removed:
 nothing would bring the agent back.

@@ -1,4 +1,4 @@
-"""What a host or a role takes from the targets, without a check for conflicts."""
+"""The assignments that a host or a role selects from the targets, without a check for conflicts."""
 
 from __future__ import annotations
 

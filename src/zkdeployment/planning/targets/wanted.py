@@ -1,4 +1,4 @@
-"""What a host is to run according to the targets, after a check for conflicts."""
+"""The wanted state of a host according to the targets, after a check for conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def wanted_from_tree(identity: Identity, tree: Tree) -> DesiredState:
-    """Return what a host is to run according to the whole tree; raises ``TreeError`` with all problems."""
+    """Return the wanted state of a host according to the whole tree; raises ``TreeError`` with all problems."""
     targets, problems = compile_targets(tree, only=identity.published_names)
     if problems:
         raise _tree_error(problems)
@@ -28,7 +28,7 @@ def wanted_from_tree(identity: Identity, tree: Tree) -> DesiredState:
 
 
 def wanted_for(identity: Identity, targets: Targets) -> DesiredState:
-    """Return what a host is to run and its role's controller; raises ``TreeError`` with all problems.
+    """Return the assignments of a host and its role's controller; raises ``TreeError`` with all problems.
 
     ``targets`` need to hold only ``identity.published_names``.
     """

@@ -1,1 +1,1 @@
-"""Who may use the service, and from where: hosts, logins, rights, cookies and the headers that browsers obey."""
+"""Access to the service: host names, logins, rights, cookies and the headers that browsers obey."""

@@ -1,4 +1,4 @@
-"""Which host names requests may use: a page of a foreign name must not reach the service through a browser."""
+"""Checks the host names of requests: a page of a foreign name must not reach the service through a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends a request: a program with a user name and a key, or a person with a login session.
+"""Identifies the sender of a request: a program with a user name and a key, or a person with a login session.
 
 The user is read for each request, so that changes of rights and retirements count at once.
 """

@@ -30,7 +30,7 @@ class RejectedLogin(BaseModel):
 
 
 class AuditAnswer(BaseModel):
-    """Who acted and who failed to log in, the newest first."""
+    """The acts of operators and the failed logins, the newest first."""
 
     model_config = ConfigDict(extra="forbid")
 

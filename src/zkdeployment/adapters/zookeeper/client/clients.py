@@ -29,7 +29,7 @@ def discard(client: Any) -> threading.Thread:
             raise ForceRetryError from error
 
     def stop() -> None:
-        with contextlib.suppress(Exception):  # its errors concern nobody any more
+        with contextlib.suppress(Exception):  # its errors have no effect any more
             client.stop()
             KazooRetry(max_tries=-1, delay=0.05, max_delay=0.05, max_jitter=0, deadline=CLOSE_LIMIT)(close)
 

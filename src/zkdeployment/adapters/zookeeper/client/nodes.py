@@ -17,7 +17,7 @@ STRING_VALUE = "string_value"
 #: One encoder for all calls; ``json.dumps`` would build one for each.
 _JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
-#: Characters that ZooKeeper refuses in a path. A lone surrogate would break the client's connection for good.
+#: Characters that ZooKeeper refuses in a path. A lone surrogate would break the client's connection permanently.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _LONGEST_PATH = 32768
 #: The form of almost all paths, which need no further check.

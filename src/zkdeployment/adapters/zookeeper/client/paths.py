@@ -60,7 +60,7 @@ def target_path(name: str) -> str:
 
 
 def out_of_service_path(host_id: str) -> str:
-    """Return the node that says that a host gave its role's lock away with the role controller's bracket open."""
+    """Return the node that marks a host that released its role's lock before the controller's end script ran."""
     return f"{OUT_OF_SERVICE}/{host_id}"
 
 

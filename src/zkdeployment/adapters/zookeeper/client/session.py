@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: Reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket pair
-#: for each request and blocks for good when a lost connection leaves some 270 of them unread.
+#: for each request and blocks forever when a lost connection leaves some 270 of them unread.
 WINDOW = 100
 
 #: Reads that are sent as one request.
@@ -253,7 +253,7 @@ class Session(Connection):
     def later(self, work: Callable[[], None]) -> None:
         """Retry ``work`` in the background until it succeeds or this client is closed.
 
-        It cleans up nodes of this session that the server does not let us remove at the moment.
+        A new session removes nodes of this session that the server does not let us remove at the moment.
         """
 
         def persist() -> None:

@@ -101,7 +101,7 @@ def check_sizes(operations: Sequence[Operation], acl: int = 0) -> None:
 _REASONS = {
     exceptions.NoNodeError: "it, or the node it is to be under, does not exist",
     exceptions.NodeExistsError: "it exists already",
-    exceptions.BadVersionError: "somebody else changed it",
+    exceptions.BadVersionError: "another client changed it",
     exceptions.NotEmptyError: "it has children",
     exceptions.NoChildrenForEphemeralsError: "the node above it is ephemeral",
 }

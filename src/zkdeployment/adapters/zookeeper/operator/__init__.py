@@ -1,1 +1,1 @@
-"""What commands read of the fleet, and the acts of operators."""
+"""Reading the fleet for commands, and writing the acts of operators."""

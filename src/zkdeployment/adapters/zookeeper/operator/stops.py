@@ -52,7 +52,7 @@ def read_stops(session: Session) -> tuple[Stop, ...]:
 
 
 def stop_of(name: str, node: Node) -> Stop:
-    """Decode the node of a stop; its ``name`` says whether the node is shared."""
+    """Decode the node of a stop; its ``name`` shows whether the node is shared."""
     return replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
 
 

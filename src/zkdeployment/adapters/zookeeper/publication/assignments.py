@@ -1,4 +1,4 @@
-"""Reading what a host is to run: from the targets compiled with the publication, otherwise from the whole tree."""
+"""Reads the wanted state of a host: from the compiled targets if possible, else from the whole tree."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_services(session: Session, services: Collection[str]) -> frozenset[str]
 
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
-    """Return what a host is to run from the whole tree: a version that was set by hand has no compiled targets."""
+    """Return the wanted state of a host from the whole tree: a version set by hand has no compiled targets."""
     before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(before, revision)
     tree = read_live_tree(session).tree

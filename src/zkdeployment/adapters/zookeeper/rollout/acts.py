@@ -41,7 +41,7 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
         with contextlib.suppress(ConflictError):
             return _direct(session, directive, act, group)
     raise ConflictError(
-        f"the act was not recorded: the rollout changed during each of {_ATTEMPTS} attempts; look at it with"
+        f"the act was not recorded: the rollout changed during each of {_ATTEMPTS} attempts; check it with"
         " 'zkdeployment rollout show' and try again"
     )
 
@@ -51,7 +51,7 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
     rollout_id, sequence = current_id(above), decode_published(targets).effective_since
     if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
         raise RefusedError(
-            "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' says why"
+            "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' shows why"
         )
     directory = paths.acts_path(rollout_id)
     node, above_acts = session.get_many([paths.rollout_path(rollout_id), directory])

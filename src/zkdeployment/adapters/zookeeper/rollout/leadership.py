@@ -58,7 +58,9 @@ class RolloutLeadership:
     def commit(self, place: str, *operations: Operation) -> None:
         """Commit a transaction as the leader; raises ``LockLostError`` if another coordinator leads."""
         if self._node is None:
-            raise LockLostError("this coordinator does not lead: another one does; it queues for the lead again")
+            raise LockLostError(
+                "this coordinator does not lead any more: another coordinator leads; it queues for the lead again"
+            )
         self._reach(f"before:{place}")
         try:
             self._session.commit(Check(self._node, 0), *operations)

@@ -1,6 +1,6 @@
 """Reports failed deployments: stops the fleet or reports to the rollout, and informs operators.
 
-A failure is kept on disk until ZooKeeper has it, so that the next agent reports what this one could not.
+A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not.
 """
 
 from __future__ import annotations

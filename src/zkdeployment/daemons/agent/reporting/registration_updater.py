@@ -47,7 +47,7 @@ class RegistrationUpdater:
         self._written = self._local.host, self._adapters.session()
 
     def ensure_registered(self) -> None:
-        """Bring the host's node up to date, and create it again if somebody removed it."""
+        """Bring the host's node up to date, and create it again if it was removed."""
         if not self._retry.retry_until_reachable(self._adapters.fleet.is_registered):
             self._written = None
         self.refresh()

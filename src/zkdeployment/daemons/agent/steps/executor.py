@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Executor:
     """Executes one plan for one revision.
 
-    All methods raise what the supervisor raises. A failure is reported before any lock is released.
+    All methods let the supervisor's errors pass. A failure is reported before any lock is released.
     """
 
     def __init__(

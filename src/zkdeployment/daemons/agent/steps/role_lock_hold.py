@@ -82,7 +82,7 @@ class RoleLockHold:
             return False
 
     def _retry_until_reachable(self, call: Callable[[], None]) -> None:
-        """Repeat a call until ZooKeeper answers; the supervisor's check waits meanwhile and may end that."""
+        """Repeat a call until ZooKeeper answers; the supervisor's check runs during the wait and may end it."""
         while True:
             try:
                 return call()

@@ -1,4 +1,4 @@
-"""What each kind of step does to the host: packages, checkouts, scripts, markers, registries.
+"""The effects of each kind of step on the host: packages, checkouts, scripts, markers, registries.
 
 Holds no order, locking, progress or failure reporting. Every action is repeatable: after a crash at any failpoint
 the next plan completes what was begun.

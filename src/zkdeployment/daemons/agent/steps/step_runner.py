@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class StepRunner:
     """Runs the ``total`` steps of one plan, one at a time, and counts them.
 
-    All methods raise what the supervisor raises.
+    All methods let the supervisor's errors pass.
     """
 
     def __init__(self, effects: StepEffects, supervisor: StepSupervisor, total: int) -> None:

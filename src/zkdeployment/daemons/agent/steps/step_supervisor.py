@@ -1,6 +1,6 @@
-"""What the execution of a plan needs of the deployment that it belongs to.
+"""The protocol between the execution of a plan and the deployment that supervises it.
 
-Holds the protocol only, so that the modules that execute steps do not depend on the one that supervises them.
+This module has the protocol only, so that the modules that execute steps do not depend on the supervisor.
 """
 
 from __future__ import annotations

@@ -115,10 +115,10 @@ def test_a_transaction_is_atomic(session):
 @pytest.mark.parametrize(
     ("operation", "message"),
     [
-        (Set("/a", b"", 7), "cannot set /a: somebody else changed it"),
+        (Set("/a", b"", 7), "cannot set /a: another client changed it"),
         (Delete("/a"), "cannot delete /a: it has children"),
         (Delete("/nothing"), "cannot delete /nothing: .* does not exist"),
-        (Check("/a", 9), "cannot check /a: somebody else changed it"),
+        (Check("/a", 9), "cannot check /a: another client changed it"),
         (Create("/nothing/x"), "cannot create /nothing/x: it, or the node it is to be under, does not exist"),
     ],
 )
