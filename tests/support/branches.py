@@ -12,6 +12,7 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.model.commits import Author
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -56,9 +57,14 @@ class Branch:
         hook.chmod(0o755)
 
     def commits(
-        self, name: str = "acts", *, allowed_signers: Path | None = None, signing_key: Path | None = None
+        self,
+        name: str = "acts",
+        *,
+        allowed_signers: Path | None = None,
+        signing_key: Path | None = None,
+        reach: Callable[[str], None] = lambda _place: None,
     ) -> GitTreeCommits:
         """Return the branch as a place for commits, with a mirror of its own."""
         mirror = self.directory / name / "mirror"
         source = GitSource(str(self.bare), mirror, branch="main", gap=0, allowed_signers=allowed_signers)
-        return GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"), signing_key)
+        return GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"), signing_key, reach)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -21,18 +21,22 @@ from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
+from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
 from zkdeployment.model.act import Act
+from zkdeployment.model.commits import Author
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutState
 from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.wiring.operator import operator_adapters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.ports.commits import TreeCommits
 
 
 @dataclass
@@ -139,12 +143,23 @@ class CoordinatedFleet:
         live: bool = False,
         connect: Callable[[], None] | None = None,
         metrics: Path | None = None,
+        commits: TreeCommits | None = None,
     ) -> Iterator[CoordinatorHandle]:
-        """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock."""
+        """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock.
+
+        With ``commits`` the coordinator rolls back where the strategy says so.
+        """
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
             store = ZooKeeperRollouts(session, control.wake, identity=name, reach=reach)
+            recovery = None
+            if commits is not None:
+                recovery = RecoverySteps(
+                    operator=operator_adapters(session),
+                    open_commits=lambda: nullcontext(commits),
+                    author=Author("coordinator", "coordinator@here"),
+                )
             coordinator = Coordinator(
                 store,
                 clock,
@@ -152,6 +167,7 @@ class CoordinatedFleet:
                 connect=connect or session.open,
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
+                recovery=recovery,
             )
             yield CoordinatorHandle(coordinator, store, control)
 

@@ -43,7 +43,8 @@ def describe_rollout(state: RolloutState, *, led: bool) -> str:
         progress += f", {verdicts.count(GroupVerdict.FAILED)} failed"
     if state.ended is not None:
         paused = f"; {state.paused}" if state.paused is not None and is_open(state) else ""
-        return f"{rollout_state(state).value}: {progress}{paused}"
+        recovery = "" if state.recovery is None else f"; {state.recovery}"
+        return f"{rollout_state(state).value}: {progress}{paused}{recovery}"
     if not led:
         return f"no coordinator runs, so the rollout does not continue; {progress}"
     if state.paused is not None:
@@ -94,7 +95,8 @@ def final_report(state: RolloutState) -> str:
     aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
     head = f"rollout {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
     counts = host_counts(state.rollout.hosts.values())
-    return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state)])
+    recovery = [] if state.recovery is None else [str(state.recovery)]
+    return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state), *recovery])
 
 
 def _failed_groups(state: RolloutState) -> list[str]:

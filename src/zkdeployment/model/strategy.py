@@ -6,6 +6,7 @@ Reading strategies from YAML and deciding by them belongs to ``rollout``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -96,12 +97,19 @@ class Group:
     require_hosts: int | None = None
 
 
+class OnFailure(Enum):
+    """What follows when a critical group failed: the fleet stops, and the coordinator may roll back."""
+
+    STOP = "stop"
+    ROLLBACK = "rollback"
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A valid strategy: names of groups are unique, dependencies exist and have no cycles.
 
     Times are in seconds. An unregistered host counts as absent after ``absent_after``. The timeouts apply to
-    groups without timeouts of their own.
+    groups without timeouts of their own. ``on_failure`` is what follows when a critical group failed.
     """
 
     name: str
@@ -109,6 +117,7 @@ class Strategy:
     absent_after: float = ABSENT_AFTER
     prepare_timeout: float | None = None
     deploy_timeout: float | None = None
+    on_failure: OnFailure = OnFailure.STOP
 
     def group(self, name: str) -> Group:
         """Return the group with this name."""

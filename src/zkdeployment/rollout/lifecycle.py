@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout import absence, engine, late_joiners
+from zkdeployment.rollout import absence, engine, late_joiners, recovery
 from zkdeployment.rollout.state import Ending, RolloutState
 from zkdeployment.rollout.state_machine import RolloutResult
 
@@ -73,8 +73,13 @@ def supersede(state: RolloutState, now: float) -> RolloutState:
 
 
 def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
-    """Return the ended rollout; only a successful end leaves it open for late joiners."""
+    """Return the ended rollout; only a successful end leaves it open for late joiners.
+
+    The failure of a critical group begins the recovery that the strategy asks for.
+    """
     absent = {host: since for host, since in state.absent.items() if host in state.late_joiners}
-    return late_joiners.close(
+    ended = late_joiners.close(
         replace(state, ended=now, ending=ending, active_phase=None, waiting="", absent=absent)
     )
+    failed = ending is Ending.COMPLETED and ended.rollout.result is RolloutResult.FAILED
+    return recovery.begin_recovery(ended) if failed else ended

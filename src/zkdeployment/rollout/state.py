@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.publication import Published
     from zkdeployment.model.strategy import Facts
+    from zkdeployment.rollout.recovery import Recovery
     from zkdeployment.rollout.state_machine import Rollout, Task
 
 
@@ -135,6 +136,8 @@ class RolloutState:
     ``promoted`` are the manual groups that may begin, ``forced`` the groups that may begin without their required
     hosts. ``acts`` are the applied acts, ``last_act_number`` is the number of the last one. Times are in seconds
     since the epoch.
+
+    ``recovery`` is what follows the failure of a critical group, if the strategy asks for it.
     """
 
     sequence: int
@@ -158,6 +161,7 @@ class RolloutState:
     waiting: str = ""
     ended: float | None = None
     ending: Ending | None = None
+    recovery: Recovery | None = None
 
     @property
     def id(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import is_revision
+from zkdeployment.rollout.recovery import Recovery, RecoveryStage
 from zkdeployment.rollout.state import ActivePhase, Directive, Ending, PhaseReport, RolloutAct, RolloutState
 from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Phase, Rollout, Task
 
@@ -82,6 +83,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "waiting": state.waiting,
         "ended": state.ended,
         "ending": None if state.ending is None else state.ending.value,
+        **({} if state.recovery is None else {"recovery": _recovery_to_json(state.recovery)}),
     }
 
 
@@ -177,7 +179,16 @@ def _read_state(value: Any) -> RolloutState:
         waiting=_text(value["waiting"]),
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
+        recovery=None if value.get("recovery") is None else _recovery(value["recovery"]),
     )
+
+
+def _recovery_to_json(recovery: Recovery) -> dict[str, object]:
+    return {"stage": recovery.stage.value, "commit": recovery.commit, "reason": recovery.reason}
+
+
+def _recovery(value: Any) -> Recovery:
+    return Recovery(RecoveryStage(value["stage"]), _text(value["commit"]), _text(value["reason"]))
 
 
 def _progress_to_json(progress: GroupProgress, ranges_of: Callable[[Iterable[str]], str]) -> dict[str, object]:

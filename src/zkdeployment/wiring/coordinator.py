@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
@@ -12,6 +13,9 @@ from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
+from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
+from zkdeployment.wiring.commits import open_commits, user_author
+from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
@@ -32,6 +36,14 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
         store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
         probe = build_probe(settings.coordinate.metrics, session)
         clock, notifier = SystemClock(), SystemdNotifier()
-        yield Coordinator(store, clock, control, connect=session.open, notifier=notifier, probe=probe), control
+        recovery = RecoverySteps(
+            operator=operator_adapters(session),
+            open_commits=partial(open_commits, settings),
+            author=user_author("coordinator"),
+        )
+        coordinator = Coordinator(
+            store, clock, control, connect=session.open, notifier=notifier, probe=probe, recovery=recovery
+        )
+        yield coordinator, control
     finally:
         session.close()

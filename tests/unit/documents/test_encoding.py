@@ -63,7 +63,8 @@ def valid(draw):
             )
         )
     times = {"prepare_timeout": draw(SECONDS), "deploy_timeout": draw(SECONDS)}
-    return Strategy(draw(NAMES), tuple(groups), absent_after=draw(st.just(300.0) | st.floats(0, 1e6)), **times)
+    absent_after, on_failure = draw(st.just(300.0) | st.floats(0, 1e6)), draw(st.sampled_from(OnFailure))
+    return Strategy(draw(NAMES), tuple(groups), absent_after=absent_after, on_failure=on_failure, **times)
 
 
 @given(valid())
@@ -115,5 +116,5 @@ def test_a_count_that_is_written_as_a_float_is_an_integer():
 
 
 def test_a_strategy_without_the_newer_keys_is_kept_without_them():
-    older_readers_refuse = {"require_hosts", "absent_after", "prepare_timeout", "deploy_timeout"}
+    older_readers_refuse = {"require_hosts", "absent_after", "prepare_timeout", "deploy_timeout", "on_failure"}
     assert not any(key in json.dumps(strategy_to_json(example())) for key in older_readers_refuse)

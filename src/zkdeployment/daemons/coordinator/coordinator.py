@@ -28,12 +28,14 @@ from zkdeployment.model.stop import COORDINATOR, Stop
 from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, start, supersede
 from zkdeployment.rollout.membership import restarted_hosts
 from zkdeployment.rollout.progress import advance, grants, seconds_until_change
+from zkdeployment.rollout.recovery import is_recovery_pending
 from zkdeployment.rollout.state import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.ports.process import Clock, Notifier
     from zkdeployment.ports.rollout import RolloutStore
@@ -48,9 +50,12 @@ _LEAST_SECONDS = 0.2
 
 
 class Coordinator:
-    """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open."""
+    """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
 
-    def __init__(
+    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
         self,
         store: RolloutStore,
         clock: Clock,
@@ -59,12 +64,14 @@ class Coordinator:
         connect: Callable[[], None],
         notifier: Notifier,
         probe: Probe,
+        recovery: RecoverySteps | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._control = control
         self._connect = connect
         self._notifier = notifier
+        self._recovery = recovery
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._leads = False
@@ -125,6 +132,9 @@ class Coordinator:
         if state is not None and is_superseded(snapshot):
             self._write(state, supersede(state, now))
             return 0.0
+        if self._recovery is not None and state is not None and is_recovery_pending(snapshot):
+            self._recover(self._recovery, state, now)
+            return 0.0
         attempt = next_attempt(snapshot)
         if attempt is not None:
             self._begin(snapshot, attempt, now)
@@ -169,6 +179,14 @@ class Coordinator:
         self._write(state, after)
         pause = seconds_until_change(after, observation)
         return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+
+    def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
+        """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""
+        self._store.grant(state, grants(state))
+        self._notifier.status(f"rollout {state.id} of {short(state.revision)} failed: rolling back")
+        with self._notifier.uninterrupted():
+            after = recovery.run(state, now=now)
+        self._write(state, after)
 
     def _write(self, before: RolloutState, after: RolloutState) -> None:
         """Write the state, then the grants that follow from it: a successor completes what is missing.

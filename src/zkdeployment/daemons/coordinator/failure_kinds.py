@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from zkdeployment.daemons.coordinator.recovery_steps import RecoveryDelayedError
 from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 
 
@@ -26,6 +27,7 @@ FAILURE_KINDS = (
     FailureKind(LockLostError, "lead-lost", logging.WARNING, 0.0),
     FailureKind(ConflictError, "write-conflicted", logging.INFO, 0.0),
     FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING, 2.0),
+    FailureKind(RecoveryDelayedError, "rollback-delayed", logging.WARNING, 10.0),
     FailureKind(Exception, "coordination-failed", logging.ERROR, 2.0),
 )
 

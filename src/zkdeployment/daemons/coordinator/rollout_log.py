@@ -44,6 +44,8 @@ def log_changes(before: RolloutState | None, after: RolloutState) -> None:
         log.info("phase-begun", group=task.group, phase=task.phase.value, hosts=len(task.hosts))
     if after.waiting and after.waiting != before.waiting:
         log.info("rollout-blocked", reason=after.waiting)
+    if after.recovery is not None and after.recovery != before.recovery:
+        log.warning("recovery-changed", stage=after.recovery.stage.value, reason=str(after.recovery))
     if after.ended is not None and before.ended is None:
         log.info("rollout-ended", result=rollout_state(after).value, report=final_report(after))
 

@@ -11,6 +11,7 @@ from zkdeployment.model.strategy import (
     ABSENT_AFTER,
     Criteria,
     Group,
+    OnFailure,
     Pace,
     ParallelLimit,
     Selector,
@@ -31,6 +32,7 @@ def strategy_to_json(strategy: Strategy) -> dict[str, object]:
         "absent_after": None if strategy.absent_after == ABSENT_AFTER else strategy.absent_after,
         "prepare_timeout": strategy.prepare_timeout,
         "deploy_timeout": strategy.deploy_timeout,
+        "on_failure": None if strategy.on_failure is OnFailure.STOP else strategy.on_failure.value,
     }
     return {"schema": STRATEGY_SCHEMA, "metadata": {"name": strategy.name}, "data": _given(data)}
 
@@ -53,6 +55,7 @@ def strategy_from_value(value: Any) -> Strategy:
         absent_after=_seconds(data.get("absent_after", ABSENT_AFTER)),
         prepare_timeout=_optional_seconds(data.get("prepare_timeout")),
         deploy_timeout=_optional_seconds(data.get("deploy_timeout")),
+        on_failure=OnFailure(data.get("on_failure", OnFailure.STOP.value)),
     )
 
 

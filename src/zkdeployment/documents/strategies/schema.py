@@ -126,6 +126,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
                     "absent_after": _DURATION,
                     "prepare_timeout": _DURATION,
                     "deploy_timeout": _DURATION,
+                    "on_failure": {"enum": ["stop", "rollback"], "description": "stop or rollback"},
                 },
             },
         },

@@ -1,0 +1,88 @@
+"""The recovery after a failed rollout."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from support.strategies import group
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.publication import Published
+from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.model.strategy import Facts, OnFailure, Strategy
+from zkdeployment.rollout import engine
+from zkdeployment.rollout.lifecycle import end
+from zkdeployment.rollout.recovery import (
+    RECOVERY_TRANSITIONS,
+    Recovery,
+    RecoveryEvent,
+    RecoveryStage,
+    is_recovery_pending,
+    operators_stop,
+    recover,
+)
+from zkdeployment.rollout.state import Ending, RolloutSnapshot, RolloutState
+from zkdeployment.rollout.state_json import state_from_json, state_to_json
+from zkdeployment.rollout.state_machine import Phase, Task
+
+FINAL = {RecoveryStage.PUBLISHED, RecoveryStage.REFUSED}
+
+
+def failed(on_failure: OnFailure, *, critical: bool = True, ending: Ending = Ending.COMPLETED) -> RolloutState:
+    canary = group("canary", critical=critical, percent_successful=100)
+    rollout = engine.begin(Strategy("s", (canary,), on_failure=on_failure), {"a": Facts()})
+    rollout = engine.record(rollout, Task("canary", Phase.PREPARE, ("a",)), ())
+    return end(RolloutState(7, 1, "c" * 40, rollout, begun=1.0), ending, 2.0)
+
+
+def test_the_failure_of_a_critical_group_begins_the_recovery_that_the_strategy_asks_for() -> None:
+    assert failed(OnFailure.ROLLBACK).recovery == Recovery(RecoveryStage.DUE)
+    assert failed(OnFailure.STOP).recovery is None
+    assert failed(OnFailure.ROLLBACK, critical=False).recovery is None
+
+
+@pytest.mark.parametrize("ending", [Ending.ABORTED, Ending.SUPERSEDED])
+def test_no_other_end_begins_a_recovery(ending: Ending) -> None:
+    assert failed(OnFailure.ROLLBACK, ending=ending).recovery is None
+
+
+def test_the_table_leads_from_each_stage_to_an_end() -> None:
+    for stage, event in product(RecoveryStage, RecoveryEvent):
+        assert ((stage, event) in RECOVERY_TRANSITIONS) <= (stage not in FINAL)
+    assert set(RECOVERY_TRANSITIONS.values()) >= FINAL
+
+
+def test_the_commit_is_kept_and_a_state_survives_its_encoding() -> None:
+    state = recover(failed(OnFailure.ROLLBACK), RecoveryEvent.COMMITTED, commit="d" * 40)
+    assert state_from_json(state_to_json(state)) == state
+    published = recover(state, RecoveryEvent.PUBLISHED)
+    assert published.recovery == Recovery(RecoveryStage.PUBLISHED, "d" * 40)
+    refused = recover(state, RecoveryEvent.REFUSED, reason="stopped")
+    assert str(refused.recovery) == "not rolled back: stopped"
+    with pytest.raises(KeyError):
+        recover(published, RecoveryEvent.COMMITTED)
+
+
+@pytest.mark.parametrize(
+    ("version", "sequence", "expected"),
+    [(None, 7, True), (False, 7, False), ("c" * 40, 7, False), (None, 8, False)],
+)
+def test_a_recovery_is_pending_while_the_fleet_is_stopped_in_the_same_publication(
+    version: str | bool | None, sequence: int, expected: bool
+) -> None:
+    found = RolloutSnapshot(Cluster(version), Published(sequence=sequence), failed(OnFailure.ROLLBACK))
+    assert is_recovery_pending(found) is expected
+
+
+def test_a_finished_recovery_is_not_pending() -> None:
+    state = recover(failed(OnFailure.ROLLBACK), RecoveryEvent.REFUSED, reason="no")
+    assert not is_recovery_pending(RolloutSnapshot(Cluster(None), Published(sequence=7), state))
+
+
+def test_only_the_stop_of_an_operator_keeps_a_recovery_from_ending_it() -> None:
+    by_coordinator = Stop("?", "?", "?", "stop", "failed", 1.0, by=COORDINATOR)
+    by_host = Stop("a", "a", "r", "deploy", "boom", 1.0)
+    by_ann = Stop("?", "?", "?", "stop", "mine", 1.0, by="ann@ops")
+    assert operators_stop([by_coordinator, by_host]) is None
+    assert operators_stop([by_coordinator, by_ann]) is by_ann
