@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from support.strategies import example
 from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Strategy, Window
+from zkdeployment.model.strategy import (
+    ALL_HOSTS,
+    Criteria,
+    Group,
+    OnFailure,
+    Pace,
+    ParallelLimit,
+    Selector,
+    Strategy,
+    Window,
+)
 
 NAMES = st.text(min_size=1).filter(lambda name: name.strip())
 PARTS = NAMES.map(str.strip).filter(lambda part: ":" not in part)
