@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.site import Site
 
+_DESCRIPTION = (
+    "The state of a fleet, and acts on it. Programs log in with the name of a user and its key (HTTP Basic). Each"
+    " error is one sentence in the key `detail`."
+)
+
 _API_ROUTERS = (
     acts.router,
     audit.router,
@@ -39,6 +44,7 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     """Return the ASGI application of the service."""
     application = FastAPI(
         title="zkdeployment",
+        description=_DESCRIPTION,
         version=version("zkdeployment"),
         docs_url=None,
         redoc_url=None,

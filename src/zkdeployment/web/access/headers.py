@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
     from zkdeployment.web.site import Site
 
-_CONTENT_SECURITY_POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
 _HEADERS = {
-    "content-security-policy": _CONTENT_SECURITY_POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     # With no-referrer, browsers would send forms without the Origin that the service checks.

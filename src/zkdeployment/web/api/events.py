@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api/v1", tags=["events"])
 
 _STREAM: dict[int | str, dict[str, object]] = {
     200: {"description": "The events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-    503: ERRORS[503],
+    **ERRORS,
 }
 
 

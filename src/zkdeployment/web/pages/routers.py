@@ -8,6 +8,7 @@ from zkdeployment.web.pages import (
     acts,
     audit,
     external_logins,
+    api_docs,
     fleet,
     history,
     hosts,
@@ -30,4 +31,5 @@ PAGE_ROUTERS = (
     acts.router,
     audit.router,
     static_files.router,
+    api_docs.router,
 )
