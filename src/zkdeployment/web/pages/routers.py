@@ -6,9 +6,9 @@ entry in this tuple and a tab in ``web/views/frame.py``.
 
 from zkdeployment.web.pages import (
     acts,
+    api_docs,
     audit,
     external_logins,
-    api_docs,
     fleet,
     history,
     hosts,
