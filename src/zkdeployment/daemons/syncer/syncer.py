@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
+from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
 from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError, RefusedError
+from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published, SyncOptions, next_sequence
 from zkdeployment.planning.convergence import refusal
-from zkdeployment.planning.guards import (
-    date_refusal,
-    predecessor,
-    removal_refusal,
-    request_refusal,
-    rewind_refusal,
-)
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
 
@@ -34,14 +28,13 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationStore, TreeSource
 
-#: How many conflicts with other writers one run survives.
+#: Attempts of one run while other writers cause conflicts.
 _ATTEMPTS = 4
 
 
@@ -76,8 +69,8 @@ class _Candidate:
 class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
-    ``memory`` is what detects that ZooKeeper was reset to an older state. ``fetched`` is when the source was last
-    read, in seconds since the epoch.
+    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. ``fetched`` is
+    the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(
@@ -88,10 +81,11 @@ class Syncer:
         self._clock = clock
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store)
+        self._guards = PublicationGuards(source, store)
         self.fetched: float | None = None
 
     def sync(self, options: SyncOptions | None = None) -> SyncReport:
-        """Publish the tip unless it is published already.
+        """Publish the tip unless it is published already, and return the report.
 
         A request among the options is removed in the transaction that publishes; a request that was withdrawn, has
         expired or refers to another state of the fleet is refused. Raises ``StalePublicationError``,
@@ -147,7 +141,7 @@ class Syncer:
         """Return the published state and the tip; while all is stopped the repository is not contacted."""
         published_state = self._store.published_state()
         if options.request is not None:
-            self._check_request(options.request, published_state)
+            self._guards.check_request(options.request, published_state)
         if not options.force:
             self._watermark.check(published_state.published)
         if is_stopped(published_state.cluster, force=options.force):
@@ -173,7 +167,8 @@ class Syncer:
             case PublicationVerdict.NOT_CONVERGED:
                 raise NotConvergedError(refusal(snapshot, tip))
         origin = self._source.origin(tip)
-        self._check_history(snapshot, tip, origin, options)
+        if not options.overrides.rewind:
+            self._guards.check_history(snapshot, tip, origin)
         return _Candidate(tip, origin, snapshot, optional=published and not options.force)
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
@@ -210,9 +205,8 @@ class Syncer:
         draft = prepared.draft
         if candidate.optional and not draft.change:
             return None
-        if not options.overrides.mass_removal and not _is_interrupted(snapshot, tip):
-            before = draft.baseline.targets
-            _refuse(removal_refusal(tip, before, draft.targets, snapshot.known, draft.change.delete))
+        if not options.overrides.mass_removal:
+            self._guards.check_removals(snapshot, tip, draft)
         return prepared
 
     def _publish(self, prepared: PreparedPublication, origin: Origin, options: SyncOptions) -> None:
@@ -222,31 +216,3 @@ class Syncer:
         publication = prepared.build(options, origin, sequence=next_sequence(last, now), now=now)
         self._store.publish(publication)
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
-
-    def _check_history(
-        self, published_state: PublishedState, tip: Revision, origin: Origin, options: SyncOptions
-    ) -> None:
-        """Raise ``RefusedError`` unless the tip descends from the published revision or may rewind."""
-        before = predecessor(published_state)
-        if options.overrides.rewind or before is None or before == tip:
-            return
-        _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
-        if origin.signer is not None:
-            _refuse(date_refusal(tip, origin, self._source.origin(before)))
-
-    def _check_request(self, request: PublicationRequest, published_state: PublishedState) -> None:
-        """Raise ``RefusedError`` unless a request still stands and answers to the state of the fleet."""
-        current = self._store.request()
-        if current is None or current.id != request.id:
-            raise RefusedError(f"the request of {request.by} was taken back")
-        _refuse(request_refusal(current, published_state, self._store.server_time()))
-
-
-def _is_interrupted(published_state: PublishedState, tip: Revision) -> bool:
-    """Whether a publication of the tip was interrupted: its removals were checked when it began."""
-    return published_state.cluster is not None and published_state.cluster.importing == tip
-
-
-def _refuse(reason: str | None) -> None:
-    if reason is not None:
-        raise RefusedError(reason)
