@@ -57,6 +57,14 @@ Requires: zkdeployment = 0.0.9-1
 /opt/zkdeployment/library.py
 """
 
+#: Imports each module of the installed program, so that each library that one of them needs is there.
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, zkdeployment
+for module in pkgutil.walk_packages(zkdeployment.__path__, "zkdeployment."):
+    if not module.name.endswith("__main__") and ".samples" not in module.name:
+        importlib.import_module(module.name)
+"""
+
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 PYTHON = os.path.realpath(sys.executable)
@@ -157,6 +165,9 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
     assert root.zkdeployment("zkdeployment", "version") == "zkdeployment 0.1.0\n"
     with serving(root, tmp_path) as url:
         assert httpx.get(f"{url}/healthz").status_code == 503  # because ZooKeeper does not run
+        assert "<form" in httpx.get(f"{url}/login").text
+        assert httpx.get(f"{url}/static/page.css").status_code == 200
+    run(root.path("/opt/zkdeployment/bin/python"), "-c", IMPORT_EVERYTHING, env=ENVIRONMENT, cwd="/")
 
     root.dnf("remove", "zkdeployment-server")
     hosts = Root(tmp_path / "hosts", repository)
