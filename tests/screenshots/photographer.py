@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kazoo.client import KazooClient
 from playwright.sync_api import sync_playwright
 
 from screenshots.scenes import Plot, Scene
@@ -17,6 +16,7 @@ from support.proxy import Proxy
 from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
+from support.zookeeper import connected
 from zkdeployment.model.user import Role
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 
@@ -64,10 +64,8 @@ def photograph(sizes: Sequence[int] | None = None) -> None:
 
 def _photograph_scene(browser: Browser, server: ZooKeeperServer, plot: Plot) -> None:
     chroot = f"/{plot.scene.value}-{plot.size}"
-    client = KazooClient(hosts=server.address)
-    client.start()
-    client.ensure_path(chroot)
-    client.stop()
+    with connected(server.address) as client:
+        client.ensure_path(chroot)
     with Proxy("127.0.0.1", server.port) as proxy, WrittenFleet(f"{server.address}{chroot}") as fleet:
         plot.write(fleet)
         with running_service(f"{proxy.address}{chroot}") as service:

@@ -1,0 +1,346 @@
+"""The pages in a real Chromium: logins, acts, live updates, without JavaScript, accessible, idle."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from support.browser import serious_faults
+from support.proxy import Proxy
+from support.service import running_service
+from support.strategies import group, strategy
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from support.zookeeper import connected
+from zkdeployment.errors import UnreachableError
+from zkdeployment.model.history import HostResult
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.strategy import Pace, Selector
+from zkdeployment.model.user import Role
+from zkdeployment.rollout.lifecycle import start
+from zkdeployment.rollout.state import RolloutObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+    from support.service import RunningService
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+OLD, NEW = "a" * 40, "b" * 40
+TREE = """
+/shop
+  /web : shop-web
+    version = '1.3'
+    note = '<script>alert(1)</script>'
+    /providers
+    /deploy
+      /web
+"""
+
+#: A few more hosts than have tiles, so that the map has blocks.
+SIZE = 130
+
+
+def identity(number: int) -> Identity:
+    return Identity(f"h{number:03}", HOSTILE if number == 7 else f"web{number:03}.example.com", "web")
+
+
+@dataclass
+class Stage:
+    """A fleet, a service that reads it through a proxy, and a browser."""
+
+    browser: Browser
+    service: RunningService
+    fleet: WrittenFleet
+    proxy: Proxy
+    operator: tuple[str, str]
+
+    @contextmanager
+    def page(self, path: str = "/", **options: object) -> Iterator[Page]:
+        """Yield the page at ``path`` for an operator who has logged in."""
+        context = self.browser.new_context(base_url=self.service.url, **options)
+        page = context.new_page()
+        page.goto(f"/login?next={path}")
+        log_in(page, *self.operator)
+        yield page
+        context.close()
+
+    def acts(self) -> list[tuple[str, str, str]]:
+        """Return the recorded acts on the fleet: author, act and reason."""
+        return [(act.by, act.what, act.reason) for act in self.service.adapters.operator.fleet.acts()]
+
+    def host(self, number: int, version: str | None = NEW, **fields: object) -> Host:
+        """Write the node of a host."""
+        host = replace(Host(identity(number), version), **fields)
+        self.fleet.register(host)
+        return host
+
+
+@pytest.fixture(scope="module")
+def stage(browser, zookeeper_server):
+    chroot = f"/browser-{uuid.uuid4().hex[:12]}"
+    with connected(zookeeper_server.address) as client:
+        client.create(chroot)
+    with (
+        Proxy("127.0.0.1", zookeeper_server.port) as proxy,
+        WrittenFleet(f"{zookeeper_server.address}{chroot}") as fleet,
+        running_service(f"{proxy.address}{chroot}") as service,
+    ):
+        write(fleet)
+        wait_until(lambda: known_hosts(service) == SIZE, "the service has read the fleet")
+        yield Stage(browser, service, fleet, proxy, service.add_user(Role.OPERATOR, "ann"))
+
+
+def write(fleet: WrittenFleet) -> None:
+    hosts = [Host(identity(number), OLD) for number in range(SIZE)]
+    fleet.register(*hosts)
+    results = [HostResult(host.identity.id, host.identity.name, 1.0, 2.0, HOSTILE) for host in hosts[:3]]
+    fleet.publish(OLD, TREE.replace("1.3", "1.2"), subject="Web 1.2", results=results, age=600)
+    fleet.report(*(host.identity for host in hosts))
+    fleet.register(*(replace(host, version=NEW) for host in hosts))
+    manual = replace(group("others"), pace=Pace(manual=True))
+    canaries = replace(group("canaries"), selectors=(Selector(names=frozenset({"h000"})),))
+    plan = strategy(canaries, manual)
+    sequence = fleet.publish(NEW, TREE, subject=f"Web 1.3 {HOSTILE}", strategy=plan, age=60)
+    present = {host.identity.id: host.facts for host in hosts}
+    observation = RolloutObservation(now=1.0, active=True, present=present)
+    fleet.begin_rollout(start(plan, observation, sequence=sequence, attempt=1, revision=NEW))
+    fleet.hold_lock("/shop/web", hosts[0].identity, hosts[7].identity, step="deploy /shop/web 0")
+
+
+def known_hosts(service: RunningService) -> int:
+    try:
+        cached = service.adapters.feed.snapshot()
+    except UnreachableError:
+        return 0
+    return len(cached.fleet.hosts) if cached.fleet.rollout is not None else 0
+
+
+def log_in(page: Page, name: str, key: str) -> None:
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+
+
+def headline(page: Page) -> str:
+    return page.locator("h1").inner_text()
+
+
+def test_a_person_logs_in_lands_where_they_wanted_and_logs_out(stage):
+    context = stage.browser.new_context(base_url=stage.service.url)
+    page = context.new_page()
+
+    page.goto("/locks")
+    log_in(page, "ann", "not-the-key")
+    expect(page.get_by_role("alert")).to_contain_text("wrong")
+    log_in(page, *stage.operator)
+    expect(page.get_by_role("heading", name="Locks")).to_be_visible()
+    (cookie,) = [cookie for cookie in context.cookies() if cookie["name"] == "session"]
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.goto("/locks")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    context.close()
+
+
+PAGES = (
+    "/",
+    "/?state=converged&text=web&sort=-since&page=2",
+    "/?text=nothing",
+    "/hosts/h007",
+    "/services",
+    "/services/shop/web",
+    "/rollout",
+    "/history",
+    "/history/{sequence}",
+    "/locks",
+    "/acts/stop",
+    "/acts/release?lock=/shop/web",
+    "/login",
+    "/hosts/nobody",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source, scheme):
+    sequence = stage.service.adapters.feed.snapshot().reading.sequence
+    faults, messages = [], []
+    with stage.page(color_scheme=scheme, viewport={"width": 390, "height": 844}) as page:
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))
+        for path in PAGES:
+            page.goto(path.format(sequence=sequence))
+            faults += [f"{path}: {fault}" for fault in serious_faults(page, axe_source)]
+            too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert too_wide <= 0, (path, too_wide)
+        page.goto("/hosts/h007")
+        assert headline(page).startswith("<img src=x onerror=alert(1)>\\u202e")
+
+    assert faults == []
+    # A page that does not exist is the only message; a violation of the content security policy would be one, too.
+    assert [text for text in messages if "404" not in text] == []
+
+
+def test_the_page_follows_the_fleet_without_being_loaded_again(stage):
+    with stage.page() as page:
+        expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
+        page.evaluate("window.loadedOnce = true")
+        page.locator("#text").fill("web00")
+        expect(page.locator("#list tbody tr")).to_have_count(9)
+
+        stage.host(3, error="disk full")
+
+        expect(page.locator("h1")).to_have_text("1 host failed")
+        expect(page).to_have_title("1 host failed · zkdeployment")
+        expect(page.locator("#problems")).to_contain_text("disk full")
+        expect(page.locator("#list tbody tr").first).to_contain_text("web003.example.com")
+        expect(page.locator("#block-0 path.failed")).to_have_count(1)
+        assert page.locator("#text").input_value() == "web00"
+        assert page.url.endswith("/?text=web00")
+        stage.host(3)
+        expect(page.locator("#problems")).to_be_hidden()
+        assert page.evaluate("window.loadedOnce") is True
+
+
+def test_filters_survive_acts_reloads_and_the_history_of_the_browser(stage):
+    with stage.page() as page:
+        page.get_by_role("link", name="130 converged").click()
+        expect(page.locator("a.filter[aria-current]")).to_have_count(1)
+        page.get_by_role("link", name="Next").click()
+        expect(page.locator("#list")).to_contain_text("51 to 100 of 130 hosts")
+        view = page.url
+        page.reload()
+        assert (page.url, "51 to 100" in page.locator("#list").inner_text()) == (view, True)
+
+        page.get_by_role("link", name="Stop").click()
+        page.get_by_label("Reason").fill("web loses sessions")
+        page.get_by_role("button", name="Stop the fleet").click()
+        expect(page.locator("h1")).to_have_text("Stopped")
+        assert page.url == view
+        expect(page.locator("#problems")).to_contain_text("Stopped by ann")
+        page.get_by_role("link", name="Resume").click()
+        page.get_by_role("button", name="Resume the fleet").click()
+        expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
+
+        page.go_back()
+        page.goto(view)
+        page.get_by_role("link", name="Previous").click()
+        expect(page.locator("#list")).to_contain_text("1 to 50 of 130 hosts")
+        page.go_back()
+        expect(page.locator("#list")).to_contain_text("51 to 100 of 130 hosts")
+    assert ("ann", "stop", "web loses sessions") in stage.acts()
+    assert ("ann", "resume", "") in stage.acts()
+
+
+def test_acts_on_the_rollout_and_on_locks(stage):
+    with stage.page("/rollout") as page:
+        for link, button, reason in (
+            ("Promote", "Promote the group", "the canaries look good"),
+            ("Pause the rollout", "Pause the rollout", "latency is up"),
+            ("Abort the rollout", "Abort the rollout", "web loses sessions"),
+        ):
+            page.get_by_role("link", name=link).click()
+            page.get_by_label("Reason").fill(reason)
+            page.get_by_role("button", name=button).click()
+            expect(page).to_have_url(f"{stage.service.url}/rollout")
+        page.goto("/locks")
+        page.get_by_role("link", name="Release").click()
+        page.get_by_label("Reason").fill("the host burnt down")
+        page.get_by_role("button", name="Release the lock").click()
+        expect(page.get_by_role("alert")).to_contain_text("has worked under the lock")
+        page.get_by_label("Release it although").check()
+        page.get_by_role("button", name="Release the lock").click()
+        expect(page.locator("tbody tr")).to_contain_text(HOSTILE[:-1])
+
+    acts = stage.acts()
+    assert ("ann", "rollout promote others", "the canaries look good") in acts
+    assert ("ann", "rollout pause", "latency is up") in acts
+    assert ("ann", "rollout abort", "web loses sessions") in acts
+    assert any(what.startswith("release the lock of /shop/web") for _, what, _ in acts)
+
+
+def test_everything_works_without_javascript(stage):
+    with stage.page(java_script_enabled=False) as page:
+        page.get_by_label("Find a host").fill("web00")
+        page.get_by_role("button", name="Find").click()
+        expect(page.locator("#list tbody tr")).to_have_count(9)
+        page.get_by_role("link", name="Host", exact=True).click()
+        expect(page.locator("#list tbody tr").first).to_contain_text("web000")
+        page.locator("#block-1").click()
+        expect(page.locator("#list")).to_contain_text("web100.example.com")
+        page.get_by_role("link", name="Hold").click()
+        page.get_by_label("Reason").fill("the switch is replaced")
+        page.get_by_role("button", name="Hold the fleet").click()
+        expect(page.locator("h1")).to_have_text("Held")
+        page.get_by_role("link", name="Resume").click()
+        page.get_by_role("button", name="Resume the fleet").click()
+        expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
+        page.get_by_role("link", name="web100.example.com", exact=True).click()
+        expect(page.get_by_role("heading", name="Why")).to_be_visible()
+
+
+def test_the_map_answers_to_the_pointer(stage):
+    with stage.page() as page:
+        box = page.locator("#block-1 svg").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.35, box["y"] + box["width"] * 0.15)
+        expect(page.locator(".tip")).to_contain_text("web113.example.com: converged")
+        page.mouse.click(box["x"] + box["width"] * 0.35, box["y"] + box["width"] * 0.15)
+        expect(page.locator("h1")).to_have_text("web113.example.com")
+
+
+def test_an_idle_page_sends_no_requests_and_uses_no_processor_time(stage):
+    with stage.page() as page:
+        page.wait_for_load_state("load")
+        expect(page.locator("#connection")).to_be_hidden()
+        page.wait_for_timeout(1500)
+        requests = []
+        page.on("request", lambda request: requests.append(request.url))
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable")
+        before = task_seconds(session)
+        page.wait_for_timeout(3000)
+
+        assert requests == []
+        assert task_seconds(session) - before < 0.1
+
+
+def task_seconds(session) -> float:
+    metrics = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
+    return metrics["TaskDuration"]
+
+
+def test_without_zookeeper_the_page_says_how_old_it_is_and_recovers(stage):
+    with stage.page() as page:
+        stage.proxy.cut()
+        try:
+            expect(page.locator("#freshness")).to_contain_text("ZooKeeper is unreachable", timeout=30_000)
+            expect(page.locator("h1")).to_contain_text("Last known: 130 of 130 hosts")
+            expect(page.get_by_role("link", name="Stop")).to_have_count(0)
+            page.goto("/hosts/h003")
+            expect(page.locator("#freshness")).to_contain_text("This page shows the fleet as it was")
+        finally:
+            stage.proxy.heal()
+        page.goto("/")
+        expect(page.locator("#freshness")).to_be_empty(timeout=30_000)
+        expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
+
+
+def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
+    with stage.page() as page:
+        page.wait_for_load_state("load")
+        page.context.set_offline(True)
+        page.get_by_role("link", name="Role").click()
+        expect(page.locator("#connection")).to_be_visible()
+        page.context.set_offline(False)
+        expect(page.locator("#connection")).to_be_hidden(timeout=20_000)
