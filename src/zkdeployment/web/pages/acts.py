@@ -22,7 +22,7 @@ from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
 router = APIRouter(include_in_schema=False)
 
 #: Seconds to wait until the cached fleet contains the change that an act made.
-_SETTLING = 2.0
+_SETTLING = 1.0
 
 
 @router.get("/acts/{name}")
