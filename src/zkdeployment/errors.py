@@ -99,6 +99,10 @@ class SourceError(ZkdeploymentError):
     """The tree's repository cannot be read."""
 
 
+class UnknownRevisionError(SourceError):
+    """The repository has no branch or commit of this name."""
+
+
 class ConflictError(ZkdeploymentError):
     """A node was changed concurrently, so that nothing was written; read again and retry."""
 

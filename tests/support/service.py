@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
@@ -19,10 +20,12 @@ from zkdeployment.model.user import NewUser, Role
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
 from zkdeployment.wiring.server import server_adapters
+from zkdeployment.wiring.syncer import read_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.config.settings import Settings
     from zkdeployment.ports.server import ServerAdapters
 
 _ACT = Act("tests", "user", "a test", 0.0)
@@ -60,13 +63,19 @@ def form_token(page: str) -> str:
 
 @contextmanager
 def running_service(
-    zookeeper: str, site: Site | None = None, settings: ServerSettings | None = None
+    zookeeper: str,
+    site: Site | None = None,
+    settings: ServerSettings | None = None,
+    *,
+    repository: Settings | None = None,
 ) -> Iterator[RunningService]:
-    """Serve the application for a ZooKeeper at this connection string."""
+    """Serve the application for a ZooKeeper at this connection string, with the repository of these settings."""
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
         adapters = server_adapters(session, feed, settings)
+        if repository is not None:
+            adapters = replace(adapters, read_revision=partial(read_revision, repository))
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
         site = site or Site(

@@ -38,6 +38,7 @@ VERBS = {
     "rollout": LazyVerb("rollout.rollout", "Simulate, watch and direct rollouts by a strategy."),
     "sandbox": LazyVerb("sandbox", "Run a throw-away fleet on this machine."),
     "serve": LazyVerb("serve", "Run the service: pages for people, an HTTP API for programs."),
+    "services": LazyVerb("fleet.services", "Show services: the version and state of each deployment."),
     "status": LazyVerb("fleet.status", "Show the fleet: version wanted, version had, state, error."),
     "stop": LazyVerb("fleet.stop", "Stop the whole fleet."),
     "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.rollout_views import rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import HostResult, PublicationRecord
     from zkdeployment.model.tree import Value
+    from zkdeployment.rollout.state import RolloutState
 
 
 def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:
@@ -50,3 +52,19 @@ def to_json(record: PublicationRecord, acts: Iterable[Act]) -> dict[str, Value]:
         "results": [result.to_json() for result in by_importance(record.results.values())],
         "acts": [act.to_json() for act in acts],
     }
+
+
+def publication_body(
+    record: PublicationRecord,
+    records: Sequence[PublicationRecord],
+    acts: Iterable[Act],
+    rollouts: Iterable[RolloutState],
+    *,
+    now: float,
+) -> dict[str, Value]:
+    """Return the details of a publication as ``-o json`` prints them.
+
+    ``records`` include the next publication, if there is one; ``now`` is in seconds since the epoch.
+    """
+    attempts: list[Value] = [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts]
+    return to_json(record, acts_during(records, record, acts)) | {"rollouts": attempts}

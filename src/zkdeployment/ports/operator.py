@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, TreeChange
+    from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.rollout.state import Directive, RolloutState
@@ -49,6 +49,9 @@ class FleetReader(Protocol):
     def acts(self) -> tuple[Act, ...]:
         """Return the recorded acts of operators, oldest first."""
 
+    def targets(self) -> Targets:
+        """Return the targets of the last publication, by name."""
+
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
 
@@ -69,6 +72,12 @@ class LiveTreeStore(Protocol):
         """Return a node and all nodes below it, ephemeral ones included; ``None`` if there is no such node.
 
         The empty path is the whole tree without the reserved nodes.
+        """
+
+    def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
+        """Return the registered instances of services: for each path of a service, name to properties.
+
+        Services without a node for instances are left out.
         """
 
     def lookup(self) -> Lookup:

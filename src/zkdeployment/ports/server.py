@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
@@ -21,7 +23,9 @@ class ServerAdapters:
     """The adapters that the service depends on.
 
     ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
-    present state of the connection to ZooKeeper, without a request.
+    present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
+    files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
+    configured repository.
     """
 
     operator: OperatorAdapters
@@ -31,3 +35,4 @@ class ServerAdapters:
     openid: IdentityProvider | None
     connection: Callable[[], ConnectionStatus]
     clock: Clock
+    read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None

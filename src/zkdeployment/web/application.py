@@ -15,10 +15,12 @@ from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, audit, events, health
+from zkdeployment.web.api import acts, audit, events, fleet, health, publications
+from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages.last_known import LastKnown
 from zkdeployment.web.pages.routers import PAGE_ROUTERS
+from zkdeployment.web.planner import RevisionPlanner
 from zkdeployment.web.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ _API_ROUTERS = (
     acts.router,
     audit.router,
     events.router,
+    fleet.router,
     health.router,
+    publications.router,
 )
 
 
@@ -56,6 +60,8 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.known_sessions = KnownSessions()
     application.state.event_hub = EventHub(adapters.feed)
     application.state.last_known = LastKnown()
+    application.state.encoded_status = EncodedStatus()
+    application.state.planner = RevisionPlanner()
     install_error_handlers(application)
     for router in (*_API_ROUTERS, *PAGE_ROUTERS):
         application.include_router(router)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,6 +24,7 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
 from zkdeployment.wiring.operator import operator_adapters
+from zkdeployment.wiring.syncer import read_revision
 
 if TYPE_CHECKING:
     import ssl
@@ -55,6 +58,8 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
             adapters = server_adapters(session, feed, settings.server)
+            if settings.sync is not None:
+                adapters = replace(adapters, read_revision=partial(read_revision, settings))
             application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
             yield (

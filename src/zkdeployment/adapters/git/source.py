@@ -24,7 +24,7 @@ from zkdeployment.adapters.git.files import read_files, revision_files
 from zkdeployment.adapters.git.signatures import check_signature
 from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.tree_files import ATTEMPTS
-from zkdeployment.errors import SourceError, without_passwords
+from zkdeployment.errors import SourceError, UnknownRevisionError, without_passwords
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.origin import Origin
 
@@ -125,7 +125,7 @@ class GitSource:
         git = self._mirror(self._directory, alone=True)
         commit = self._read(git, str(revision))
         if commit is None:
-            raise SourceError(f"{self._shown} has no revision {revision}, as far as it was fetched")
+            raise UnknownRevisionError(f"{self._shown} has no revision {revision}, as far as it was fetched")
         return git, commit
 
     def _read(self, git: Git, name: str) -> Commit | None:
@@ -242,7 +242,9 @@ class GitSource:
                 f"the repository {self._shown} has no default branch; set branch (there is {existing})"
             )
         near = difflib.get_close_matches(self.branch, branches, n=1) or branches[:1]
-        raise SourceError(f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?")
+        raise UnknownRevisionError(
+            f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?"
+        )
 
     def _refusal(self, messages: str) -> SourceError:
         reason = failure_cause(messages)

@@ -14,9 +14,8 @@ from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.fleet.ages import age
-from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.fleet.history import acts_during, by_importance, find_record, publication_body
 from zkdeployment.fleet.rollout_text import final_report
-from zkdeployment.fleet.rollout_views import rollout_status
 from zkdeployment.model.cluster import short
 from zkdeployment.wiring.operator import open_operator
 
@@ -87,11 +86,11 @@ def show(connection: Servers, publication: str, output: str) -> None:
         operator_acts = operator.fleet.acts()
         record = find_record(records, publication)
         rollouts = operator.rollouts.attempts(record.sequence)
-    acts = acts_during(records, record, operator_acts)
     if output != "table":
-        attempts = [rollout_status(attempt, led=True, now=time.time()).to_json() for attempt in rollouts]
-        emit(to_json(record, acts) | {"rollouts": attempts}, output, schema="publication")
+        body = publication_body(record, records, operator_acts, rollouts, now=time.time())
+        emit(body, output, schema="publication")
         return
+    acts = acts_during(records, record, operator_acts)
     reports = [styled(final_report(attempt)) for attempt in rollouts]
     console_for(stderr=False).print(Group(*_detail(record, acts), *reports), soft_wrap=True)
 

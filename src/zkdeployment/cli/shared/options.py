@@ -16,6 +16,7 @@ from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, UnreachableError
 from zkdeployment.model.servers import Servers
+from zkdeployment.output_schema import with_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,7 +139,7 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     ``schema`` names the format of an object, which then has the key ``schema``: ``zkdeployment/SCHEMA/v1``.
     """
     if schema is not None and isinstance(value, dict):
-        value = {"schema": f"zkdeployment/{schema}/v1", **value}
+        value = with_schema(schema, value)
     if output == "yaml":
         import yaml  # noqa: PLC0415  the other formats are faster without it
 

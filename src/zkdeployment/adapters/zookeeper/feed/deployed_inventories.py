@@ -1,4 +1,4 @@
-"""The inventories that clients asked for, without packages that were never deployed, and the published targets.
+"""The inventories that clients asked for, without packages that were never deployed.
 
 Inventories are read at the first use and again only after they changed.
 """
@@ -8,20 +8,17 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.inventories import decode
-from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import Targets
 
 #: How many inventories are kept.
 _KEPT = 20_000
@@ -64,13 +61,6 @@ class DeployedInventories:
         """Note a change; kazoo calls this on its thread."""
         if event.path is not None:
             self._changed.add(event.path.rpartition("/")[2])
-
-
-def read_targets(session: Session, names: Iterable[str]) -> Targets:
-    """Return the published targets with these node names."""
-    listed = list(names)
-    nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
-    return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
 
 
 def _deployed_part(host_id: str, node: Node | None) -> KnownHost | None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import call_safely
-from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedInventories, read_targets
+from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedInventories
 from zkdeployment.adapters.zookeeper.feed.fleet_assembly import FleetAssembly
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
 from zkdeployment.adapters.zookeeper.feed.shared_read import SharedReads
 from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts

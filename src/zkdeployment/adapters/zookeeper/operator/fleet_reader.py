@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, 
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
+from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import read_history
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publication import SyncerReport, Targets
     from zkdeployment.model.strategy import Strategy
 
 
@@ -97,6 +98,9 @@ class ZooKeeperFleetReader:
 
     def acts(self) -> tuple[Act, ...]:
         return read_acts(self._session)
+
+    def targets(self) -> Targets:
+        return read_targets(self._session, self._session.children(paths.TARGETS) or ())
 
     def syncer_report(self) -> SyncerReport | None:
         return read_report(self._session)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.lookup import lookup
 from zkdeployment.adapters.zookeeper.publication.builder import import_transactions
-from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree, read_subtree
+from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree, read_providers, read_subtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,6 +29,9 @@ class ZooKeeperLiveTree:
 
     def subtree(self, path: str) -> dict[str, Properties] | None:
         return read_subtree(self._session, path)
+
+    def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
+        return read_providers(self._session, services)
 
     def lookup(self) -> Lookup:
         return lookup(self._session)

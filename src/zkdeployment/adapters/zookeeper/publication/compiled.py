@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.errors import TreeError
 from zkdeployment.planning.targets.encoding import assignments_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.publication import Targets
 
@@ -57,6 +59,13 @@ def decode_targets(nodes: Mapping[str, Node | None]) -> Targets:
             assignment.path: (assignment,) for assignment in assignments if assignment.path == _ROLES + name
         }
     return targets
+
+
+def read_targets(session: Session, names: Iterable[str]) -> Targets:
+    """Return the published targets with these node names."""
+    listed = list(names)
+    nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
+    return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
 
 
 def _json(name: str, data: bytes) -> object:

@@ -1,0 +1,1 @@
+"""The status of services: which hosts have which deployments in which version."""

@@ -1,0 +1,134 @@
+"""The bodies of answers about publications, rollouts and plans, for the description of the API."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from zkdeployment.web.models.fleet import Described, Revision
+
+
+class PublicationSummaryBody(Described):
+    """A publication with the numbers of hosts that are done and failed."""
+
+    revision: Revision
+    time: float
+    sequence: int
+    author: str | None
+    subject: str | None
+    committed: float | None
+    signer: str | None
+    forced_by: str | None
+    reason: str | None
+    hosts: int
+    excluded: int
+    done: int
+    failed: int
+    ended: float | None
+
+
+class HistoryBody(Described):
+    """The last publications, the newest first."""
+
+    schema_: Annotated[Literal["zkdeployment/history/v1"], Field(alias="schema")]
+    publications: list[PublicationSummaryBody]
+
+
+class ResultBody(Described):
+    """The result of a publication on a host."""
+
+    id: str
+    name: str
+    time: float
+    seconds: float
+    error: str | None
+
+
+class ActBody(Described):
+    """An act of an operator."""
+
+    by: str
+    what: str
+    reason: str
+    time: float
+
+
+class RolloutGroupBody(Described):
+    """A group of a rollout; ``hosts`` maps the id of each host to its state."""
+
+    name: str
+    critical: bool
+    state: Literal["waiting", "preparing", "deploying", "baking", "success", "failed"]
+    depends_on: list[str]
+    successful: int
+    failed: int
+    total: int
+    words: str
+    hosts: dict[str, str]
+
+
+class AttemptBody(Described):
+    """A rollout; ``counts`` are numbers of hosts by state, ``errors`` are by host id."""
+
+    id: str
+    revision: Revision
+    strategy: str
+    state: str
+    words: str
+    coordinator: bool
+    begun: float
+    moved: float
+    ended: float | None
+    groups: list[RolloutGroupBody]
+    counts: dict[str, int]
+    errors: dict[str, str]
+    acts: list[str]
+    warnings: list[str]
+
+
+class RolloutBody(AttemptBody):
+    """The rollout of the published revision."""
+
+    schema_: Annotated[Literal["zkdeployment/rollout/v1"], Field(alias="schema")]
+
+
+class PublicationBody(PublicationSummaryBody):
+    """A publication with the results of hosts, the acts of operators until the next one, and its rollouts."""
+
+    schema_: Annotated[Literal["zkdeployment/publication/v1"], Field(alias="schema")]
+    left_out: int
+    results: list[ResultBody]
+    acts: list[ActBody]
+    rollouts: list[AttemptBody]
+
+
+class PlannedHostBody(Described):
+    """What a host would do: its steps in order."""
+
+    id: str
+    name: str
+    role: str | None
+    outlook: str
+    absent: bool
+    reason: str | None
+    steps: list[dict[str, Any]]
+
+
+class PlannedTreeBody(Described):
+    """The paths of nodes that would be created, updated and deleted."""
+
+    create: list[str]
+    update: list[str]
+    delete: list[str]
+
+
+class PlanBody(Described):
+    """What publishing a revision would do."""
+
+    schema_: Annotated[Literal["zkdeployment/plan/v1"], Field(alias="schema")]
+    revision: Revision | None
+    changes: bool
+    summary: str
+    tree: PlannedTreeBody
+    hosts: list[PlannedHostBody]
+    strategy: dict[str, Any] | None
+    order: dict[str, Any] | None

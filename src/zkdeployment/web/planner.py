@@ -1,0 +1,63 @@
+"""Plans of revisions: few at a time, so that they do not use up the threads and the memory of the service."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.planning.prediction import PredictionBasis, predict
+from zkdeployment.planning.review import review
+from zkdeployment.web.error_responses import RETRY_AFTER
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from zkdeployment.planning.prediction import Prediction
+    from zkdeployment.ports.server import ServerAdapters
+
+#: How many plans are made at a time; further requests are asked to come back.
+_AT_ONCE = 2
+
+
+class RevisionPlanner:
+    """Makes plans; it is made once for each application."""
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
+
+    def plan(self, adapters: ServerAdapters, revision: str | None) -> Prediction:
+        """Return the plan of a branch or a commit of the configured repository.
+
+        Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
+        the repository does not have, ``SourceError`` if that cannot be read, and ``RefusedError`` without one.
+        """
+        if adapters.read_revision is None:
+            raise RefusedError(
+                "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
+            )
+        if not self._free.acquire(blocking=False):
+            raise HTTPException(
+                503,
+                f"{_AT_ONCE} plans are being made, and no more at a time; try again",
+                {"Retry-After": str(RETRY_AFTER)},
+            )
+        try:
+            found, files = adapters.read_revision(revision)
+            reviewed = review(files)
+            if reviewed.errors:
+                raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
+            operator, snapshot = adapters.operator, adapters.feed.snapshot().fleet
+            known, live = operator.fleet.known_hosts(), operator.tree.live_tree()
+            basis = PredictionBasis(snapshot.cluster, snapshot.hosts, known, live, operator.fleet.strategy())
+            return predict(reviewed, basis, revision=found, title="")
+        finally:
+            self._free.release()
+
+
+def planner_of(request: Request) -> RevisionPlanner:
+    """Return the planner of the application that handles a request."""
+    planner: RevisionPlanner = request.app.state.planner
+    return planner

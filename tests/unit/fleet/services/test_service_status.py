@@ -1,0 +1,153 @@
+import pytest
+
+from zkdeployment.errors import NotFoundError
+from zkdeployment.fleet.services.service_status import (
+    InstanceState,
+    ServicesStatus,
+    paths_of_services,
+    services_status,
+)
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+
+A, B, C = Identity("a", "a.example"), Identity("b", "b.example", "web"), Identity("c", "c.example")
+HELLO = Assignment("/demo/hello", 2, "hello", "hello", version="1.1")
+STORE = Assignment("/demo/store", 1, "store-2.0", "store")
+CHECKED_OUT = Assignment("/demo/site", 1, "site", "site", version="git+https://example.com/site@v1")
+
+
+def package(name: str, version: str) -> Package:
+    return Package(name, 0, version, "1", "noarch")
+
+
+def marker(path: str, number: int = 0, name: str = "hello", version: str = "1.1") -> Marker:
+    return Marker(Deployment(path, number), name, name, version=version)
+
+
+def inventory(*packages: Package, markers: tuple[Marker, ...] = (), **checkouts: str) -> Inventory:
+    return Inventory({one.name: (one,) for one in packages}, markers=markers, checkouts=checkouts)
+
+
+def status_of(
+    targets: dict[str, tuple[Assignment, ...]],
+    *known: KnownHost,
+    hosts: tuple[Host, ...] = (),
+    path: str = "",
+    providers: dict[str, dict[str, dict[str, object]]] | None = None,
+) -> ServicesStatus:
+    registered = {host.identity.id for host in hosts}
+    absent = tuple(host for host in known if host.identity.id not in registered)
+    snapshot = FleetSnapshot(Cluster("r1"), "r1", hosts=hosts, absent=absent, targets=frozenset(targets))
+    return services_status(fleet_status(snapshot), snapshot, targets, known, providers or {}, path=path)
+
+
+def states(status: ServicesStatus) -> dict[str, list[tuple[str, int, str | None, str]]]:
+    return {
+        service.path: [
+            (host.host.id, deployment.number, deployment.version, deployment.state.value)
+            for host in service.hosts
+            for deployment in host.deployments
+        ]
+        for service in status.services
+    }
+
+
+def test_a_service_is_as_wanted_if_all_its_deployments_are():
+    present = inventory(package("hello", "1.1"), markers=(marker("/demo/hello"), marker("/demo/hello", 1)))
+    status = status_of({"a": (HELLO,)}, KnownHost(A, present), hosts=(Host(A, "r1"),))
+    assert states(status) == {"/demo/hello": [("a", 0, "1.1-1", "deployed"), ("a", 1, "1.1-1", "deployed")]}
+    assert status.as_wanted
+
+
+@pytest.mark.parametrize(
+    ("found", "host", "expected"),
+    [
+        (inventory(package("hello", "1.0"), markers=(marker("/demo/hello"),)), Host(A, "r1"), "outdated"),
+        (inventory(package("hello", "1.1")), Host(A, "r0"), "missing"),
+        (inventory(package("hello", "1.1"), markers=(marker("/demo/hello"),)), Host(A, "r0"), "pending"),
+        (inventory(package("hello", "1.1"), markers=(marker("/demo/hello"),)), Host(A, error="x"), "pending"),
+        (None, Host(A, "r1"), "unknown"),
+    ],
+)
+def test_the_state_of_a_deployment_follows_from_the_inventory(found: Inventory | None, host: Host, expected: str):
+    one = Assignment("/demo/hello", 1, "hello", "hello", version="1.1")
+    status = status_of({"a": (one,)}, KnownHost(A, found), hosts=(host,))
+    assert states(status)["/demo/hello"][0][3] == expected
+    assert not status.as_wanted
+
+
+def test_deployments_of_absent_hosts_and_leftovers_are_not_as_wanted():
+    left = inventory(package("hello", "1.1"), markers=(marker("/demo/hello", 7), marker("/old/gone")))
+    status = status_of({"c": (HELLO,)}, KnownHost(A, left), KnownHost(C, left), hosts=(Host(A, "r1"),))
+    assert states(status) == {
+        "/demo/hello": [
+            ("a", 7, "1.1", "leftover"),
+            ("c", 0, "1.1-1", "absent"),
+            ("c", 1, "1.1-1", "absent"),
+            ("c", 7, "1.1", "absent"),
+        ],
+        "/old/gone": [("a", 0, "1.1", "leftover"), ("c", 0, "1.1", "absent")],
+    }
+    gone = status.services[1]
+    assert (gone.package, gone.version, gone.count(InstanceState.LEFTOVER)) == ("hello", "1.1", 1)
+
+
+def test_a_target_without_a_host_is_named():
+    status = status_of({"nobody": (HELLO,)}, hosts=(Host(A, "r1"),))
+    assert status.services[0].unmatched == ("nobody",)
+    assert not status.as_wanted
+
+
+def test_hosts_of_a_role_run_what_the_role_is_assigned():
+    present = inventory(package("store-2.0", "2.0"), markers=(marker("/demo/store", name="store"),))
+    status = status_of({"web": (STORE,)}, KnownHost(B, present), hosts=(Host(B, "r1"),))
+    assert states(status) == {"/demo/store": [("b", 0, "2.0-1", "deployed")]}
+
+
+@pytest.mark.parametrize(("present", "state"), [(CHECKED_OUT.version, "deployed"), ("other", "outdated")])
+def test_checkouts_are_compared_by_their_recorded_version(present: str, state: str):
+    found = inventory(markers=(marker("/demo/site", name="site"),), site=present)
+    status = status_of({"a": (CHECKED_OUT,)}, KnownHost(A, found), hosts=(Host(A, "r1"),))
+    assert states(status) == {"/demo/site": [("a", 0, present, state)]}
+
+
+def test_only_services_at_and_below_the_path_are_shown():
+    targets = {"a": (HELLO, STORE, Assignment("/demo/hello2", 1, "x", "x", version="1"))}
+    assert list(states(status_of(targets, hosts=(Host(A),), path="/demo/hello"))) == ["/demo/hello"]
+    assert len(states(status_of(targets, hosts=(Host(A),), path="/demo"))) == 3
+    assert paths_of_services(targets, "/demo/hello") == {"/demo/hello"}
+    with pytest.raises(NotFoundError, match="no service at or below /demo/hel:"):
+        status_of(targets, hosts=(Host(A),), path="/demo/hel")
+
+
+def test_the_body_names_services_hosts_deployments_and_instances():
+    providers = {"/demo/store": {"192.0.2.1:80": {"pid": 7}}}
+    status = status_of({"a": (STORE,)}, KnownHost(A, inventory()), hosts=(Host(A, "r1"),), providers=providers)
+    assert status.to_json() == {
+        "wanted": "r1",
+        "as_wanted": False,
+        "services": [
+            {
+                "path": "/demo/store",
+                "package": "store-2.0",
+                "version": None,
+                "as_wanted": False,
+                "unmatched": [],
+                "hosts": [
+                    {
+                        "id": "a",
+                        "name": "a.example",
+                        "role": None,
+                        "state": "converged",
+                        "n": 1,
+                        "deployments": [{"number": 0, "version": None, "state": "missing"}],
+                    }
+                ],
+                "providers": {"192.0.2.1:80": {"pid": 7}},
+            }
+        ],
+    }
