@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.model.tree import Value
+V = TypeVar("V")
 
 
-def with_schema(schema: str, body: Mapping[str, Value]) -> dict[str, Value]:
+def with_schema(schema: str, body: Mapping[str, V]) -> dict[str, V | str]:
     """Return an object for programs with the name of its format, ``zkdeployment/SCHEMA/v1``."""
     return {"schema": f"zkdeployment/{schema}/v1", **body}
