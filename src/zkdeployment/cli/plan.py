@@ -15,7 +15,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook
-from zkdeployment.planning.prediction import PredictionBasis, predict
+from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import Review, review
 from zkdeployment.wiring.operator import open_operator
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.forecast import HostForecast
     from zkdeployment.planning.order import Turn
-    from zkdeployment.ports.operator import OperatorAdapters
 
 _CHANGES = 4
 _COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
@@ -87,7 +86,7 @@ def command(
     reviewed = review(files)
     _refuse(reviewed)
     with open_operator(connection) as operator:
-        basis = read_basis(operator)
+        basis = operator.prediction_basis()
     keeps_strategy = bool(paths) and not reviewed.documents.files and not is_whole_tree(paths)
     predicted = predict(
         reviewed,
@@ -103,21 +102,6 @@ def command(
     if predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
-
-
-def read_basis(operator: OperatorAdapters) -> PredictionBasis:
-    """Read the facts of a prediction."""
-    snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
-    live, strategy = operator.tree.live_tree(), operator.fleet.strategy()
-    return PredictionBasis(
-        snapshot.cluster,
-        snapshot.hosts,
-        known,
-        live,
-        strategy,
-        operator.fleet.documents(),
-        since=0 if snapshot.published is None else snapshot.since,
-    )
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:

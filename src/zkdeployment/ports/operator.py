@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
+    from zkdeployment.planning.prediction import PredictionBasis
     from zkdeployment.rollout.state import Directive, RolloutState
     from zkdeployment.tree.links import Lookup
 
@@ -166,3 +167,19 @@ class OperatorAdapters:
     locks: LockStore
     rollouts: RolloutControl
     cluster: ClusterControl
+
+    def prediction_basis(self) -> PredictionBasis:
+        """Read what the prediction of a publication is based on."""
+        from zkdeployment.planning.prediction import PredictionBasis  # noqa: PLC0415  other commands start faster
+
+        snapshot, known = self.fleet.snapshot(), self.fleet.known_hosts()
+        live, strategy = self.tree.live_tree(), self.fleet.strategy()
+        return PredictionBasis(
+            snapshot.cluster,
+            snapshot.hosts,
+            known,
+            live,
+            strategy,
+            self.fleet.documents(),
+            since=0 if snapshot.published is None else snapshot.since,
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import RefusedError, TreeError
-from zkdeployment.planning.prediction import PredictionBasis, predict
+from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
 from zkdeployment.web.error_responses import RETRY_AFTER
 
@@ -49,10 +49,7 @@ class RevisionPlanner:
             reviewed = review(files)
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
-            operator, snapshot = adapters.operator, adapters.feed.snapshot().fleet
-            known, live = operator.fleet.known_hosts(), operator.tree.live_tree()
-            basis = PredictionBasis(snapshot.cluster, snapshot.hosts, known, live, operator.fleet.strategy())
-            return predict(reviewed, basis, revision=found, title="")
+            return predict(reviewed, adapters.operator.prediction_basis(), revision=found, title="")
         finally:
             self._free.release()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
-from zkdeployment.cli.plan import read_basis, short_lines
+from zkdeployment.cli.plan import short_lines
 from zkdeployment.cli.shared.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo, echo_lines
@@ -130,7 +130,7 @@ def _list_undone(outcome: CommitOutcome) -> None:
 
 def _confirm(outcome: CommitOutcome, operator: OperatorAdapters) -> None:
     """Show what hosts would do, and ask; raises ``Abort`` without a yes."""
-    predicted = predict(review(outcome.files), read_basis(operator), revision=None, title="the rollback")
+    predicted = predict(review(outcome.files), operator.prediction_basis(), revision=None, title="the rollback")
     for line in (*predicted.warnings, *short_lines(predicted.forecast)):
         echo(line, err=True)
     click.confirm("Commit this rollback?", abort=True, err=True)
