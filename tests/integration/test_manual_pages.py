@@ -23,7 +23,7 @@ def test_every_page_is_a_web_page(built):
     assert [page for page in PAGES if not (built / "html" / f"{page}.html").is_file()] == []
 
 
-def test_the_man_pages_tell_every_option_and_every_example_of_every_verb(built):
+def test_the_man_pages_have_every_option_and_every_example_of_every_verb(built):
     text = (built / "man" / "zkdeployment.1").read_text(encoding="utf-8").replace("\\", "")
     for phrase in ("sandbox up", "locks release", "config check", "--allow-mass-removal", "zkdeployment why app1"):
         assert phrase in text

@@ -73,7 +73,7 @@ def selectors(expression):
 
 
 @pytest.mark.parametrize("expression", questions())
-def test_only_what_the_daemons_tell_is_asked_for(expression):
+def test_dashboards_and_alerts_use_only_metrics_that_daemons_write(expression):
     asked = list(selectors(expression))
     assert asked
     for query in asked:

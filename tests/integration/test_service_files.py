@@ -21,7 +21,7 @@ ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
 @pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
-def test_zdaemon_accepts_its_configuration_and_runs_what_systemd_runs(daemon, tmp_path):
+def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
     configuration.write_text(re.sub(r"/var/(run|log)/zkdeployment", str(tmp_path), shipped))
@@ -66,7 +66,7 @@ def test_an_agent_under_systemd_starts_without_having_to_correct_home(monkeypatc
     assert logs == []
 
 
-def test_stopping_the_agent_ends_what_is_its_own_and_leaves_it_time_to():
+def test_stopping_the_agent_ends_its_own_processes_and_leaves_them_time():
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / "zkdeployment-agent.service")
     assert unit["Service"]["KillMode"] == "mixed"
@@ -81,7 +81,7 @@ def service(daemon):
 
 
 @pytest.mark.parametrize("daemon", ["syncer", "coordinator", "server"])
-def test_what_needs_no_rights_has_none(daemon):
+def test_daemons_without_need_for_rights_have_none(daemon):
     """The threshold is systemd's own measure of how exposed a service is, in tenths: 100 is the worst."""
     unit = ETC / "systemd" / f"zkdeployment-{daemon}.service"
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]
@@ -91,7 +91,7 @@ def test_what_needs_no_rights_has_none(daemon):
     assert service(daemon)["CapabilityBoundingSet"] == ""
 
 
-def test_what_the_agent_starts_can_do_what_packages_and_scripts_do():
+def test_programs_of_packages_and_scripts_have_the_rights_that_they_need():
     """All is inherited: mounts that others see, setuid programs, other users, code that is made at run time."""
     found = service("agent")
     assert not [key for key in found if key.startswith(("Private", "Protect", "Restrict", "ReadOnly", "Root"))]
@@ -136,7 +136,7 @@ def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
     assert (tmp_path / "run" / "zkdeployment").is_dir()
 
 
-def test_zdaemon_says_with_its_exit_status_whether_the_program_runs(tmp_path):
+def test_the_exit_status_of_zdaemon_shows_whether_the_program_runs(tmp_path):
     shipped = (ETC / "zdaemon" / "zkdeployment-agent.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
     text = re.sub(r"/var/(run|log)/zkdeployment", str(tmp_path), shipped)

@@ -55,7 +55,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     assert not directory.exists()
 
 
-def test_a_kept_fleet_stays_up_and_the_last_messages_tell_how_to_end_it_and_where_its_page_is(
+def test_a_kept_fleet_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
     directory, monkeypatch, capsys
 ):
     monkeypatch.setattr(DemoScenario, "play_stages", lambda _: None)

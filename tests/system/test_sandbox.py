@@ -221,7 +221,7 @@ def test_down_ends_processes_that_survived_a_crash(box, make_box):
     assert box.status["hosts"]["host1"]["pid"] is not None
 
 
-def test_down_ends_the_processes_of_a_sandbox_whose_directory_is_gone(make_box):
+def test_down_ends_the_processes_of_a_sandbox_whose_directory_was_removed(make_box):
     gone = make_box("gone")
     gone.up("--hosts", "1")
     shutil.rmtree(gone.directory)

@@ -33,15 +33,15 @@ def told(**options: bool) -> list[str]:
     return [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
 
 
-def test_a_daemon_tells_its_steps():
+def test_a_daemon_logs_its_steps():
     assert told() == ["step", "Connection dropped", "failed"]
 
 
-def test_a_verbose_daemon_tells_details():
+def test_a_verbose_daemon_logs_details():
     assert told(verbose=True) == ["detail", "step", "Connection dropped", "failed"]
 
 
-def test_a_command_tells_what_was_not_expected_and_leaves_the_rest_to_its_output():
+def test_a_command_logs_only_unexpected_events():
     assert told(quiet=True) == ["failed"]
 
 
@@ -54,7 +54,7 @@ def lines(tell, *, terminal: bool = False) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_every_line_of_a_process_says_what_is_bound_to_it_whichever_thread_or_library_writes_it():
+def test_every_line_of_a_process_has_the_values_bound_to_the_process():
     def tell() -> None:
         log.bind_process(host="h1")
         log.get_logger().info("one")
@@ -69,7 +69,7 @@ def test_every_line_of_a_process_says_what_is_bound_to_it_whichever_thread_or_li
     assert [json.loads(line)["host"] for line in lines(tell)] == ["h1"] * 3
 
 
-def test_what_is_bound_to_a_part_of_the_work_ends_with_it():
+def test_values_bound_to_a_block_end_with_the_block():
     def tell() -> None:
         with log.bound(step="deploy"), log.bound(revision="r1"):
             log.get_logger().info("inside")
@@ -132,7 +132,7 @@ def test_an_agent_is_spared_the_library_that_draws_tables_and_a_table_still_find
 
 
 @pytest.mark.parametrize("on_terminal", [True, False])
-def test_no_line_holds_what_a_terminal_acts_on(monkeypatch, on_terminal):
+def test_no_line_has_characters_that_control_a_terminal(monkeypatch, on_terminal):
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: on_terminal)
     monkeypatch.setenv("NO_COLOR", "1")

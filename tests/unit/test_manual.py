@@ -79,7 +79,7 @@ def understand(name, *arguments):
 
 
 @pytest.mark.parametrize("command", TYPED_ON_HOSTS, ids=lambda command: command.place)
-def test_what_is_typed_on_a_host_is_understood(command):
+def test_command_lines_for_hosts_are_valid(command):
     for message in pipeline(command.text):
         understand(*message)
 
@@ -129,7 +129,7 @@ def test_each_alert_has_a_page_and_no_page_is_of_another():
     assert sorted(quoted) == alerts
 
 
-def test_what_pages_quote_is_what_the_program_says():
+def test_messages_that_pages_quote_are_those_of_the_program():
     texts = [piece for module in parsed_modules().values() for pieces in messages(module) for piece in pieces]
     for page, lines in QUOTED.items():
         assert lines, page
@@ -142,7 +142,7 @@ def test_each_page_of_operations_is_in_their_index():
     assert [page for page in QUOTED if f"   {page.removeprefix('operations/')}\n" not in index] == []
 
 
-def test_every_node_that_we_make_is_told():
+def test_every_node_that_the_program_creates_is_documented():
     text = (MANUAL / "reference" / "places.rst").read_text(encoding="utf-8")
     ours = {path for path in vars(paths).values() if isinstance(path, str) and path.startswith("/hosts")}
     ours |= {path for name, path in vars(paths).items() if name.isupper() and str(path).startswith("/")}

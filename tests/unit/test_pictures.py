@@ -64,7 +64,7 @@ def test_each_change_of_state_in_a_table_of_the_code_is_drawn_with_its_event(mac
             assert event.value in arrows[source, target]
 
 
-def test_no_two_states_of_a_machine_stand_in_one_place():
+def test_no_two_states_of_a_machine_have_the_same_place():
     for machine in MACHINES:
         assert len(set(machine.places.values())) == len(machine.places)
 

@@ -30,7 +30,7 @@ APART = {"completion.py": {"click.echo"}, "sandbox.py": {"Console"}}
         ("a\u2028b\u2029c\nd\te", "a\\u2028b\\u2029c\\nd\\te"),
     ],
 )
-def test_what_a_terminal_acts_on_is_spelled_out(text, shown):
+def test_characters_that_control_a_terminal_are_escaped(text, shown):
     assert printable(text) == shown
     assert all(map(is_printable, printable(text)))
 

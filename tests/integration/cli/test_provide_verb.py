@@ -77,7 +77,7 @@ def test_sigterm_is_passed_on(provide, client):
     assert ended(process)[0] == 128 + signal.SIGTERM
 
 
-def test_it_is_registered_again_after_the_loss_of_the_session(provide, zookeeper, client, proxy):
+def test_a_provider_is_registered_again_after_the_loss_of_the_session(provide, zookeeper, client, proxy):
     process = provide(PATH, "app1:80", connection=through(proxy, zookeeper))
     node = f"{PATH}/app1:80"
     wait_until(lambda: client.exists(node), "the node")

@@ -84,7 +84,7 @@ def published(site: Site) -> tuple[str, str]:
     return first, second
 
 
-def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_says_what_it_undoes(
+def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_undone_commits(
     site: Site, published: tuple[str, str]
 ) -> None:
     first, second = published
@@ -128,7 +128,7 @@ def test_a_rollback_now_is_published_in_a_stopped_fleet_even_if_it_ends_most_dep
 
 
 @pytest.mark.usefixtures("published")
-def test_without_now_a_rollback_says_what_stands_in_the_way(site: Site) -> None:
+def test_without_now_a_rollback_lists_the_obstacles(site: Site) -> None:
     site.run("stop", "--reason", "it burns")
     done = site.run("rollback", "--reason", "back")
     assert done.returncode == 0
@@ -159,7 +159,7 @@ def test_a_subversion_tree_is_refused(site: Site) -> None:
         assert "is a Subversion repository, and acts are committed to git only" in done.stderr
 
 
-def test_a_rollback_with_quarantine_forbids_what_the_undone_commits_introduced(
+def test_a_rollback_with_quarantine_forbids_the_versions_of_the_undone_commits(
     site: Site, published: tuple[str, str]
 ) -> None:
     site.branch.push({"a.zk": TREE.format("1.2")})

@@ -51,11 +51,11 @@ def imported(*argv: object) -> set[str]:
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["completion", "bash"]], ids=" ".join)
-def test_help_imports_nothing_of_what_the_verbs_do(argv):
+def test_help_imports_none_of_the_modules_that_verbs_need(argv):
     assert not imported(*argv) & (HEAVY | {"kazoo", "nagiosplugin", "zkdeployment.adapters", "zkdeployment.model"})
 
 
-def test_the_check_of_a_host_imports_what_it_needs_and_no_more(zookeeper, client, tmp_path):
+def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, client, tmp_path):
     client.create("/hosts", b'{"version": "r1"}')
     client.create("/hosts/h1", b'{"name": "h1", "version": "r1"}')
     (tmp_path / "status").write_text(f"{time.time()} 1 r1 done\n")

@@ -63,7 +63,7 @@ def test_other_addresses_need_a_certificate_or_a_permission(server, listen):
         ("listem = 127.0.0.1:1", "did you mean listen"),
     ],
 )
-def test_a_wrong_value_is_an_error_that_says_what_was_expected(server, line, problem):
+def test_a_wrong_value_is_an_error_with_the_expected_form(server, line, problem):
     with pytest.raises(ConfigurationError, match=problem):
         server(line)
 

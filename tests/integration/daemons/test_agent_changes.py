@@ -99,7 +99,7 @@ def test_a_host_that_was_absent_for_many_revisions_deploys_only_the_last(fleet):
     assert len(host.packages.commits) == 3  # both packages; the new version; the removal
 
 
-def test_a_stop_during_a_rollout_lets_steps_end_and_a_resume_completes_the_rollout(fleet):
+def test_during_a_stop_steps_of_a_rollout_end_and_a_resume_completes_it(fleet):
     hosts = [fleet.host(name) for name in ("h1", "h2")]
     for host in hosts:
         put_script(host.root, "foo")

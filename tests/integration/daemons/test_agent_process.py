@@ -40,7 +40,7 @@ def host(fleet: Fleet) -> AgentHost:
     return host
 
 
-def test_sigterm_lets_the_current_step_end_and_no_further_step_starts(fleet, host):
+def test_after_sigterm_the_current_step_ends_and_no_further_step_starts(fleet, host):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the first script")

@@ -80,7 +80,7 @@ def remembered(host: AgentHost) -> object:
 
 
 @pytest.mark.parametrize("how", ["wiped", "restored"])
-def test_an_agent_refuses_a_store_that_went_back_until_somebody_publishes(
+def test_an_agent_refuses_a_store_that_went_back_until_the_next_publication(
     fleet, host, publishing, saved, client, how
 ):
     calls, latest = fleet.calls(), publishing.version

@@ -21,7 +21,7 @@ def fleet(client):
     return client
 
 
-def test_a_live_table_shows_what_hosts_do_and_why_they_failed(zookeeper, fleet):  # noqa: ARG001  there is a fleet
+def test_a_live_table_shows_the_steps_and_the_failures_of_hosts(zookeeper, fleet):  # noqa: ARG001  there is a fleet
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=120)
     with FleetObserver(zookeeper, console) as observer, observer.live():

@@ -80,7 +80,7 @@ def test_a_users_shell_in_the_directory_does_not_belong(tmp_path):
         os.close(theirs)
 
 
-def test_all_processes_are_ended_also_those_that_ignore_sigterm(tmp_path, start):
+def test_all_processes_are_ended_even_if_they_ignore_sigterm(tmp_path, start):
     stubborn = start(cwd=tmp_path, program=STUBBORN, stdout=subprocess.PIPE)
     stubborn.stdout.readline()
     meek = start(cwd=tmp_path)

@@ -105,7 +105,7 @@ def test_an_id_of_another_ensemble_is_reset_at_the_first_heartbeat(
     assert int(stream.last_id or 0) < 10**17
 
 
-def test_a_lost_connection_to_zookeeper_is_told_and_so_is_the_recovery(
+def test_a_lost_connection_to_zookeeper_and_its_recovery_are_events(
     zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy
 ):
     with running_service(through(proxy, zookeeper)) as service:

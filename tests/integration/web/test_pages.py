@@ -93,7 +93,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
     "path",
     ["/hosts/none", "/services/none", "/history/12", "/map/99", "/acts/explode", "/acts/release?lock=none"],
 )
-def test_what_does_not_exist_is_a_page_that_says_so(service, path):
+def test_a_missing_subject_has_a_page_of_its_own(service, path):
     with service.browser(service.add_user(Role.OPERATOR)) as browser:
         page = browser.get(path)
 
@@ -137,7 +137,7 @@ def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
     assert away.headers["location"] == "/"
 
 
-def test_an_act_that_is_not_possible_says_why_and_is_not_done(service):
+def test_an_impossible_act_is_refused_with_a_reason(service):
     with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
         form = browser.get("/acts/stop")
         answer = browser.post("/acts/resume", data={"csrf_token": form_token(form.text), "reason": "x"})

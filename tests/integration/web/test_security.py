@@ -27,7 +27,7 @@ MATRIX = {
 }
 
 
-def test_each_role_may_do_what_the_table_says_and_nothing_else(service: RunningService):
+def test_each_role_has_exactly_the_rights_of_the_table(service: RunningService):
     logins = {role: service.add_user(role) for role in Role}
     found = {
         request: {
@@ -45,7 +45,7 @@ def test_each_role_may_do_what_the_table_says_and_nothing_else(service: RunningS
     assert found == MATRIX
 
 
-def test_every_response_tells_browsers_what_it_may_do(service: RunningService):
+def test_every_response_restricts_browsers(service: RunningService):
     viewer = service.add_user(Role.VIEWER)
     get = service.client.get
     answers = [get("/login"), get("/healthz"), get("/nothing"), get("/api/v1/audit"), get("/", auth=viewer)]
@@ -159,7 +159,7 @@ def test_a_key_is_hashed_once_for_many_requests(service: RunningService, monkeyp
     assert (statuses, len(hashed)) == ({200}, 1)
 
 
-def test_hostile_requests_are_answered_and_leave_the_service_at_work(service: RunningService):
+def test_the_service_answers_hostile_requests_and_continues(service: RunningService):
     port = int(service.url.rpartition(":")[2])
     for text in (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",

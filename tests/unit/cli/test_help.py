@@ -50,7 +50,7 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, c
         (["history", "shwo"], "did you mean 'show'?"),
     ],
 )
-def test_a_misspelt_verb_is_told_with_the_one_that_is_like_it(capsys, argv, message):
+def test_a_misspelt_verb_is_reported_with_the_most_similar_verb(capsys, argv, message):
     with pytest.raises(SystemExit) as end:
         main(argv)
     assert end.value.code == 2

@@ -26,7 +26,7 @@ def test_good_directory(tmp_path):
     assert result.stderr == "2 files, 4 nodes, 0 errors, 0 warnings\n"
 
 
-def test_what_has_no_end_is_not_read(tmp_path):
+def test_endless_files_are_not_read(tmp_path):
     (tmp_path / "a.zk").symlink_to("/dev/zero")
     with pytest.raises(ConfigurationError, match=r"a\.zk cannot be read as a tree file: expected a plain file"):
         CliRunner().invoke(command, [str(tmp_path)], catch_exceptions=False)
@@ -46,7 +46,7 @@ def test_every_problem_is_a_line_and_errors_fail(tmp_path):
     assert result.stderr == "2 files, 5 nodes, 3 errors, 0 warnings\n"
 
 
-def test_strategies_of_a_directory_are_checked_and_other_yaml_is_left_alone(tmp_path):
+def test_strategies_of_a_directory_are_checked_and_other_yaml_is_ignored(tmp_path):
     (tmp_path / "a.zk").write_text(GOOD)
     (tmp_path / "ci.yml").write_text("script: !reference [a, b]\n : [")
     (tmp_path / "below.yaml").mkdir()
@@ -61,7 +61,7 @@ def test_strategies_of_a_directory_are_checked_and_other_yaml_is_left_alone(tmp_
     assert result.stdout.startswith(f"{strategy}:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude")
 
 
-def test_a_strategy_may_be_checked_by_itself(tmp_path):
+def test_a_strategy_may_be_checked_alone(tmp_path):
     assert run(EXAMPLE_FILE).exit_code == 0
     (tmp_path / "ci.yml").write_text("script: true\n")
     error = run(tmp_path / "ci.yml").exception
@@ -91,7 +91,7 @@ def test_directory_without_tree_files_fails(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing.zk", "missing.yaml", "missing", "README"])
-def test_what_cannot_be_read_is_a_mistake_in_the_arguments(tmp_path, name):
+def test_unreadable_files_are_a_usage_error(tmp_path, name):
     (tmp_path / "README").write_text("hello")
     error = run(tmp_path / name).exception
     assert isinstance(error, ConfigurationError)

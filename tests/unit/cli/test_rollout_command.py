@@ -119,7 +119,7 @@ def test_the_strategy_is_named_or_the_one_that_the_syncer_would_publish(simulate
         (["--times-out", "nobody:deploy"], "there is no group nobody"),
     ],
 )
-def test_what_does_not_exist_cannot_fail(simulate, options, expected):
+def test_only_existing_hosts_can_fail(simulate, options, expected):
     result = simulate(*options)
     assert result.exit_code == 2
     assert expected in result.stderr

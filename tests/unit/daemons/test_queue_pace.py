@@ -24,5 +24,5 @@ def test_ten_times_as_many_waiting_hosts_send_hardly_more_holder_queries():
     assert mean_asking_hosts(asks_for_holder, 1000) < mean_asking_hosts(asks_for_holder, 100) + 2.5 < 10
 
 
-def test_each_host_looks_for_another_free_lock_at_least_once_a_minute():
+def test_each_host_checks_for_another_free_lock_at_least_once_a_minute():
     assert [turn for turn in range(1, 61) if asks_for_others(turn, 1000)] == [30, 60]

@@ -67,7 +67,7 @@ def test_the_example_is_read_whole():
         ("{rack: 7}", ("rack", "7")),
     ],
 )
-def test_labels_are_text_or_what_yaml_makes_of_it(written, label):
+def test_labels_are_text_or_scalars_of_yaml(written, label):
     found = read(HEAD + group_line(selectors=f"[{{node_labels: [{written}]}}]"))
     assert found.problems == ()
     (group,) = found.strategies["deployment-strategy"].groups

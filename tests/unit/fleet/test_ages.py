@@ -20,11 +20,11 @@ from zkdeployment.fleet.ages import age, ago, duration_seconds
         (400 * 86400, "400 d"),
     ],
 )
-def test_ages_are_told_in_the_units_that_matter(seconds, text):
+def test_ages_are_shown_in_the_largest_units(seconds, text):
     assert age(seconds) == text
 
 
-def test_a_time_is_told_from_now():
+def test_a_time_is_shown_relative_to_now():
     assert ago(100.0, 400.0) == "5 min ago"
     assert ago(0.0, 400.0) == "at an unknown time"
 

@@ -92,7 +92,7 @@ def test_a_coordinator_that_begins_to_lead_is_an_event_of_the_rollout():
     assert (event.kind, event.subject) == (EventKind.ROLLOUT, "none")
 
 
-def test_the_connection_event_says_how_old_the_data_are():
+def test_the_connection_event_has_the_age_of_the_data():
     assert connection_event(connected=False, read_at=9.5).to_json() == {
         "id": "zookeeper",
         "connected": False,
@@ -112,7 +112,7 @@ def test_a_client_resumes_after_the_last_transaction_that_it_knows():
     ]
 
 
-def test_what_is_older_than_the_log_cannot_be_resumed():
+def test_events_older_than_the_log_cannot_be_resumed():
     assert EventLog(base=10).appended(12, 13, (EVENT,)).since(9) is None
 
 

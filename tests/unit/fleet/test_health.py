@@ -117,12 +117,12 @@ def test_other_texts_are_refused(text):
         ),
     ],
 )  # fmt: skip
-def test_what_counts_first_is_told_first(arguments, health, line):
+def test_the_most_important_problem_is_reported_first(arguments, health, line):
     verdict = judge(**arguments)
     assert (verdict.health, verdict.line) == (Health(health), line)
 
 
-def test_the_age_is_told_when_it_is_known():
+def test_the_age_is_reported_when_it_is_known():
     assert measured(judge(running(30)))["age"] == pytest.approx(30)
     assert measured(judge(running(30, "done")))["age"] == pytest.approx(30)
     assert measured(judge(running(-0.5)))["age"] == 0
@@ -130,7 +130,7 @@ def test_the_age_is_told_when_it_is_known():
     assert "age" not in measured(judge(None))
 
 
-def test_how_far_behind_a_host_is_and_its_steps_are_told_when_they_are_known():
+def test_the_lag_and_the_steps_of_a_host_are_reported_when_they_are_known():
     assert measured(judge())["lag"] == 0
     assert measured(judge(host={"version": "old", "steps": [3, 7]}))["lag"] == 40
     steps = judge(host={"version": "old", "steps": [3, 7]}).measures[-1]

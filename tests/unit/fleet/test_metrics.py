@@ -43,7 +43,7 @@ def samples(metrics):
 
 
 @pytest.mark.parametrize("metrics", ALL)
-def test_all_tell_of_their_process_and_its_connection(metrics):
+def test_all_metrics_include_the_process_and_its_connection(metrics):
     values = samples(metrics)
     assert values["up"] == 1
     assert values["build_info"] == {("1.2.3",): 1}
@@ -112,7 +112,7 @@ def test_the_last_deployment(result, success):
         (Cluster("r1", importing="r2"), "importing"),
     ],
 )
-def test_where_nothing_may_start_nothing_is_said_of_being_converged(cluster, state):
+def test_while_nothing_may_start_there_is_no_sample_of_convergence(cluster, state):
     assert is_current(HOST, cluster) is None
     values = samples(agent_metrics(replace(AGENT, cluster=cluster, since=None, host=replace(HOST, error="boom"))))
     assert [key for key, value in values["cluster_state"].items() if value] == [(state,)]
@@ -122,7 +122,7 @@ def test_where_nothing_may_start_nothing_is_said_of_being_converged(cluster, sta
     assert values["error"] == 1
 
 
-def test_before_the_first_look_nothing_is_said_of_the_cluster():
+def test_before_the_first_reading_there_are_no_samples_of_the_cluster():
     values = samples(agent_metrics(AgentFacts(process=PROCESS, host=replace(HOST, version=None))))
     for unknown in ("cluster_state", "cluster_seen_timestamp_seconds", "converged", "revision_info"):
         assert values[unknown] == {}
@@ -152,7 +152,7 @@ def test_a_syncer_that_may_not_publish():
         assert values[unknown] == {}
 
 
-def test_a_coordinator_that_does_not_lead_says_nothing_of_rollouts():
+def test_a_coordinator_that_does_not_lead_has_no_samples_of_rollouts():
     values = samples(coordinator_metrics(replace(COORDINATOR, leads=False)))
     assert (values["leads"], values["looks_total"]) == (0, {("led",): 5, ("queued",): 1})
     assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 7

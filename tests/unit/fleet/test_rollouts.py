@@ -47,7 +47,7 @@ def test_at_first_every_group_waits_for_the_groups_it_depends_on():
     }
 
 
-def test_a_group_stands_below_the_groups_it_depends_on():
+def test_a_group_is_listed_below_the_groups_that_it_depends_on():
     assert [
         (group.name, group.depth) for group in show(begun_rollout()).groups if group.name != "monitoring-nodes"
     ] == [
@@ -82,7 +82,7 @@ def test_a_manual_group_waits_until_it_is_promoted():
     assert groups(replace(state, promoted=frozenset("a")))["a"][1] == ""
 
 
-def test_a_group_with_windows_says_when_it_may_start():
+def test_a_group_with_windows_shows_when_it_may_start():
     nights = Window(frozenset({0, 4}), 22 * 60, 5 * 60 + 30, "Europe/Berlin")
     always = Window(frozenset(range(7)), 0, 60, "UTC")
     detail = groups(paced(windows=(nights, always)))["a"][1]
@@ -262,7 +262,7 @@ def test_a_paused_rollout_may_be_resumed_and_a_manual_group_promoted():
     assert directive_objection(paced(manual=True), Directive.PROMOTE, "a") is None
 
 
-def test_a_group_that_lacks_hosts_says_so_and_may_be_promoted():
+def test_a_group_that_lacks_hosts_shows_that_and_may_be_promoted():
     message = "requires 2 registered hosts, found 1; the group waits for these hosts, or to be promoted"
     assert groups(short())["a"] == (GroupState.WAITING, message)
     assert directive_objection(short(), Directive.PROMOTE, "a") is None
@@ -279,7 +279,7 @@ def test_late_hosts_may_be_paused_and_aborted_after_the_end():
     )
 
 
-def test_who_watches_sees_all_first_and_then_what_changed():
+def test_a_watch_prints_the_whole_rollout_first_and_then_the_changes():
     first = show(begun_rollout(strategy(group("a", hosts="xy")), plain_hosts("xy")))
     begun = active_rollout(begun_rollout(strategy(group("a", hosts="xy")), plain_hosts("xy")), granted=["x"])
     second = show(begun)
@@ -294,7 +294,7 @@ def test_who_watches_sees_all_first_and_then_what_changed():
     assert list(rollout_changes(third, third)) == []
 
 
-def test_a_selector_that_matches_no_known_host_is_said_once():
+def test_a_selector_that_matches_no_known_host_is_reported_once():
     state = begun_rollout(strategy(group("a", hosts="x"), group("b", hosts="y")), plain_hosts("x"))
     before = rollout_status(state, led=True, now=BEGUN, known=plain_hosts("xy"))
     after = rollout_status(state, led=True, now=BEGUN, known=plain_hosts("x"))

@@ -63,7 +63,7 @@ def test_a_hosts_state(known_host, cluster, state):
     assert status.converged == (state is HostState.CONVERGED and cluster.importing is None)
 
 
-def test_while_nothing_may_start_hosts_are_held_against_what_was_published():
+def test_while_nothing_may_start_hosts_are_compared_with_the_published_revision():
     hosts = [host("h1"), host("h2", OLD)]
     for version in (None, False):
         status = fleet_status(Cluster(version), hosts, published=REVISION)
@@ -77,7 +77,7 @@ def test_a_host_that_a_deployment_left_half_way_is_behind_at_the_version_that_it
     assert (row.state, row.version, row.former) == (HostState.BEHIND, None, REVISION)
 
 
-def test_hosts_are_sorted_by_name_and_carry_what_they_do():
+def test_hosts_are_sorted_by_name_and_show_their_steps():
     hosts = [host("h2"), host("h1", OLD, role="web", deploying=REVISION, step="deploy /a 0", steps=(1, 3))]
     status = fleet_status(CLUSTER, hosts)
     assert [row.name for row in status.hosts] == ["app1", "app2"]
@@ -155,7 +155,7 @@ def test_a_held_fleet_shows_who_holds_it_and_why():
     assert fleet_status(Cluster(None), [], [STOP, HOLD]).stops == (HOLD, STOP)
 
 
-def test_stops_are_told_in_the_order_in_which_they_happened():
+def test_stops_are_listed_in_the_order_in_which_they_happened():
     later = Stop("h1", "app1", REVISION, "change packages", "no foo 9", 6.0)
     assert [stop.host_name for stop in fleet_status(Cluster(None), [], [later, STOP]).stops] == ["app2", "app1"]
 
@@ -234,7 +234,7 @@ def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(tar
     assert wait_verdict(status, REVISION) is (WaitVerdict.WAITING if expected else WaitVerdict.REACHED)
 
 
-def test_an_absent_host_whose_name_another_one_has_now_was_replaced():
+def test_an_absent_host_whose_name_another_host_has_was_replaced():
     absent = (KnownHost(Identity("old", "app1")),)
     assert fleet_status(CLUSTER, [host("h1")], absent=absent, targets=frozenset({"app1"})).converged
     assert not fleet_status(CLUSTER, [host("h1")], absent=absent, targets=frozenset({"old"})).converged
@@ -280,7 +280,7 @@ def ruled(rollout, *hosts, coordinator="ops1 (process 7)"):
         ),
     ],
 )
-def test_a_fleet_under_a_strategy_says_how_its_rollout_stands(rollout, coordinator, message):
+def test_a_fleet_under_a_strategy_shows_the_state_of_its_rollout(rollout, coordinator, message):
     status = ruled(rollout, coordinator=coordinator)
     assert status.rollout == message
     assert status.to_json()["rollout"] == message

@@ -7,7 +7,7 @@ def failure(number, reason="no foo 1.4"):
     return Stop(f"h{number}", f"app{number}", "r2", "deploy /web 0", reason, 40.0 + number)
 
 
-def test_hosts_that_fail_in_the_same_way_are_told_together():
+def test_hosts_that_fail_in_the_same_way_share_a_sentence():
     operator = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 70.0))
     stops = [failure(1), failure(2, "disk full"), *(failure(number) for number in range(3, 7)), operator]
     assert describe_stops(stops, now=100.0) == [

@@ -18,7 +18,7 @@ def status(*hosts, cluster=RUNNING, **more):
     return fleet_status(FleetSnapshot(cluster, published="r2", hosts=hosts, **more))
 
 
-def test_what_matters_most_is_shown_first_and_the_rest_is_counted():
+def test_the_most_urgent_hosts_are_shown_first_and_the_rest_is_counted():
     fleet = status(
         host(1),
         host(2),
@@ -36,12 +36,12 @@ def test_what_matters_most_is_shown_first_and_the_rest_is_counted():
     assert rest == ""
 
 
-def test_the_first_look_tells_what_is_not_in_order():
+def test_the_first_output_lists_the_problems():
     fleet = status(host(1), host(2, "r1", error="no foo"), host(3, None))
     assert list(status_changes(None, fleet)) == ["app2: failed: no foo", "app3: behind", fleet.summary]
 
 
-def test_what_status_changes_is_told_line_by_line():
+def test_changes_of_the_status_are_printed_line_by_line():
     stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 1.0))
     first = status(host(1), host(2, "r1", deploying="r2", step="plan", steps=(0, 3)), host(3))
     two = status(host(1), host(2), cluster=Cluster(None), stops=(stop,))

@@ -111,7 +111,7 @@ def test_package_versions_are_not_checkouts(version):
         ("/srv/gitty/repo", "/srv/git", False),
     ],
 )
-def test_a_source_allows_what_is_below_it(url, source, below):
+def test_a_source_allows_all_repositories_below_it(url, source, below):
     checkout = Checkout("x", "git", url, "1")
     assert checkout.is_from([source]) is below
     assert checkout.is_from(["https://other/", source]) is below

@@ -59,7 +59,7 @@ def test_an_event_changes_the_version_and_the_mark_of_a_publication(before, even
         (Cluster(None, importing="r2"), ClusterEvent.RESUME, "r1", "no revision is wholly published"),
     ],
 )
-def test_a_refusal_names_what_prevents_the_event(cluster, event, revision, message):
+def test_a_refusal_names_the_state_that_prevents_the_event(cluster, event, revision, message):
     with pytest.raises(RefusedError, match=message):
         advance(cluster, event, revision)
 

@@ -58,7 +58,7 @@ def test_names_that_zookeeper_refuses_or_people_cannot_read_are_no_names_of_node
 
 
 @pytest.mark.parametrize("kind", list(NameKind))
-def test_the_message_says_what_is_allowed_and_not_a_regular_expression(kind):
+def test_the_message_describes_the_allowed_names_without_a_regular_expression(kind):
     problem = name_problem(kind, "a\nb")
     assert problem is not None
     assert "[" not in problem

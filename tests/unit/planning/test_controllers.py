@@ -224,14 +224,14 @@ def test_a_controller_that_deployments_need_as_the_same_checkout_is_checked_out_
     assert kinds(planned) == [CheckOut, StartDeployments, Deploy, EndDeployments]
 
 
-def test_a_checkout_that_replaces_somebody_elses_package_of_a_controller_removes_it_first():
+def test_a_checkout_removes_the_foreign_package_of_a_controller_that_it_replaces_first():
     host = SimulatedHost()
     host.install(Package("ctl", 0, "1", "1", "noarch"))
     change, check_out, *_ = plan([], host.inventory(), controller(version=CHECKOUT)).steps
     assert (change.removed, check_out.replaces) == (("ctl",), True)
 
 
-def test_a_checkout_whose_place_holds_what_is_not_ours_replaces_nothing():
+def test_a_checkout_does_not_replace_a_foreign_directory():
     here = Inventory(controllers=frozenset({"ctl"}), directories=frozenset({"ctl"}))
     (check_out, *_) = plan([], here, controller(version=CHECKOUT)).steps
     assert not check_out.replaces
@@ -247,7 +247,7 @@ def test_a_checkout_is_no_package_of_a_controller_whatever_scripts_it_has(wanted
 
 
 @pytest.mark.parametrize(("version", "other"), [(CHECKOUT, "1"), ("1", CHECKOUT)])
-def test_deployments_in_the_place_of_the_controller_are_an_error_that_says_what_to_do(version, other):
+def test_deployments_in_the_place_of_the_controller_are_an_error_with_advice(version, other):
     host = have([foo(package="ctl", version=CHECKOUT)])
     if version == "1":
         host = have([foo()])

@@ -103,7 +103,7 @@ class TestRequests:
 
 
 class TestDates:
-    def test_a_signed_commit_may_not_be_older_than_what_is_published(self):
+    def test_a_signed_commit_may_not_be_older_than_the_published_commit(self):
         message = date_refusal(B, Origin("me", "x", 90.0, "me SHA256:x"), Origin("you", "y", 100.0))
         assert message is not None
         assert "10 s before" in message
@@ -158,7 +158,7 @@ class TestRemoval:
         assert removal_refusal(A, before, after, hosts(0)) is None
         assert "20 of 30 deployments" in str(removal_refusal(A, before, after, hosts(20, "web")))
 
-    def test_what_is_deployed_to_the_same_hosts_by_another_name_does_not_end(self):
+    def test_deployments_to_the_same_hosts_by_another_name_do_not_end(self):
         by_id, by_name = on_hosts(10), {f"app{number}": deployed("web") for number in range(10)}
         assert removal_refusal(A, by_id, by_name, hosts(10)) is None
         assert removal_refusal(A, by_id, by_name, hosts(0))

@@ -93,7 +93,7 @@ def test_after_replaces_removes_and_adds_and_leaves_the_rest():
     assert after(before, ()) == before
 
 
-def test_deviations_say_what_was_expected_and_what_was_found():
+def test_deviations_name_the_expected_and_the_installed_packages():
     expected = packages("foo-1.4-1", "bar-1-1", "same-1-1")
     installed = packages("foo-1.0-1", "foo-1.4-1", "same-1-1", "extra-1-1")
     assert deviations(expected, installed) == (
@@ -124,7 +124,7 @@ def test_select_takes_the_exact_version_and_the_highest_release_of_it():
     )
 
 
-def test_select_is_not_fooled_by_names_that_look_like_versions():
+def test_select_does_not_take_names_for_versions():
     available = [package("foo-1.1-1.0-1"), package("foo-1.0-1")]
     assert select(available, {"foo": "1.1"}) == (
         {},

@@ -113,7 +113,7 @@ def test_unwanted_deployments_are_undeployed_first_in_order():
         ([assignment(package="bar")], "/who/myfoo is bar now", True),
     ],
 )
-def test_a_removal_says_why_and_takes_a_lock_if_its_service_stays(wanted, reason, locked):
+def test_a_removal_has_a_reason_and_a_lock_if_its_service_stays(wanted, reason, locked):
     have = foo_host(marker(number=3))
     (step,) = steps(wanted, have, Undeploy)
     assert step == Undeploy(
@@ -121,7 +121,7 @@ def test_a_removal_says_why_and_takes_a_lock_if_its_service_stays(wanted, reason
     )
 
 
-def test_a_service_that_the_tree_has_for_other_hosts_is_undeployed_under_its_lock_after_what_is_gone():
+def test_a_service_of_other_hosts_is_undeployed_under_its_lock_after_removed_services():
     have = foo_host(marker("/a/stays"), marker("/b/gone"), marker("/c/stays"))
     assert unwanted_services([assignment("/c/stays")], have) == {"/a/stays", "/b/gone"}
     steps = plan([], have, services={"/a/stays", "/c/stays"}).steps
@@ -207,7 +207,7 @@ class TestTheScriptToUndoWith:
             (marker(files=("who,myfoo.0.deployed",)), "/opt/foo/bin/zookeeper-deploy"),
         ],
     )
-    def test_that_is_gone_with_its_package_is_an_error_that_says_what_to_do(self, recorded, named):
+    def test_that_was_removed_with_its_package_is_an_error_with_advice(self, recorded, named):
         with pytest.raises(HostFilesError) as info:
             plan([], inventory(markers=[recorded]))
         assert f"cannot undeploy /who/myfoo 0 (foo): expected its deploy script {named}, found neither" in str(
@@ -300,7 +300,7 @@ def change(wanted, have):
         (assignment(n=0), []),
     ],
 )
-def test_packages_that_are_as_wanted_are_left_alone(wanted, installed):
+def test_packages_in_the_wanted_versions_are_not_changed(wanted, installed):
     assert steps([wanted], inventory(*installed, scripts=["foo", "foo-1"]), ChangePackages) == []
 
 
@@ -326,7 +326,7 @@ def test_packages_that_are_as_wanted_are_left_alone(wanted, installed):
         ),
     ],
 )
-def test_only_what_differs_is_changed(wanted, installed, want, reason):
+def test_only_packages_that_differ_are_changed(wanted, installed, want, reason):
     step = change([wanted], inventory(*installed, scripts=["foo"], managed={"fix": "foo"}))
     assert step.change.want == want
     assert step.reason == reason
@@ -420,7 +420,7 @@ def test_remains_of_a_removed_package_are_cleared_after_a_crash():
     )
 
 
-def test_directories_and_packages_of_others_are_left_alone():
+def test_directories_and_packages_of_others_are_not_changed():
     have = Inventory(
         packages={"bash": (package("bash"),), "kernel": (package("kernel"), package("kernel", "2"))},
         scripts={"foo.old": script_of("foo.old")},
@@ -445,7 +445,7 @@ def test_directories_and_packages_of_others_are_left_alone():
         (assignment(subtype="b"), {}, "1", "run again for this revision"),
     ],
 )
-def test_a_deployment_says_why_it_runs_again(wanted, had, installed, reason):
+def test_a_deployment_has_the_reason_for_which_it_runs_again(wanted, had, installed, reason):
     (step,) = steps([wanted], foo_host(marker(**had), version=installed), Deploy)
     assert step.reason == reason
 
@@ -522,7 +522,7 @@ def test_a_checkout_is_removed_before_the_package_is_installed():
     assert deploy.reason == f"package changed from foo {CHECKOUT} to 1"
 
 
-def test_a_package_of_others_that_is_called_like_a_checkout_is_left_alone():
+def test_a_foreign_package_with_the_name_of_a_checkout_is_not_changed():
     have = inventory(package("foo"), scripts=["foo"], checkouts={"foo": CHECKOUT})
     assert [type(step) for step in plan([assignment(version=CHECKOUT)], have).steps] == [CheckOut, Deploy]
     assert [type(step) for step in plan([], have).steps] == [RemoveSoftware, RemoveCheckout]
@@ -564,7 +564,7 @@ class TestAPackageOfTheSystem:
         assert (step.change.want, step.originals, step.applications) == ({"fix": "3"}, {}, {})
 
     @pytest.mark.parametrize("there", [(), (package("fix", "1", "7"),)])
-    def test_that_is_gone_or_as_it_was_is_only_forgotten(self, there):
+    def test_that_was_removed_or_restored_only_loses_its_record(self, there):
         have = replace(inventory(*there), originals={"fix": "0:1-7"})
         (step,) = plan([], have).steps
         assert (bool(step.change), step.put_back) == (False, ("fix",))

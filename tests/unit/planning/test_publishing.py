@@ -63,7 +63,7 @@ def test_a_first_publication_creates_the_tree_and_its_targets():
     assert list(made.describe())[-1] == "target h1"
 
 
-def test_only_what_differs_is_written_against_the_versions_that_were_read():
+def test_only_differences_are_written_against_the_versions_that_were_read():
     live = Tree(
         {
             "/who": {},
@@ -133,7 +133,7 @@ def test_a_conflict_that_only_a_registered_host_has_is_an_error():
         drafted(TREE, EMPTY, (host("h1", "r1", role="db"),))
 
 
-def test_a_conflict_that_only_an_absent_host_has_is_an_error_that_says_how_to_forget_the_host():
+def test_a_conflict_of_an_absent_host_is_an_error_with_the_command_to_forget_the_host():
     text = "".join(
         f"/{name} : foo\n  version = '{version}'\n  /deploy\n    /{target}\n"
         for name, version, target in (("a", 1, "h1"), ("b", 2, "app1"))
@@ -188,18 +188,18 @@ class TestOrphanedTopLevelNodes:
         assert made.affected == ("h1",)
         assert made.warnings == ()
 
-    def test_what_no_publication_managed_is_never_pruned(self):
+    def test_unmanaged_nodes_are_never_pruned(self):
         made = drafted("/new\n", self.live, managed=("/data",), prune=True)
         assert made.change.delete == {"/data"}
         assert made.managed == {"/new"}
 
-    def test_what_is_above_ephemeral_nodes_is_not_pruned(self):
+    def test_nodes_above_ephemeral_nodes_are_not_pruned(self):
         live = LiveTree(self.live.tree, self.live.versions, frozenset({"/who", "/who/web"}))
         made = drafted("/new\n", live, managed=("/who", "/data"), prune=True)
         assert made.change.delete == {"/data", "/who/web/deploy", "/who/web/deploy/h1"}
         assert made.managed == {"/new", "/who"}
 
-    def test_what_a_layer_still_names_is_not_pruned(self):
+    def test_nodes_that_a_layer_still_names_are_not_pruned(self):
         snapshot = PublicationSnapshot(Cluster("r1"), Published("r1", managed=frozenset({"/data"})))
         made = draft(reviewed("/new\n", "/data\n"), over(self.live), snapshot, revision="r2", prune=True)
         assert made.change.delete == frozenset()
@@ -224,7 +224,7 @@ class TestOrphanedTopLevelNodes:
         )
         assert made.leftovers == {"/half"}
 
-    def test_pruning_at_the_revision_that_hosts_have_says_that_they_take_it_up_later(self):
+    def test_pruning_at_the_revision_that_hosts_have_warns_that_they_change_with_the_next_revision(self):
         snapshot = PublicationSnapshot(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
         made = draft(reviewed("/new\n"), over(self.live), snapshot, revision="r2", prune=True)
         assert "r2 is what hosts have already" in str(made.warnings[0])
@@ -247,12 +247,12 @@ class TestWhetherTheLiveTreeIsTheText:
         assert made.targets["h1"][0].version == "1.0"
         assert made.exact is None
 
-    def test_what_ephemeral_nodes_keep_counts(self):
+    def test_nodes_kept_for_ephemeral_nodes_count(self):
         live = live_of(TREE)
         made = drafted("/who\n", LiveTree(live.tree, live.versions, frozenset({"/who/web"})))
         assert made.exact is None
 
-    def test_what_a_layer_left_counts(self):
+    def test_nodes_that_a_layer_left_count(self):
         snapshot = PublicationSnapshot(Cluster("r1"))
         live = LiveTree(Tree({"/extra": {"a": 1}}), {"/extra": 0})
         assert draft(reviewed(TREE, "/extra\n  b = 2\n"), over(live), snapshot, revision="r2").exact is None

@@ -35,7 +35,7 @@ def test_problems_of_planning_get_the_place_of_their_node():
     assert (problem.file, problem.line, problem.column, problem.path) == ("b.zk", 2, 3, "/what/bar")
 
 
-def test_line_that_cannot_be_read_is_the_only_thing_said_about_its_node():
+def test_line_that_cannot_be_read_is_the_only_problem_of_its_node():
     result = look(a_zk=GOOD.replace("'1.0'", "1.0.1"), b_zk="/what\n  /bar : a b c\n    /deploy\n      /host1\n")
     assert [(problem.file, problem.line) for problem in result.errors] == [("a.zk", 3), ("b.zk", 2)]
 
@@ -76,7 +76,7 @@ def test_a_conflict_that_depends_on_the_live_tree_is_a_warning():
         ),
     ],
 )
-def test_nodes_that_say_nothing_of_a_service_are_reported(text, expected):
+def test_nodes_without_a_service_are_reported(text, expected):
     assert [str(problem) for problem in look(a_zk=text).problems] == [f"a.zk:{expected}"]
 
 
@@ -109,7 +109,7 @@ def test_a_strategy_beside_the_tree_is_read():
     assert result.documents.strategy() == example()
 
 
-def test_problems_of_a_strategy_stand_among_those_of_the_tree():
+def test_problems_of_a_strategy_are_sorted_among_the_problems_of_the_tree():
     result = look(
         a_zk="/a b\n", strategy_yml=STRATEGY.replace("critical: true", "critical: maybe", 1), z_zk="/b c\n"
     )
@@ -170,7 +170,7 @@ def test_place_is_that_of_the_nearest_node():
         ),
     ],
 )
-def test_a_link_where_a_target_belongs_is_an_error_as_nobody_would_run_the_service(service, problem):
+def test_a_link_in_the_place_of_a_target_is_an_error(service, problem):
     text = f"/web : shop\n  version = '1'\n{service}/hosts-of-web\n  /h1\n"
     result = review([SourceFile("a.zk", text.encode())])
     assert [str(error) for error in result.errors] == [problem]
@@ -246,7 +246,7 @@ def test_a_tree_that_wants_a_quarantined_version_is_an_error_with_who_when_and_w
     assert look(a_zk=GOOD.replace("1.0", "1.1"), q_yaml=QUARANTINE).errors == ()
 
 
-def test_a_version_that_nobody_deploys_is_not_wanted():
+def test_a_version_without_a_deployment_is_not_wanted():
     assert look(a_zk=GOOD.replace("/host1\n        n = 2\n", ""), q_yaml=QUARANTINE).errors == ()
 
 

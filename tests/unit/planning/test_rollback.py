@@ -25,7 +25,7 @@ def listed(files: dict[str, str]) -> tuple[SourceFile, ...]:
     return tuple(SourceFile(name, content.encode()) for name, content in files.items())
 
 
-def test_tree_files_and_strategies_are_those_of_the_past_and_other_documents_stay() -> None:
+def test_tree_files_and_strategies_are_restored_and_other_documents_stay() -> None:
     tip = {"a.zk": "/a\n  /new\n", "new.zkx": "/a\n", "s.yaml": SLOW, "q.yaml": QUARANTINE, "added.yaml": SLOW}
     past = {"a.zk": "/a\n", "gone.zk": "/gone\n", "s.yaml": STRATEGY, "old.yaml": STRATEGY}
     assert restored_files(snapshot(tip, past)) == {
@@ -38,7 +38,7 @@ def test_tree_files_and_strategies_are_those_of_the_past_and_other_documents_sta
     }
 
 
-def test_documents_that_the_past_had_and_the_tip_has_not_do_not_come_back() -> None:
+def test_documents_that_only_the_past_revision_had_are_not_restored() -> None:
     assert restored_files(snapshot({"a.zk": ""}, {"a.zk": "", "q.yaml": QUARANTINE})) == {}
 
 
@@ -97,7 +97,7 @@ def test_a_rollback_has_the_strategies_of_the_past_and_the_quarantines_of_the_ti
             )
 
 
-def test_the_message_names_the_revision_the_reason_and_what_is_undone() -> None:
+def test_the_message_names_the_revision_the_reason_and_the_undone_commits() -> None:
     newer = [CommitSummary(f"{number:040x}", "Ann <ann@x>", f"change {number}", 0.0) for number in range(52)]
     found = BranchSnapshot("b" * 40, (), past="a" * 40, newer=newer)
     message = rollback_changes(found, "it\nburns", rollout="7-1").message

@@ -159,7 +159,7 @@ def test_a_name_has_to_be_text():
 
 
 @pytest.mark.parametrize(("package", "application"), [("foo-1", "foo"), ("foo-bar-1.4", "foo-bar")])
-def test_the_application_is_what_precedes_the_last_dash(package, application):
+def test_the_application_is_the_text_before_the_last_dash(package, application):
     assert application_of(package) == application
 
 

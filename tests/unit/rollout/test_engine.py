@@ -62,7 +62,7 @@ class TestRules:
             rollout = record(rollout, task, task.hosts)
         assert seen == [(name, phase) for name in "xy" for phase in (Phase.PREPARE, Phase.DEPLOY)]
 
-    def test_a_critical_failure_does_not_end_what_does_not_depend_on_it(self):
+    def test_a_critical_failure_does_not_end_groups_that_do_not_depend_on_it(self):
         rollout = run(
             group("x", hosts="a", critical=True, minimum_successful=1), group("y", hosts="b"), prepare="a"
         )
@@ -108,7 +108,7 @@ class TestRules:
         assert rollout.progress["y"].verdict is SUCCESS
         assert run(*groups, deploy="a").progress["y"].verdict is FAILED
 
-    def test_a_host_that_was_only_prepared_goes_on_with_a_later_group(self):
+    def test_a_host_that_was_only_prepared_continues_with_a_later_group(self):
         rollout = run(group("x", hosts="ab", maximum_failed=0), group("y", hosts="b"), prepare="a")
         assert rollout.progress["y"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ("b",)}
         assert rollout.hosts["b"] is HostProgress.SUCCESS

@@ -155,7 +155,7 @@ class TestPace:
             HostProgress.NOT_STARTED if phase is PREPARE else HostProgress.PREPARED
         }
 
-    def test_hosts_at_work_when_the_criteria_are_missed_finish_their_phase_and_nothing_bakes(self):
+    def test_active_hosts_finish_their_phase_when_the_criteria_are_missed_and_nothing_bakes(self):
         fleet = fleet_of("abc")
         limited = paced("x", max_parallel=ParallelLimit(2), bake_time=600.0, criteria={"percent_successful": 100})
         state = fleet.start(strategy(limited))
@@ -331,7 +331,7 @@ class TestPace:
         fleet.register("b", Facts())
         assert fleet.step(state).rollout.result is RolloutResult.SUCCESS
 
-    def test_a_group_where_nobody_deployed_has_nothing_to_prove(self):
+    def test_a_group_in_which_no_host_deployed_does_not_bake(self):
         fleet = fleet_of("a", failing={(PREPARE, "a")})
         over = fleet.run(fleet.start(strategy(paced("x", bake_time=600.0))))
         assert fleet.now < NOON + 600
@@ -502,7 +502,7 @@ class TestActs:
 
 
 class TestHosts:
-    def test_hosts_that_have_the_revision_already_are_successful_and_left_alone(self):
+    def test_hosts_that_already_have_the_revision_are_successful_without_a_grant(self):
         fleet = fleet_of("ab", current={"a"})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=100))))
         assert over.rollout.result is RolloutResult.SUCCESS
@@ -553,7 +553,7 @@ class TestHosts:
         assert state.rollout.members["x"] == {"a", "b.example"}
         assert fleet.step(state).rollout.members["x"] == {"a", "i-1"}
 
-    def test_a_host_that_was_let_in_is_not_taken_for_a_name_when_another_one_is_called_like_it(self):
+    def test_a_granted_host_is_not_confused_with_a_host_whose_name_is_its_id(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.deregister("b")
@@ -573,7 +573,7 @@ class TestHosts:
         fleet.silent = set()
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
-    def test_an_agent_that_stays_away_from_what_it_was_granted_failed(self):
+    def test_a_host_that_stays_absent_after_its_grant_failed(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.deregister("b")
@@ -592,7 +592,7 @@ class TestHosts:
         over = fleet.run(state)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.NOT_STARTED}
 
-    def test_a_report_counts_even_if_its_agent_is_gone_since(self):
+    def test_a_report_counts_even_if_its_host_is_absent_now(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(strategy(group("x"))))
         fleet.deregister("a")
@@ -618,7 +618,7 @@ class TestHosts:
         fleet.register("b", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
-    def test_a_strategy_says_after_how_long_a_host_is_absent(self):
+    def test_a_strategy_sets_the_time_after_which_a_host_is_absent(self):
         fleet = fleet_of("ab", silent={"b"})
         state = fleet.step(fleet.start(replace(strategy(group("x")), absent_after=900.0)))
         fleet.deregister("b")
@@ -669,7 +669,7 @@ class TestHosts:
         fleet.register("c", Facts())
         assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
-    def test_a_promotion_lets_a_group_begin_without_the_hosts_that_it_requires(self):
+    def test_a_promoted_group_begins_without_the_hosts_that_it_requires(self):
         fleet = fleet_of("ab")
         required = replace(paced("x", hosts="a", manual=True), require_hosts=2)
         state = fleet.step(fleet.start(strategy(required)))
@@ -768,7 +768,7 @@ class TestLateJoiners:
         fleet.run(state)
         assert [name for name, _, host in fleet.entered if host == "c"] == ["z", "z"]
 
-    def test_canaries_that_fail_late_keep_those_that_wait_for_them_from_going_on(self):
+    def test_canaries_that_fail_late_stop_the_groups_that_depend_on_them(self):
         fleet = fleet_of("abcd", silent={"b"}, failing={(PREPARE, "e")})
         fleet.absent = {"e": Facts()}
         groups = strategy(
@@ -880,13 +880,13 @@ class TestAttempts:
         assert next_attempt(self.snapshot(version=None)) is None
         assert next_attempt(self.snapshot(version=False)) is None
 
-    def test_one_that_goes_on_or_succeeded_is_the_only_one(self):
+    def test_a_rollout_that_continues_or_succeeded_is_the_only_attempt(self):
         fleet = fleet_of("a")
         state = fleet.start(ALL_HOSTS)
         assert next_attempt(self.snapshot(state)) is None
         assert next_attempt(self.snapshot(fleet.run(state))) is None
 
-    def test_after_a_failure_another_begins_when_somebody_resumed(self):
+    def test_after_a_failure_another_attempt_begins_when_the_fleet_is_resumed(self):
         fleet = fleet_of("a", failing={(DEPLOY, "a")})
         failed = fleet.run(fleet.start(ALL_HOSTS))
         assert next_attempt(self.snapshot(failed, version=None)) is None

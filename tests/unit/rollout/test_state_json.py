@@ -94,12 +94,12 @@ def test_damage_is_an_error(spoil):
         state_from_json(spoil(state_to_json(begun_rollout())))
 
 
-def test_a_node_that_cannot_be_read_is_an_error_that_says_what_to_do():
+def test_an_unreadable_node_is_an_error_with_advice():
     with pytest.raises(ZkdeploymentError, match="the next publication begins another"):
         decode_state(b"{}")
 
 
-def test_ten_thousand_hosts_fit_into_a_node_whatever_they_say():
+def test_ten_thousand_hosts_fit_into_a_node_whatever_their_errors_are():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
     racks = [
         replace(group(f"g{number}"), selectors=(Selector(racks=frozenset({f"rack{number}"})),))

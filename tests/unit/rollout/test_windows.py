@@ -70,7 +70,7 @@ def test_a_weekly_window_that_falls_into_such_an_hour_comes_a_week_later(now):
     assert datetime.fromtimestamp(opens, UTC) == datetime(2026, 4, 5, 0, tzinfo=UTC)
 
 
-def test_a_window_over_midnight_of_such_a_day_ends_when_its_clock_says():
+def test_a_window_over_midnight_of_such_a_day_ends_at_its_clock_time():
     night = window(22, 4, zone="Europe/Berlin")
     assert is_open((night,), at("2026-03-29T03:59", "Europe/Berlin"))
     assert not is_open((night,), at("2026-03-29T04:00", "Europe/Berlin"))

@@ -68,7 +68,7 @@ def test_references_to_secrets_are_allowed(line: str):
     assert found(f"/a\n  {line}\n") == []
 
 
-def test_names_that_only_look_the_same_are_an_error():
+def test_names_with_the_same_appearance_are_an_error():
     (problem,) = found("/a\n  gr\u00f6\u00dfe = 1\n  gro\u0308\u00dfe = 2\n")
     assert problem.startswith("a.zk:1:1: /a: the property 'gro\\u0308\\xdfe' is defined twice")
 
@@ -81,7 +81,7 @@ def test_a_warning_does_not_suppress_link_problems():
     assert any("/a/nowhere" in match for match in found("/a\n  password = 'x'\n  l -> /a/nowhere\n"))
 
 
-def test_nodes_that_only_look_the_same_are_an_error():
+def test_nodes_with_the_same_appearance_are_an_error():
     (problem,) = found("/a\n  /caf\u00e9\n  /cafe\u0301\n")
     assert problem == (
         "a.zk:3:3: /a/cafe\u0301: the node '/a/cafe\\u0301' is defined twice, in two Unicode spellings that"

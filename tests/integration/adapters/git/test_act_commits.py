@@ -284,7 +284,7 @@ def test_an_openpgp_key_signs_too(branch: Branch, tmp_path: Path) -> None:
         verified.source.verify(plain)
 
 
-def test_a_user_who_may_not_push_learns_what_is_missing(branch: Branch) -> None:
+def test_a_refused_push_names_the_missing_right(branch: Branch) -> None:
     branch.hook("pre-receive", "echo 'Permission denied' >&2; exit 1")
     with pytest.raises(RefusedError, match="refused the commit:\n  Permission denied"):
         branch.commits().commit(order(counting))

@@ -161,7 +161,7 @@ def test_a_version_that_is_no_regular_file_is_unknown_and_replaced(run):
         Identity("h1", HOST.name),
     ],
 )
-def test_a_changed_identity_clears_the_version_for_good(run, other):
+def test_a_changed_identity_clears_the_version_permanently(run, other):
     run.adopt(HOST)
     run.write_version("r1")
     assert run.read_version(other) is None

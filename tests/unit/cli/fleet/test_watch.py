@@ -43,7 +43,7 @@ def test_five_thousand_hosts_fit_into_any_terminal(height, width):
     assert lines[-1].startswith("ALL STOP; 4992 hosts")
 
 
-def test_a_host_at_work_shows_its_step_and_a_bar():
+def test_a_deploying_host_shows_its_step_and_a_bar():
     (row, _, summary) = draw(
         [host(1, version="r1", deploying="r2", step="plan", steps=(1, 2))], height=24, width=100
     )

@@ -14,7 +14,7 @@ def changes(before, after):
 
 
 @pytest.mark.parametrize(("terminal", "drawn"), [("xterm", True), ("dumb", False)])
-def test_what_cannot_be_drawn_again_is_told_line_by_line(capsys, terminal, drawn):
+def test_without_a_terminal_changes_are_printed_line_by_line(capsys, terminal, drawn):
     printed = io.StringIO()
     console = Console(file=printed, force_terminal=True, _environ={"TERM": terminal})
     with live_display(console, changes, lambda value, _: Text(f"picture of {value}")) as show:

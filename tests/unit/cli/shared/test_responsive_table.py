@@ -25,10 +25,10 @@ def test_nothing_is_lost_and_no_line_is_longer_than_the_terminal(width):
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_columns_that_tell_hosts_apart_stay():
+def test_columns_that_distinguish_hosts_stay():
     assert "FOR" in shown(40, dispensable=("FOR",))
 
 
-def test_numbers_stand_on_the_right():
+def test_numbers_are_aligned_right():
     assert "  7 min" in shown(80, numbers=("FOR",))
     assert "    0 s" in shown(80, numbers=("FOR",))

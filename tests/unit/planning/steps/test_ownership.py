@@ -13,6 +13,6 @@ def test_the_agents_own_package_is_never_removable():
     assert removable_packages(["zkdeployment"], Inventory(managed={"zkdeployment": "zkdeployment"})) == frozenset()
 
 
-def test_only_what_a_transaction_installs_or_removes_is_registered():
+def test_only_packages_that_a_transaction_installs_or_removes_are_registered():
     applications = {"new": "foo", "old": "foo", "installed-by-others": "foo"}
     assert packages_to_register(applications, {"new"}, {"old"}) == {"new": "foo", "old": "foo"}

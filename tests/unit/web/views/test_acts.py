@@ -52,7 +52,7 @@ def form(name, version, *, stops=()):
         ((False,), ["Resume", "Stop"]),
     ],
 )
-def test_the_fleet_page_offers_what_the_state_permits(version, labels):
+def test_the_fleet_page_offers_the_acts_that_the_state_permits(version, labels):
     assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed")] == labels
 
 
@@ -62,14 +62,14 @@ def test_an_act_leads_back_to_the_view_from_which_it_was_opened():
     assert hold.href == "/acts/hold?back=%2F%3Fstate%3Dfailed%26page%3D2"
 
 
-def test_a_stop_says_how_many_hosts_deploy():
+def test_a_stop_shows_how_many_hosts_deploy():
     found = form("stop", ("r2",))
 
     assert found.consequences[0].startswith("1 host is deploying now. They finish")
     assert (found.kind, found.reason_required, found.objection) == ("danger", True, "")
 
 
-def test_a_resumption_says_which_hosts_try_again_and_offers_the_tip_of_the_branch():
+def test_a_resumption_lists_the_hosts_that_retry_and_offers_the_tip_of_the_branch():
     found = form("resume", (None,), stops=(STOP,))
 
     assert found.consequences == (
@@ -92,7 +92,7 @@ def test_a_resumption_says_which_hosts_try_again_and_offers_the_tip_of_the_branc
         ("resume", None),
     ],
 )
-def test_an_impossible_act_says_why(name, version):
+def test_an_impossible_act_has_a_reason(name, version):
     assert form(name, version).objection
 
 
@@ -101,7 +101,7 @@ def test_unknown_acts_do_not_exist():
     assert form_directive("rollout-explode") is None
 
 
-def test_a_rollout_offers_what_it_accepts():
+def test_a_rollout_offers_the_directives_that_it_accepts():
     paused = replace(begun_rollout(), paused=Act("ann", "rollout pause", "looking", 9_000.0))
 
     assert [link.label for link in rollout_acts(begun_rollout(), "/rollout")] == [

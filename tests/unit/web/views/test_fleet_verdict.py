@@ -46,7 +46,7 @@ def verdict(cluster, *hosts, stale=False, **fields):
         (Cluster(False), [host("h1")], Tone.HALTED, "Held"),
     ],
 )
-def test_the_headline_says_whether_the_fleet_is_as_wanted(cluster, hosts, tone, headline):
+def test_the_headline_shows_whether_the_fleet_is_as_wanted(cluster, hosts, tone, headline):
     found = verdict(cluster, *hosts)
 
     assert (found.tone, found.headline) == (tone, headline)
@@ -94,7 +94,7 @@ def test_hosts_that_deploy_and_hosts_that_wait_are_counted():
     assert verdict(Cluster("r2"), *hosts).sentence == "1 host is deploying, 2 wait for their turn."
 
 
-def test_a_rollout_says_what_it_does():
+def test_a_rollout_shows_its_progress():
     state = replace(active_rollout(begun_rollout(), granted=["ctl1"]), revision="r2")
 
     found = verdict(
@@ -105,7 +105,7 @@ def test_a_rollout_says_what_it_does():
     assert "groups succeeded" in found.sentence
 
 
-def test_a_paused_rollout_and_one_without_coordinator_stand_out():
+def test_a_paused_rollout_and_a_missing_coordinator_are_highlighted():
     state = replace(begun_rollout(), revision="r2")
     fields = {"governed": True, "strategy": "s"}
 

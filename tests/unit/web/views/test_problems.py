@@ -43,7 +43,7 @@ def test_hosts_that_failed_in_the_same_way_share_a_problem():
     assert problem.at.age == "10 s ago"
 
 
-def test_an_operators_stop_says_who_and_why():
+def test_an_operators_stop_names_its_author_and_reason():
     act = Act("ann", "hold", "the switch is replaced", 9_940.0)
 
     (problem,) = problems(Cluster(False), stops=(Stop.of_operator(act),))
@@ -80,7 +80,7 @@ def test_absent_hosts_are_a_problem_only_if_the_tree_deploys_to_them():
     assert (problem.title, [link.name for link in problem.hosts]) == ("1 host absent", ["h7.example.com"])
 
 
-def test_a_role_lock_whose_holder_is_gone_is_a_problem():
+def test_a_role_lock_of_an_absent_holder_is_a_problem():
     contender = Contender("h9.example.com (h9)", 9_000.0, "/role-locks/web/lr-1", "h9")
 
     (problem,) = problems(hosts=[host(1)], locks=[Lock(LockKind.ROLE, "web", "/role-locks/web", (contender,))])

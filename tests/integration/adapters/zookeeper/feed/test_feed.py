@@ -63,7 +63,7 @@ def fleet_nodes(client: KazooClient) -> KazooClient:
     return client
 
 
-def test_the_feed_holds_what_the_fleet_reader_reads(zookeeper: str, fleet_nodes: KazooClient):
+def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_nodes: KazooClient):
     put(fleet_nodes, "/hosts/h2", {"name": "h2.example", "version": "r0", "error": "boom"}, ephemeral=True)
     put(fleet_nodes, "/hosts", {"version": None})
     put(fleet_nodes, "/zkdeployment/targets/web%2Dserver", {})
@@ -109,7 +109,7 @@ def test_nodes_that_are_created_later_are_followed(zookeeper: str, client: Kazoo
         wait_until(lambda: fleet_of(feed).hosts and fleet_of(feed).hosts[0].version == "r2", "the host to return")
 
 
-def test_a_change_costs_requests_for_what_changed_however_many_hosts_there_are(
+def test_a_change_costs_requests_for_the_changed_nodes_only(
     zookeeper: str, fleet_nodes: KazooClient, monkeypatch: pytest.MonkeyPatch
 ):
     transaction = fleet_nodes.transaction()
@@ -136,7 +136,7 @@ def test_a_change_costs_requests_for_what_changed_however_many_hosts_there_are(
     assert len(sent) < 60
 
 
-def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers_by_itself(
+def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers(
     zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy
 ):
     with following(through(proxy, zookeeper)) as feed:
@@ -192,7 +192,7 @@ def test_the_feed_follows_in_a_new_session_and_after_a_restart_of_the_server(
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r3", "the change after the restart")
 
 
-def test_a_service_that_starts_without_zookeeper_says_so_and_reads_it_later(zookeeper: str, proxy: Proxy):
+def test_a_service_that_starts_without_zookeeper_reports_that_and_reads_later(zookeeper: str, proxy: Proxy):
     proxy.cut()
     feed = ZooKeeperFeed(lambda: Session(through(proxy, zookeeper), session_timeout=6.0, call_timeout=1.0))
     feed.start()

@@ -74,7 +74,7 @@ def test_users_that_two_services_add_at_the_same_time_get_different_ids(service,
     assert [user.id for user in service.users.users()] == list(range(1, 11))
 
 
-def test_changes_keep_the_identity_and_retirement_is_for_good(service, session):
+def test_changes_keep_the_identity_and_retirement_is_permanent(service, session):
     first = service.users.add(ALICE, ACT)
     second = service.users.reset_key("alice", ACT, expires_at=9e9)
     assert second.key != first.key
