@@ -11,6 +11,7 @@ from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.host_status import HostState, HostStatus
 from zkdeployment.fleet.locks import is_orphaned
+from zkdeployment.fleet.refusals import describe_refusal
 from zkdeployment.fleet.rollout_states import (
     RolloutProgressState,
     is_attempt_due,
@@ -72,6 +73,7 @@ def fleet_health(
         *_absences(snapshot, status),
         *_old_locks(snapshot, locks, now, limits),
         *_silent_syncer(syncer, now, limits),
+        *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
     ]
     health = max((severity for severity, _ in findings), default=Health.OK)
@@ -208,6 +210,11 @@ def _silent_syncer(syncer: SyncerReport | None, now: float, limits: HealthLimits
     health, _ = limits.judge(max(0.0, silent - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
+
+
+def _refused_tip(snapshot: FleetSnapshot, now: float) -> Iterator[_Finding]:
+    if snapshot.refusal is not None:
+        yield Health.WARNING, describe_refusal(snapshot.refusal, now)
 
 
 def _unread_repository(

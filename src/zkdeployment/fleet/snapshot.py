@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.state import RolloutState
@@ -27,6 +28,8 @@ class FleetSnapshot:
     ``stops`` are sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of
     the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
     finished to that role.
+
+    ``refusal`` is about the tip of the branch, if the syncer refuses to publish it.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -47,6 +50,7 @@ class FleetSnapshot:
     rollout: RolloutState | None = None
     coordinator: str | None = None
     since: int = 0
+    refusal: Refusal | None = None
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState
@@ -35,7 +36,8 @@ class FleetStatus:
     ``stops`` are the stops in force, the oldest first; ``summary`` is one sentence without their reasons.
     ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
     ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
-    the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication.
+    the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
+    ``refusal`` about the tip that the syncer refuses.
     """
 
     cluster: Cluster | None
@@ -49,6 +51,7 @@ class FleetStatus:
     completed: bool = True
     warnings: tuple[str, ...] = ()
     request: PublicationRequest | None = None
+    refusal: Refusal | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
@@ -64,6 +67,7 @@ class FleetStatus:
             "stops": [stop.properties() for stop in self.stops],
             "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
             "request": None if self.request is None else _request_json(self.request),
+            "refusal": None if self.refusal is None else self.refusal.to_json(),
             "hosts": [host.to_json() for host in self.hosts],
         }
 
@@ -107,6 +111,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         rollout=_describe_rollout(snapshot),
         missed=_is_missed(snapshot),
         request=snapshot.request,
+        refusal=snapshot.refusal,
         completed=completed,
         warnings=_warnings(snapshot),
     )

@@ -14,7 +14,7 @@ from zkdeployment.model.publication import Published
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.model.cluster import Cluster
+    from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.rollout.state import RolloutState
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 class PublishedState:
     """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
 
-    ``stops`` is the data version of the node above the stops, as in ``RequestState``.
+    ``stops`` is the data version of the node above the stops, as in ``RequestState``. ``refused`` is the tip that
+    is recorded as refused.
     """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  immutable
     stops: int | None = None
+    refused: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
@@ -55,6 +56,9 @@ class FleetReader(Protocol):
 
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the recorded refusals of tips, oldest first: at most one of each revision."""
 
     def strategy(self) -> Strategy | None:
         """Return the published strategy, if there is one; raises ``TreeError`` if it cannot be read."""

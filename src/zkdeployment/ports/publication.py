@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublishedState
@@ -72,6 +73,9 @@ class PublicationStore(Protocol):
 
     def server_time(self) -> float:
         """Return ZooKeeper's time, in seconds since the epoch."""
+
+    def record_refusal(self, refusal: Refusal | None) -> None:
+        """Record that the tip is refused, and why; ``None``: that the present tip is not refused."""
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         """Publish this syncer's heartbeat.

@@ -109,6 +109,7 @@ def test_the_fleet_as_json():
         "stops": [STOP.properties()],
         "stops_recorded": 1,
         "request": None,
+        "refusal": None,
         "rollout": None,
         "warnings": [],
         "hosts": [status.hosts[0].to_json()],

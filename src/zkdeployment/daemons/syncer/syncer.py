@@ -14,6 +14,7 @@ import tenacity
 
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
 from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
+from zkdeployment.daemons.syncer.refusal_recorder import RefusalRecorder
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
 from zkdeployment.log import get_logger
@@ -82,6 +83,7 @@ class Syncer:
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store)
         self._guards = PublicationGuards(source, store)
+        self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 
     def sync(self, options: SyncOptions | None = None) -> SyncReport:
@@ -114,6 +116,11 @@ class Syncer:
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         published_state, tip = self._read(options)
+        with self._refusals.judging(tip, published_state.refused):
+            return self._judge(published_state, tip, options)
+
+    def _judge(self, published_state: PublishedState, tip: Revision, options: SyncOptions) -> SyncReport:
+        """Publish the tip unless it is published already; raises the reason why it is not published."""
         candidate = self._decide(published_state, tip, options)
         self._watermark.note(published_state.published)
         if candidate is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import is_orphaned
+from zkdeployment.fleet.refusals import describe_refusal
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.model.cluster import short
 from zkdeployment.web.views.host_query import HostQuery
@@ -66,6 +67,7 @@ def fleet_problems(
         *_absences(status),
         *_orphaned_locks(snapshot, locks),
         *_requests(status, now),
+        *_refusals(status, now),
         *(FleetProblem("The strategy has a mistake", warning, severe=False) for warning in status.warnings),
     )
 
@@ -133,6 +135,11 @@ def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[
         if is_orphaned(lock, registered) and lock.holder is not None:
             title = f"{str(lock)[:1].upper()}{str(lock)[1:]} is held by a host that is not registered"
             yield FleetProblem(title, lock.holder.identity, href="/locks", severe=False)
+
+
+def _refusals(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    if status.refusal is not None:
+        yield FleetProblem("The last push is not published", describe_refusal(status.refusal, now), severe=False)
 
 
 def _requests(status: FleetStatus, now: float) -> Iterator[FleetProblem]:

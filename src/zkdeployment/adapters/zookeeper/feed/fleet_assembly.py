@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.inventories import decode as decode_invento
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
 from zkdeployment.adapters.zookeeper.operator.stops import stop_of
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
+from zkdeployment.adapters.zookeeper.publication.refusals import current_refusal
 from zkdeployment.adapters.zookeeper.publication.reports import report_of
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
 from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NODES = (paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.ROLLOUTS, paths.SYNCER)
+_NODES = (paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.ROLLOUTS, paths.SYNCER, paths.REFUSALS)
 _LISTS = (
     paths.HOSTS,
     paths.TARGETS,
@@ -77,6 +78,7 @@ class FleetAssembly:
                 cluster=cluster,
                 published=published_revision(targets),
                 since=last.effective_since,
+                refusal=current_refusal(self._nodes.node(paths.REFUSALS)),
                 changed=None if hosts is None else hosts.modified,
                 hosts=self._all(paths.HOSTS, _host),
                 stops=self._all(paths.STOPS, stop_of),

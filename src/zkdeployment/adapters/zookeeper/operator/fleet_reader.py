@@ -14,6 +14,7 @@ from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import read_history
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
+from zkdeployment.adapters.zookeeper.publication.refusals import current_refusal, read_refusals
 from zkdeployment.adapters.zookeeper.publication.reports import read_report
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import SyncerReport, Targets
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
 
 
@@ -47,8 +49,8 @@ class ZooKeeperFleetReader:
     def snapshot(self) -> FleetSnapshot:
         host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
         registered = {path.rpartition("/")[2] for path in host_paths}
-        cluster_node, targets, request, *host_nodes = self._session.get_many(
-            [paths.HOSTS, paths.TARGETS, paths.REQUEST, *host_paths]
+        cluster_node, targets, request, refusals, *host_nodes = self._session.get_many(
+            [paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.REFUSALS, *host_paths]
         )
         cluster = None if cluster_node is None else Cluster.from_properties(cluster_node.properties)
         last = decode_published(targets)
@@ -56,6 +58,7 @@ class ZooKeeperFleetReader:
             cluster=cluster,
             published=published_revision(targets),
             since=last.effective_since,
+            refusal=current_refusal(refusals),
             changed=None if cluster_node is None else cluster_node.modified,
             hosts=tuple(
                 Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
@@ -104,6 +107,9 @@ class ZooKeeperFleetReader:
 
     def syncer_report(self) -> SyncerReport | None:
         return read_report(self._session)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        return read_refusals(self._session)
 
     def strategy(self) -> Strategy | None:
         return read_strategy(self._session)

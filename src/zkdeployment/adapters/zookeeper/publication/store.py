@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.publication.documents import read_published
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
+from zkdeployment.adapters.zookeeper.publication.refusals import refused_revision, write_refusal
 from zkdeployment.adapters.zookeeper.publication.reports import write_report
 from zkdeployment.adapters.zookeeper.publication.requests import (
     answer_request,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
+    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state import RolloutState
 
@@ -73,13 +75,14 @@ class ZooKeeperPublications:
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def published_state(self) -> PublishedState:
-        (stops, hosts, targets, managed), (tops,) = self._session.look(
-            [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED], ["/"]
+        (stops, hosts, targets, managed, refusals), (tops,) = self._session.look(
+            [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS], ["/"]
         )
         return PublishedState(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=decode_published(targets, managed, tops or ()),
             stops=0 if stops is None else stops.version,
+            refused=refused_revision(refusals),
         )
 
     def hosts(self) -> Sequence[Host]:
@@ -161,6 +164,9 @@ class ZooKeeperPublications:
 
     def server_time(self) -> float:
         return server_time(self._session)
+
+    def record_refusal(self, refusal: Refusal | None) -> None:
+        write_refusal(self._session, refusal)
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         write_report(self._session, self._identity, message, interval, fetched)

@@ -1,0 +1,66 @@
+"""Jobs: what became of a commit that an act pushed to the branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.refusal import Refusal
+    from zkdeployment.model.tree import Value
+
+
+class JobState(Enum):
+    """The state of a commit."""
+
+    PENDING = "pending"  # the syncer has neither published nor refused it
+    PROCESSED = "processed"  # a published revision is the commit, or descends from it
+    FAILED = "failed"  # the syncer refused it
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A commit, its state, the sequence of the first publication with it, and the problems of its refusal."""
+
+    commit: str
+    state: JobState
+    sequence: int | None = None
+    problems: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the job as the API prints it."""
+        return {
+            "job": self.commit,
+            "state": self.state.value,
+            "sequence": self.sequence,
+            "problems": [*self.problems],
+        }
+
+
+def job_of(
+    commit: str,
+    records: Iterable[PublicationRecord],
+    refusals: Iterable[Refusal],
+    contains: Callable[[Revision], bool],
+) -> Job:
+    """Return the job of a commit.
+
+    ``records`` are the publications, newest first; ``contains`` returns whether a revision is the commit or
+    descends from it. A commit that was refused and published later is processed.
+    """
+    sequence = None
+    for record in records:
+        if not contains(record.revision):
+            break
+        sequence = record.sequence
+    if sequence is not None:
+        return Job(commit, JobState.PROCESSED, sequence)
+    refusal = next((refusal for refusal in refusals if refusal.revision == commit), None)
+    if refusal is None:
+        return Job(commit, JobState.PENDING)
+    return Job(commit, JobState.FAILED, problems=refusal.problems)
