@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.host_status import HostState, HostStatus
 from zkdeployment.fleet.locks import is_orphaned
-from zkdeployment.fleet.refusals import describe_refusal
 from zkdeployment.fleet.rollout_states import (
     RolloutProgressState,
     is_attempt_due,

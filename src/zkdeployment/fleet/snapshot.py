@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.state import RolloutState

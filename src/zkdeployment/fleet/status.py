@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host
     from zkdeployment.model.publication import PublicationRequest
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState

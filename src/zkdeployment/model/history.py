@@ -1,10 +1,11 @@
-"""History: the record of each publication, with the result of each host."""
+"""History: the record of each publication, with the result of each host, and the refusals of tips."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.origin import Origin
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 #: The longest error that is kept, in characters.
 MAX_ERROR_LENGTH = 300
+
+#: The largest number of problems of a refusal that are kept, and of characters of each.
+MOST_PROBLEMS = 20
+MAX_PROBLEM_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,29 @@ class PublicationRecord:
             excluded=int(_number(properties.get("excluded"))),
             results={result.host_id: result for result in results},
             left_out=int(_number(properties.get("left_out"))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A tip that a syncer refused at ``time``, in seconds since the epoch, and why."""
+
+    revision: Revision
+    problems: tuple[str, ...]
+    time: float
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the refusal as it is stored in ZooKeeper and printed by ``-o json``."""
+        return {"revision": self.revision, "problems": [*self.problems], "time": self.time}
+
+    @classmethod
+    def from_json(cls, properties: Properties) -> Refusal:
+        """Return the refusal stored in ``properties``; missing or malformed values read as unknown."""
+        revision, time, problems = (properties.get(name) for name in ("revision", "time", "problems"))
+        return cls(
+            revision=revision if is_revision(revision) else "?",
+            problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
+            time=float(time) if isinstance(time, int | float) else 0.0,
         )
 
 

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis

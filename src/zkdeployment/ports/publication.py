@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublishedState

@@ -14,8 +14,8 @@ from zkdeployment.errors import NotConvergedError, RefusedError, TreeError
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.history import Refusal
 from zkdeployment.model.publication import GuardOverrides
-from zkdeployment.model.refusal import Refusal
 
 if TYPE_CHECKING:
     from support.publishing import Publishing

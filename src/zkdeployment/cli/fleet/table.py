@@ -9,8 +9,8 @@ from rich.console import Group
 
 from zkdeployment.cli.shared.console import styled
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
+from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.host_status import HostState
-from zkdeployment.fleet.refusals import describe_refusal
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import short

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import is_orphaned
-from zkdeployment.fleet.refusals import describe_refusal
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.model.cluster import short
 from zkdeployment.web.views.host_query import HostQuery

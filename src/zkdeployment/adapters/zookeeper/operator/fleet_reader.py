@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import SyncerReport, Targets
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
 
 

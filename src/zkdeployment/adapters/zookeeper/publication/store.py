@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
-    from zkdeployment.model.refusal import Refusal
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state import RolloutState
 

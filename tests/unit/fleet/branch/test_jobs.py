@@ -2,9 +2,8 @@
 
 import pytest
 
-from zkdeployment.fleet.jobs import Job, JobState, job_of
-from zkdeployment.model.history import PublicationRecord
-from zkdeployment.model.refusal import Refusal
+from zkdeployment.fleet.branch.jobs import Job, JobState, job_of
+from zkdeployment.model.history import PublicationRecord, Refusal
 
 RECORDS = [PublicationRecord(f"r{number}", 1.0, sequence=number * 10) for number in (3, 2, 1)]
 
