@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.config.settings import Settings
+    from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.server import ServerAdapters
 
 _ACT = Act("tests", "user", "a test", 0.0)
@@ -68,12 +69,13 @@ def running_service(
     settings: ServerSettings | None = None,
     *,
     repository: Settings | None = None,
+    commits: TreeCommits | None = None,
 ) -> Iterator[RunningService]:
     """Serve the application for a ZooKeeper at this connection string, with the repository of these settings."""
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
-        adapters = server_adapters(session, feed, settings)
+        adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
             adapters = replace(adapters, read_revision=partial(read_revision, repository))
         listener = open_listener("127.0.0.1", 0)

@@ -43,6 +43,9 @@ class TreeCommits(Protocol):
     repository or the configuration does not allow the act, with what is missing.
     """
 
+    def author(self, user: str) -> Author:
+        """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""
+
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
         """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
 

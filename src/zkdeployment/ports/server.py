@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
@@ -25,7 +26,7 @@ class ServerAdapters:
     ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
     present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
     files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
-    configured repository.
+    configured repository. ``commits`` is ``None`` without a git repository.
     """
 
     operator: OperatorAdapters
@@ -36,3 +37,4 @@ class ServerAdapters:
     connection: Callable[[], ConnectionStatus]
     clock: Clock
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
+    commits: TreeCommits | None = None

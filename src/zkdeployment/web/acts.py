@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
+from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.locks import check_release, find_lock, plan_release
 from zkdeployment.fleet.rollout_directives import directive_description
 from zkdeployment.model.act import Act, sanitize
+from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.commits import CommitOutcome
     from zkdeployment.model.publication import GuardOverrides
     from zkdeployment.model.user import User
     from zkdeployment.ports.server import ServerAdapters
@@ -68,3 +72,39 @@ def release_lock(adapters: ServerAdapters, user: User, name: str, reason: str, *
     act = new_act(adapters, user, planned.description, reason)
     adapters.operator.locks.release(planned.node, act)
     return act
+
+
+def roll_back_fleet(  # noqa: PLR0913  the options of the verb
+    adapters: ServerAdapters,
+    user: User,
+    reason: str,
+    *,
+    revision: str | None,
+    quarantine: bool = False,
+    dry_run: bool = False,
+    publish: bool = False,
+    timeout: float = 60.0,
+) -> CommitOutcome:
+    """Commit the tree of an earlier revision, and, with ``publish``, wait until a syncer published the commit.
+
+    ``timeout`` is in seconds. Raises what ``roll_back`` and ``publish_now`` raise, and ``RefusedError`` if the
+    service has no repository.
+    """
+    commits, operator = adapters.commits, adapters.operator
+    if commits is None:
+        raise RefusedError(
+            "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"
+            " none"
+        )
+    order = RollbackOrder(
+        author=commits.author(user.name),
+        reason=sanitize(reason),
+        revision=revision,
+        quarantine=quarantine,
+        now=adapters.clock.now(),
+    )
+    outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=dry_run)
+    if publish and outcome.commit is not None:
+        act = new_act(adapters, user, f"rollback to {short(outcome.past or outcome.commit)}", reason)
+        publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
+    return outcome

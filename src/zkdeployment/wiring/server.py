@@ -20,9 +20,12 @@ from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.daemons.server.service_daemon import ServiceDaemon
+from zkdeployment.errors import RefusedError
+from zkdeployment.log import get_logger
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
+from zkdeployment.wiring.commits import open_commits
 from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.syncer import read_revision
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.process import Clock
@@ -49,7 +53,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
     """
     encryption = _encryption(settings.server)
     listener = open_listener(settings.server.host, settings.server.port)
-    with contextlib.closing(listener):
+    with contextlib.closing(listener), _commits(settings) as commits:
         session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
         try:
             control = Control(SystemClock())
@@ -57,7 +61,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             feed = ZooKeeperFeed(
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
-            adapters = server_adapters(session, feed, settings.server)
+            adapters = server_adapters(session, feed, settings.server, commits)
             if settings.sync is not None:
                 adapters = replace(adapters, read_revision=partial(read_revision, settings))
             application = build_application(adapters, public_site(settings.server))
@@ -77,8 +81,25 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             session.close()
 
 
-def server_adapters(session: Session, feed: FleetFeed, server: ServerSettings) -> ServerAdapters:
-    """Return the adapters of the service: ``feed``, and others that use ``session``."""
+@contextlib.contextmanager
+def _commits(settings: Settings) -> Iterator[TreeCommits | None]:
+    """Yield the branch of the tree as a place for commits; ``None`` if the tree is in no git repository."""
+    if settings.sync is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            commits: TreeCommits | None = stack.enter_context(open_commits(settings))
+        except RefusedError as error:
+            get_logger().info("commits-unavailable", reason=str(error))
+            commits = None
+        yield commits
+
+
+def server_adapters(
+    session: Session, feed: FleetFeed, server: ServerSettings, commits: TreeCommits | None = None
+) -> ServerAdapters:
+    """Return the adapters of the service: ``feed``, ``commits``, and others that use ``session``."""
     hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
     users = ZooKeeperUsers(session, users_acl, hasher, clock)
     return ServerAdapters(
@@ -89,6 +110,7 @@ def server_adapters(session: Session, feed: FleetFeed, server: ServerSettings) -
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
         openid=None if server.openid is None else _openid_provider(server.openid, clock),
         clock=clock,
+        commits=commits,
     )
 
 

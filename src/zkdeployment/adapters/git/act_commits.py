@@ -20,7 +20,7 @@ from zkdeployment.adapters.git.signing import signing
 from zkdeployment.adapters.git.top_tree import top_entries, write_commit, write_tree
 from zkdeployment.errors import ConflictError, RefusedError, SourceError, TreeError, without_passwords
 from zkdeployment.model.cluster import is_commit
-from zkdeployment.model.commits import BranchSnapshot, CommitOutcome, CommitSummary
+from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
 from zkdeployment.model.problem import Severity
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.git.command import Git
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.commits import Author, FileChanges
+    from zkdeployment.model.commits import FileChanges
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import CommitOrder
 
@@ -56,6 +56,9 @@ class GitTreeCommits:
     signing_key: Path | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def author(self, user: str) -> Author:
+        return Author.of(user, f"{user}@{self.committer.email.rpartition('@')[2]}")
 
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
         with self._lock:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from zkdeployment.model.user import Right
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.live_page import show_page
@@ -45,6 +46,8 @@ def show_publication(
         TreeDifference(),
         page=page,
         now=adapters.clock.now(),
-        may_roll_back=False,
+        may_roll_back=adapters.commits is not None
+        and user.may(Right.ACT_ON_FLEET)
+        and isinstance(records[-1].revision, str),
     )
     return show_page(request, adapters, user, "publication.html", events="publication host", view=view)

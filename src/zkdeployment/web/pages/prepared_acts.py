@@ -9,7 +9,7 @@ from zkdeployment.fleet.locks import find_lock
 from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts
-from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollout_form
+from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollback_form, rollout_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Seconds to wait for the syncer's answer to a request for a publication.
 _SYNCER_TIMEOUT = 30.0
+
+#: A sequence has at most 16 digits.
+_DIGITS = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) 
     """
     if name == "release":
         return _release(values, adapters)
+    if name == "rollback":
+        return _roll_back(values, adapters)
     directive = form_directive(name)
     if directive is not None:
         return _direct(directive, values, adapters)
@@ -67,6 +72,28 @@ def _direct(directive: Directive, values: Mapping[str, str], adapters: ServerAda
     group = values.get("group", "") if directive is Directive.PROMOTE else None
     form = rollout_form(directive, adapters.feed.snapshot().fleet.rollout, group or "")
     return PreparedAct(form, lambda user, reason: acts.direct_rollout(adapters, user, directive, reason, group))
+
+
+def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
+    number = values.get("sequence", "")
+    records = adapters.feed.publication(int(number)) if number.isdecimal() and len(number) < _DIGITS else ()
+    if adapters.commits is None or not records:
+        return None
+    record = records[-1]
+    revision = str(record.revision)
+
+    def perform(user: User, reason: str) -> object:
+        return acts.roll_back_fleet(
+            adapters,
+            user,
+            reason,
+            revision=revision,
+            quarantine=bool(values.get("quarantine")),
+            publish=bool(values.get("now")),
+            timeout=_SYNCER_TIMEOUT,
+        )
+
+    return PreparedAct(rollback_form(revision, "" if record.origin is None else record.origin.subject), perform)
 
 
 def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:

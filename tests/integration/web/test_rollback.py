@@ -1,0 +1,113 @@
+"""Rollbacks through the API and the page of a publication, with a real repository."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.service import form_token, running_service
+from support.waiting import wait_until
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.user import Role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
+
+
+@pytest.fixture
+def branch(tmp_path: Path) -> Branch:
+    return Branch(tmp_path)
+
+
+@pytest.fixture
+def revisions(branch: Branch, tmp_path: Path, zookeeper: str) -> tuple[str, str]:
+    """Two published revisions."""
+    source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
+    with Session(zookeeper) as session:
+        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+        first = branch.push({"a.zk": TREE.format("1.0")}, message="web 1.0")
+        syncer.sync(SyncOptions(force=True))
+        second = branch.push({"a.zk": TREE.format("1.1")}, message="web 1.1 <script>")
+        syncer.sync(SyncOptions(force=True))
+    return first, second
+
+
+def test_a_rollback_through_the_api_is_a_commit_of_the_user(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str]
+) -> None:
+    first, second = revisions
+    with running_service(zookeeper, commits=branch.commits()) as service:
+        ann, victor = service.add_user(Role.OPERATOR, "ann"), service.add_user(Role.VIEWER, "victor")
+        post = service.client.post
+        asked = {"reason": "web 1.1 loses sessions"}
+        assert post("/api/v1/rollback", json=asked, auth=victor).status_code == 403
+        assert post("/api/v1/rollback", json={"reason": "x", "revision": "--all"}, auth=ann).status_code == 422
+        unknown = post("/api/v1/rollback", json={"reason": "x", "revision": "0" * 40}, auth=ann)
+        assert (unknown.status_code, branch.tip()) == (409, second)
+        shown = post("/api/v1/rollback", json=asked | {"dry_run": True}, auth=ann)
+        assert (shown.status_code, shown.json()["job"], branch.tip()) == (200, None, second)
+        assert "+    version = '1.0'" in shown.json()["diff"]
+        done = post("/api/v1/rollback", json=asked | {"quarantine": True}, auth=ann)
+        assert (done.status_code, done.json()["job"]) == (202, branch.tip())
+        assert [commit["revision"] for commit in done.json()["undone"]] == [second]
+        assert branch.ask("log", "-1", "--format=%an|%ae|%s", "main") == (
+            f"ann|ann@server|Roll back to {first[:12]}: web 1.1 loses sessions"
+        )
+        assert set(branch.files()) == {"a.zk", "quarantine-web-1.1.yaml"}
+        again = post("/api/v1/rollback", json={"reason": "x", "revision": first}, auth=ann)
+        assert (again.status_code, again.json()["job"], again.json()["changed"]) == (200, branch.tip(), False)
+
+
+def test_two_rollbacks_at_the_same_time_make_one_change(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str]
+) -> None:
+    with running_service(zookeeper, commits=branch.commits()) as service:
+        ann = service.add_user(Role.OPERATOR, "ann")
+        jobs: list[str] = []
+
+        def roll_back() -> None:
+            asked = {"reason": "both", "revision": revisions[0]}
+            jobs.append(service.client.post("/api/v1/rollback", json=asked, auth=ann).json()["job"])
+
+        threads = [threading.Thread(target=roll_back) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert jobs == [branch.tip()] * 2
+
+
+def test_the_page_of_a_publication_offers_the_way_back(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str]
+) -> None:
+    with running_service(zookeeper, commits=branch.commits()) as service:
+        wait_until(lambda: len(service.adapters.feed.history(9)) == 2, "the history is read")
+        sequence = service.adapters.feed.history(9)[-1].sequence
+        victor = service.add_user(Role.VIEWER, "victor")
+        with service.browser(victor) as page:
+            assert "Roll back to this" not in page.get(f"/history/{sequence}").text
+        with service.browser(service.add_user(Role.OPERATOR, "ann")) as page:
+            assert "Roll back to this" in page.get(f"/history/{sequence}").text
+            form = page.get("/acts/rollback", params={"sequence": sequence}).text
+            fields = {"sequence": str(sequence), "reason": "back", "csrf_token": form_token(form)}
+            assert page.post("/acts/rollback", data=fields).status_code == 303
+            assert branch.files() == branch.files(revisions[0])
+            assert page.get("/acts/rollback", params={"sequence": "9" * 400}).status_code == 404
+
+
+def test_without_a_repository_nothing_can_be_committed(zookeeper: str) -> None:
+    with running_service(zookeeper) as service:
+        ann = service.add_user(Role.OPERATOR, "ann")
+        refused = service.client.post("/api/v1/rollback", json={"reason": "x"}, auth=ann)
+        assert refused.status_code == 409
+        assert "the service cannot commit" in refused.json()["detail"]
