@@ -3,6 +3,7 @@
 The user is read for each request, so that changes of rights and retirements count at once.
 """
 
+import math
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
@@ -65,7 +66,7 @@ def login_status(refusal: LoginRefusal) -> int:
 def login_headers(refusal: LoginRefusal) -> dict[str, str]:
     """Return the headers of the response to a refused login: when to try again."""
     throttled = refusal.problem is LoginProblem.THROTTLED
-    return {"Retry-After": str(max(1, round(refusal.retry_after)))} if throttled else {}
+    return {"Retry-After": str(max(1, math.ceil(refusal.retry_after)))} if throttled else {}
 
 
 def client_address(request: Request) -> str:

@@ -10,6 +10,7 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access import cookies
 from zkdeployment.web.access.cross_site import require_form_token
 from zkdeployment.web.access.identity import client_address, login_headers, login_status
+from zkdeployment.web.access.known_sessions import known_sessions
 from zkdeployment.web.access.local_paths import local_path
 from zkdeployment.web.access.proxies import proxied_user
 from zkdeployment.web.dependencies import Adapters, ConnectedAdapters, check_connection
@@ -29,7 +30,9 @@ def show_login(
     request: Request, adapters: Adapters, target: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
     """Return the page with the login form; a person whom a proxy has authenticated is logged in at once."""
-    person = proxied_user(request)
+    # Pictures and frames of other sites must not begin login sessions, which would end older ones.
+    visited = request.headers.get("Sec-Fetch-Dest", "document") == "document"
+    person = proxied_user(request) if visited else None
     if person is not None:
         check_connection(adapters)
         return begin_external_session(request, adapters, person, target)
@@ -60,6 +63,7 @@ def log_out(request: Request, adapters: ConnectedAdapters) -> Response:
     token = cookies.session_token(request)
     if token is not None:
         adapters.logins.end_session(token)
+        known_sessions(request).remember(token, None, adapters.clock.monotonic())
     response = RedirectResponse("/login", 303)
     cookies.end_session(request, response)
     return response

@@ -198,6 +198,10 @@ class Session(Connection):
             else:
                 yield answer
 
+    def sync(self) -> None:
+        """Wait until reads see everything that any client wrote before this call."""
+        self._again("sync", self._sync)
+
     # Writing
 
     @property
@@ -282,6 +286,11 @@ class Session(Connection):
         servers = Servers(self.connection.partition("/")[0], self._access)
         with Session(servers, session_timeout=self.session_timeout, call_timeout=self.call_timeout) as whole:
             whole.ensure(self._chroot)
+
+    def _sync(self) -> None:
+        deadline = time.monotonic() + self.call_timeout
+        self._get_ready(deadline)
+        self._answer(self._client.sync_async("/"), deadline)
 
     def _read(self, path: str, send: Callable[[], Any]) -> Any:
         def attempt() -> Any:

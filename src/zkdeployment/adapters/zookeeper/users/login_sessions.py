@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
+import threading
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -32,6 +33,7 @@ class LoginSessions:
     def __init__(self, session: Session, acl: tuple[AclEntry, ...]) -> None:
         self._session, self._acl = session, acl
         self._nodes = WatchedNodes(session)
+        self._syncing = threading.Lock()
 
     def begin(self, user: User, now: float) -> str:
         """Create a login session and return its token; remove expired ones and the oldest of too many."""
@@ -47,8 +49,19 @@ class LoginSessions:
         return token
 
     def find(self, token: str) -> LoginSession | None:
-        """Return the login session of a token; ``None`` if there is none."""
-        return _decode(self._nodes.get(_path(token))) if _is_token(token) else None
+        """Return the login session of a token; ``None`` if there is none.
+
+        A session that another service began a moment ago is found: the server that this service asks may lag
+        behind.
+        """
+        if not _is_token(token):
+            return None
+        login = _decode(self._nodes.get(_path(token)))
+        if login is not None:
+            return login
+        with self._syncing:
+            self._session.sync()
+        return _decode(self._nodes.get(_path(token)))
 
     def end(self, token: str) -> None:
         """Remove the login session of a token, if there is one."""
