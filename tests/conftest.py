@@ -38,12 +38,12 @@ settings.register_profile("whole", settings.get_profile("part"), max_examples=15
 settings.load_profile(os.environ.get("EXAMPLES", "part"))
 
 
-# Whoever runs the tests in the background may have them ignore SIGINT, and what they start would inherit that.
+# A shell starts background jobs with SIGINT ignored, and the programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests of real servers a second try, which is reported: others may have had the machine."""
+    """Run a failed test of real servers again and report that: the machine may have been overloaded."""
     for item in items:
         if {"integration", "system"} & set(item.path.parts):
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let no test see how another one wanted its logs."""
+    """Reset the configuration of logs before and after each test."""
     monkeypatch.setattr(log, "_due", False)
     structlog.reset_defaults()
     yield

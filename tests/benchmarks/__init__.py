@@ -1,1 +1,1 @@
-"""Benchmarks: each measures what we do and what it is held against in one run; ``scripts/benchmark`` runs them."""
+"""Benchmarks: each measures the program and its reference in one run; ``scripts/benchmark`` runs them."""

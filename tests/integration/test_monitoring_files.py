@@ -1,4 +1,4 @@
-"""What operators take as it is: alerts and a dashboard that ask only for what the daemons tell."""
+"""The files for monitoring systems: alerts and a dashboard that use only metrics of the daemons."""
 
 import json
 import re
@@ -37,7 +37,7 @@ EXPORTED = {
     )
 }
 
-#: Prometheus' own labels of what is collected.
+#: The labels that Prometheus adds to samples.
 COLLECTED = {"job", "instance"}
 
 

@@ -1,4 +1,4 @@
-"""What starts the daemons: units and configurations that a host takes as they are."""
+"""The files that start the daemons: units and configurations that a host takes as they are."""
 
 import configparser
 import pwd

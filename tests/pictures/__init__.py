@@ -1,1 +1,1 @@
-"""Draws the pictures of the README and the manual; state machines and rollouts from what the code says."""
+"""Draws the pictures of the README and the manual; state machines and rollouts from the tables of the code."""

@@ -40,7 +40,7 @@ body[data-theme=dark] svg.picture{{{_DARK}}}
 
 @dataclass
 class Picture:
-    """A picture under construction; ``describe`` says its content to readers who cannot see it."""
+    """A picture under construction; ``describe`` is its content as text, for readers who cannot see it."""
 
     name: str
     title: str

@@ -79,7 +79,7 @@ class Plot:
 
     @property
     def done(self) -> int:
-        """How many hosts have the new revision."""
+        """The number of hosts that have the new revision."""
         share = {Scene.ROLLING: 0.62, Scene.STOPPED: 0.62}.get(self.scene, 1.0)
         return max(1, int(self.size * share))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-#: Where ``scripts/test`` installs axe-core.
+#: The directory into which ``scripts/test`` installs axe-core.
 _AXE = Path(__file__).resolve().parents[2] / "build/axe/node_modules/axe-core/axe.min.js"
 
 #: No sandbox, because tests run as root; and no traffic of the browser's own.

@@ -94,7 +94,7 @@ class CoordinatedFleet:
         )
 
     def work(self) -> None:
-        """Let every host that is not silent execute the grant that it has not reported yet."""
+        """Execute the grant of every host that is not silent and has not reported yet."""
         for host, grant in self.grants().items():
             if grant.phase is None or host in self.silent:
                 continue
@@ -117,7 +117,7 @@ class CoordinatedFleet:
 
     @property
     def running(self) -> RolloutState:
-        """Its state."""
+        """The state of the newest rollout."""
         state = read_state(self.session)
         assert state is not None
         return state
@@ -172,7 +172,7 @@ class CoordinatedFleet:
             yield CoordinatorHandle(coordinator, store, control)
 
     def wait(self, coordinator: Coordinator, seconds: float) -> None:
-        """Advance the clock, with a coordinator cycle every 15 seconds; hosts execute nothing meanwhile."""
+        """Advance the clock, with a coordinator cycle every 15 seconds; hosts execute nothing."""
         end = self.clock.time + seconds
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 15)
@@ -185,7 +185,7 @@ class CoordinatedFleet:
             if read_current(self.session) is not None:
                 self.work()
                 if self.running.ending not in {None, Ending.SUPERSEDED}:
-                    coordinator.run_cycle()  # whatever follows the end
+                    coordinator.run_cycle()  # acts after the end
                     return self.running
         raise AssertionError(f"not over after {turns} turns: {self.running}")
 
@@ -199,5 +199,5 @@ class CoordinatorHandle:
     control: Control
 
     def run_cycle(self) -> float:
-        """Look once."""
+        """Run one cycle."""
         return self.coordinator.run_cycle()

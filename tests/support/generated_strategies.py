@@ -22,7 +22,7 @@ _widths = st.one_of(
     st.builds(ParallelLimit, st.integers(1, 100), st.just(True)),
 )
 
-#: Groups of which only so many hosts are at work at the same time.
+#: The pace of groups of which only a number of hosts run at the same time.
 widths = st.builds(Pace, max_parallel=_widths)
 
 paces = st.builds(

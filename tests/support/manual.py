@@ -31,7 +31,7 @@ _LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of a page, its prompt (``$`` or ``#``), what it prints, and its exit status."""
+    """A command of a page, its prompt (``$`` or ``#``), its output, and its exit status."""
 
     place: str
     prompt: str
@@ -127,5 +127,5 @@ class Shell:
 
     def close(self) -> None:
         """End the shell and all shells within."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended by itself
+        with contextlib.suppress(BrokenPipeError):  # the shell has already ended
             self._process.communicate()

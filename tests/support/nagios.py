@@ -17,7 +17,7 @@ from support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Where ``scripts/test`` unpacks it, and where packages have it.
+#: The directories of Nagios: that of ``scripts/test``, and those of packages.
 _PLACES = (
     str(Path(__file__).resolve().parents[2] / "build/nagios/usr/sbin"),
     os.environ.get("PATH", os.defpath),
@@ -54,7 +54,7 @@ illegal_macro_output_chars=`~$&|'\\"<>
 use_syslog=0
 """
 
-#: What the shipped definitions refer to: an hour of the day, a contact, a host; and the services.
+#: The objects that the shipped definitions refer to: a time period, a contact, a host; and the services.
 _OBJECTS = """\
 define timeperiod {{
     timeperiod_name  24x7
@@ -95,7 +95,7 @@ define host {{
 }}
 {services}"""
 
-#: Runs what ``nrpe.cfg`` says, as NRPE would: that one takes a fixed port and is never root.
+#: Runs the commands of ``nrpe.cfg``, as NRPE would; NRPE itself takes a fixed port and is never root.
 _CHECK_NRPE = """\
 #!/bin/sh
 [ "$1 $3 $4 $5" = "-H -t 20 -c" ] || exit 3

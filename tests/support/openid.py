@@ -1,4 +1,4 @@
-"""A small OpenID provider for tests: it signs with real keys and checks what a provider checks."""
+"""A small OpenID provider for tests: it signs with real keys and makes the checks of a provider."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "the client's secret"
 
 @dataclass
 class ProvidedLogin:
-    """What the provider remembers of a code."""
+    """The provider's record of a code."""
 
     nonce: str
     challenge: str
@@ -36,7 +36,7 @@ class ProvidedLogin:
 
 @dataclass
 class OpenIdServer:
-    """A provider at which everybody is logged in at once as ``claims`` say.
+    """A provider that logs in everyone at once, with the identity in ``claims``.
 
     ``forge`` changes the claims of id tokens, ``sign`` replaces the signing. ``userinfo`` are claims that only the
     userinfo endpoint gives.
@@ -67,7 +67,7 @@ class OpenIdServer:
         self.stop()
 
     def stop(self) -> None:
-        """Stop to answer; may be called twice."""
+        """Stop the provider; may be called twice."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -172,7 +172,7 @@ class OpenIdServer:
         return jwt.encode({"alg": "RS256", "kid": self._key.kid}, claims, self._key)
 
     def signed_by_another(self, claims: dict[str, Any]) -> str:
-        """Return an id token that somebody else signed, who says that it was the provider."""
+        """Return an id token that a foreign key signed in the name of the provider."""
         other = RSAKey.generate_key(2048)
         return jwt.encode({"alg": "RS256", "kid": self._key.kid}, claims, other)
 

@@ -78,7 +78,7 @@ class Proxy:
             self._down = self._frozen = False
             self._delay, self._lost = 0.0, frozenset()
             for connection in self._spoilt:
-                if connection in self._pairs:  # else it has ended by itself, or with its other end
+                if connection in self._pairs:  # otherwise the connection has ended already
                     self._drop(connection)
             self._spoilt.clear()
 
@@ -134,7 +134,7 @@ class Proxy:
         except OSError:
             data = b""
         if not data:
-            self._selector.unregister(source)  # else its end is reported again and again
+            self._selector.unregister(source)  # otherwise its end is reported repeatedly
         if data and (source in self._clients) in self._lost:
             self._spoilt.add(source)
         else:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Publishing:
-    """What syncers of one tree and one ZooKeeper need; ``client`` looks and meddles behind their backs."""
+    """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer."""
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
         self.directory = directory
@@ -42,27 +42,27 @@ class Publishing:
 
     @contextmanager
     def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
-        """Give a syncer with a mirror and a session of its own."""
+        """Yield a syncer with a mirror and a session of its own."""
         with Session(self.zookeeper, session_timeout=6) as session:
             yield Syncer(
                 self.source(name), ZooKeeperPublications(session, identity=name), SystemClock(), self.memory(name)
             )
 
     def source(self, name: str = "syncer") -> GitSource:
-        """Return the repository as the syncer ``name`` sees it."""
+        """Return the repository as the source of the syncer ``name``."""
         return GitSource(self.repository.url, self.directory / name / "tree", gap=0)
 
     def memory(self, name: str = "syncer") -> PublishedFile:
-        """Return what the syncer ``name`` remembers of what it published."""
+        """Return the record of the last publication of the syncer ``name``."""
         return PublishedFile(self.directory / name / ".tree.published")
 
     def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None) -> str:
-        """Sync once; return what the syncer says."""
+        """Run the syncer once; return the sentence of its report."""
         with self.syncer() as syncer:
             return syncer.sync(SyncOptions(force=force, overrides=overrides or GuardOverrides())).sentence
 
     def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
-        """Let there be a live host."""
+        """Register a host."""
         self.client.ensure_path("/hosts")
         self.put(f"/hosts/{host_id}", {"name": name or host_id, "version": version, **properties}, ephemeral=True)
 
@@ -75,7 +75,7 @@ class Publishing:
             self.client.create(path, data, ephemeral=ephemeral, makepath=True)
 
     def invalidate(self) -> None:
-        """Take the targets' version away, as an import by hand and an unfinished publication do."""
+        """Remove the targets' version, as an import by hand and an unfinished publication do."""
         targets = self.get("/zkdeployment/targets") or {}
         targets.pop("exact", None)
         self.put("/zkdeployment/targets", targets | {"version": None})
@@ -113,7 +113,7 @@ class Publishing:
         }
 
     def nodes(self, path: str = "") -> dict[str, dict[str, Value] | None]:
-        """Return the tree as it stands, but for our own top-level nodes."""
+        """Return the live tree without the program's own top-level nodes."""
         nodes = {}
         for name in sorted(self.client.get_children(path or "/")):
             if not path and name in {

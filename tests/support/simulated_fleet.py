@@ -46,7 +46,7 @@ class SimulatedFleet:
     now: float = NOON
 
     def observe(self) -> RolloutObservation:
-        """Return what a coordinator observes now."""
+        """Return the present observation of a coordinator."""
         return RolloutObservation(
             now=self.now,
             active=self.active,
@@ -69,7 +69,7 @@ class SimulatedFleet:
         self.current, self.reports, self.acts, self.entered = current, {}, [], []
 
     def advance(self, state: RolloutState) -> RolloutState:
-        """Let the coordinator look once; reports of hosts that begin again are removed."""
+        """Run one cycle of the coordinator; remove the reports of hosts that begin again."""
         after = advance(state, self.observe())
         again = restarted_hosts(state, after)
         self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
@@ -91,7 +91,7 @@ class SimulatedFleet:
         self.present[host] = facts
 
     def wait(self, state: RolloutState, seconds: float) -> RolloutState:
-        """Let time pass, with a coordinator that looks now and then; hosts do nothing meanwhile."""
+        """Advance the clock, with cycles of the coordinator; hosts do nothing."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 15)
@@ -99,7 +99,7 @@ class SimulatedFleet:
         return state
 
     def execute_grants(self, granted: Mapping[str, Grant]) -> None:
-        """Let every present host execute the grant that it has not reported yet."""
+        """Execute the grant of every present host that has not reported yet."""
         for host, grant in granted.items():
             if grant.phase is None or host not in self.present or host in self.silent:
                 continue
@@ -109,7 +109,7 @@ class SimulatedFleet:
                 self.reports[grant.phase, host] = PhaseReport(self.now, "boom" if failed else None)
 
     def step(self, state: RolloutState) -> RolloutState:
-        """Let the coordinator look once, then the hosts work."""
+        """Run one cycle of the coordinator, then of the hosts."""
         state = self.advance(state)
         self.execute_grants(grants(state))
         return state

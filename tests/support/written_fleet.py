@@ -121,7 +121,7 @@ class WrittenFleet:
             self._client.delete(f"{paths.HOSTS}/{id_}")
 
     def report(self, *identities: Identity, version: str = "", at: float = 0.0) -> None:
-        """Write what hosts report about themselves: all that the tree wants of them, in this version if given."""
+        """Write the inventories of hosts: everything that the tree deploys to them, in this version if given."""
         targets, _ = compile_targets(self._publications.live_tree().tree)
         self._session.ensure(paths.INVENTORY)
         known = []
@@ -140,7 +140,7 @@ class WrittenFleet:
             result.get(timeout=60)
 
     def fail(self, host: Host, step: str, reason: str, revision: str) -> None:
-        """Let a host fail at a step, which stops the fleet."""
+        """Record the failure of a host at a step, which stops the fleet."""
         self.register(host)
         stop = Stop(host.identity.id, host.identity.name, revision, step, reason, time.time())
         self._put(f"{paths.STOPS}/{host.identity.id}", stop.properties())
@@ -152,7 +152,7 @@ class WrittenFleet:
         self._rollouts.begin(state, self._publications.published_state().published.stamp)
 
     def hold_lock(self, service: str, *identities: Identity, step: str = "") -> None:
-        """Let the first host hold the lock of a service, at a step if one is given, and the others wait for it."""
+        """Give the lock of a service to the first host, at a step if given; queue the other hosts."""
         name = service[1:].replace("/", ",")
         for number, identity in enumerate(identities):
             path = f"{paths.AGENT_LOCKS}/{name}/{uuid.uuid4().hex}__lock__{number:010}"

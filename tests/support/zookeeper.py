@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for all tests; nobody stops it. Sessions last 6 s at most."""
+    """A server for all tests, which no test stops. Sessions last 6 s at most."""
     server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("zookeeper"))
     server.start()
     yield server

@@ -1,4 +1,4 @@
-"""Who is told what."""
+"""The logs of daemons and commands."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def test_a_command_logs_only_unexpected_events():
 
 
 def lines(tell, *, terminal: bool = False) -> list[str]:
-    """Return what is written when ``tell`` is called."""
+    """Return the lines that ``tell`` logs."""
     stream = io.StringIO()
     stream.isatty = lambda: terminal
     log.configure(stream=stream)

@@ -1,4 +1,4 @@
-"""What the manual tells to type is understood, what it quotes is said, and each alarm and refusal has a page."""
+"""The manual: its commands are valid, its quotations are messages of the program, each alarm has a page."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ from zkdeployment.config.load import KEYS
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.tree.lint import lint
 
-#: What is typed on hosts of real fleets, and so cannot be tried here.
+#: The programs of real fleets, whose commands cannot be run here.
 TYPED_ON_HOSTS = [command for page in PAGES for command in commands(page) if command.prompt == "#"]
 
 OURS = {"zkdeployment", "check_zkdeployment"}
@@ -93,14 +93,14 @@ def test_the_examples_of_help_are_understood(line):
         understand(*command)
 
 
-#: What pages of operations quote, by the page.
+#: The messages that pages of operations quote, by the page.
 QUOTED = {
     page: [line for _, block in blocks(page, "text") for line in block.splitlines()]
     for page in PAGES
     if page.startswith(("operations/alarms/", "operations/refusals/"))
 }
 
-#: Where the alarms are.
+#: The modules with the alarms.
 ALARMS = ("fleet/health.py", "fleet/fleet_health.py")
 
 

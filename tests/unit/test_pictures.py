@@ -1,4 +1,4 @@
-"""The pictures of the manual are those that the code would draw now, and true to it."""
+"""The pictures of the manual are current and agree with the code."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -10,7 +10,7 @@ from zkdeployment.printable import is_printable, printable, printable_lines
 
 CLI = Path(zkdeployment.cli.__file__).parent
 
-#: What prints past the door: it is called by the modules of the door alone.
+#: Functions that print directly; only the modules for printing may call them.
 PRINTING = {"click.echo", "print", "Text", "Console", "click.secho"}
 DOORS = {"terminal.py", "console.py"}
 #: Code for a shell, which is ours to the last character; progress of a sandbox, in our words.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: With so few operations in a transaction, what is published below takes two between the first and the last.
+#: With this limit, each publication below needs two transactions between the first and the last.
 LIMIT = 18
 TRANSACTIONS = 4
 
@@ -90,7 +90,7 @@ class Case:
                     process.kill()
 
     def restart_agent(self) -> tuple[CycleState, list[str]]:
-        """Start the agent and let it do what it can do now; return what became of it and the scripts it called."""
+        """Run the agent once; return its outcome and the scripts that it called."""
         before = len(self.fleet.calls())
         with build_agent(load(self.host.config), packages=self.host.packages, session_timeout=6) as (agent, _):
             outcome = agent.run_once()

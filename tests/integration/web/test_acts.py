@@ -1,4 +1,4 @@
-"""Acts through the API: what the verbs do, with the user as the author."""
+"""Acts through the API: the same as the verbs, with the user as the author."""
 
 import json
 

@@ -19,7 +19,7 @@ from zkdeployment.model.user import Role
 SIZE = 10_000
 REVISION = "b" * 40
 
-#: What a page may cost at most: bytes over the line, compressed, and seconds.
+#: The highest cost of a page: compressed bytes, and seconds.
 MOST_BYTES = 300_000
 MOST_SECONDS = 1.0
 

@@ -156,7 +156,7 @@ class TestProxies:
                 assert audit(browser).status_code == 200
                 # The protection against forged requests stays: the cookie alone permits no act.
                 assert browser.post("/api/v1/stop", json={"reason": "x"}).status_code == 403
-                # Somebody else at the same proxy, another role, or a request around the proxy: a new login is due.
+                # Another person at the same proxy, another role, or a request around the proxy needs a new login.
                 assert audit_as(browser, {"X-Remote-User": "bob"}) == 401
                 assert audit_as(browser, {"X-Remote-Groups": "staff"}) == 401
                 session = {"Cookie": f"session={browser.cookies['session']}"}

@@ -13,7 +13,7 @@ from zkdeployment.model.user import Role
 
 ACT = Act("tests", "user", "a test", 0.0)
 
-#: What each role gets for a request that it sends: 403 without the right, else the answer of an empty fleet.
+#: The response to a request by role: 403 without the right, else the answer of an empty fleet.
 MATRIX = {
     ("GET", "/api/v1/audit", None): {Role.OPERATOR: 200, Role.ADMIN: 200},
     ("POST", "/api/v1/stop", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},

@@ -1,4 +1,4 @@
-"""What a publication changes of the strategy is told."""
+"""The changes of a strategy by a publication, in sentences."""
 
 from support.strategies import group, strategy
 from zkdeployment.documents.strategies.changes import StrategyChange

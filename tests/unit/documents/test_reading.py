@@ -1,4 +1,4 @@
-"""Strategy documents: what is read of them, and every error with its place."""
+"""Strategy documents: their values, and every error with its place."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the metrics say, from values."""
+"""The metrics of daemons, from values."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""When the fleet is through with what is published, and what is said when it is not."""
+"""When the fleet has converged on the published revision, and the refusals before that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts would do, from values."""
+"""Forecasts of the plans of hosts, from values."""
 
 import json
 

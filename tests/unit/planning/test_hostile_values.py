@@ -1,4 +1,4 @@
-"""Whatever a tree says is refused, or ends up as a literal word of an argument list or a plain file name."""
+"""Every value of a tree is refused, or becomes a literal argument of a command or a plain file name."""
 
 import re
 

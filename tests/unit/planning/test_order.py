@@ -1,4 +1,4 @@
-"""The order in which a strategy lets hosts take up a tree."""
+"""The order in which a strategy rolls a tree out to hosts."""
 
 from support.strategies import group, strategy
 from zkdeployment.model.host import Host, Identity

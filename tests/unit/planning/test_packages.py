@@ -48,7 +48,7 @@ SETS = st.sets(PACKAGES, max_size=6).map(
 
 
 def apply(before, changes):
-    """Make the changes one by one, refusing what a package manager would refuse."""
+    """Make the changes in turn; refuse the changes that a package manager would refuse."""
     have = {match for packages in before.values() for match in packages}
     for item in changes:
         if item.before:

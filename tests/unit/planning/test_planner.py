@@ -538,7 +538,7 @@ def test_patches_of_an_application_that_becomes_a_checkout_go():
 
 
 class TestAPackageOfTheSystem:
-    """Nothing says that this program installed it: neither the registry nor a deploy script."""
+    """A package without a registry entry and without a deploy script: the agent did not install it."""
 
     WANTED = (assignment(patches={"fix": "2"}),)
 
@@ -570,7 +570,7 @@ class TestAPackageOfTheSystem:
         assert (bool(step.change), step.put_back) == (False, ("fix",))
 
 
-# What follows stops a simulated host after every single effect of every plan.
+# The following tests stop a simulated host after every single effect of every plan.
 
 PATHS = ("/a", "/b", "/c/d")
 CHECKOUTS = ("git:/srv/x#1", "svn:/srv/x")
@@ -583,7 +583,7 @@ def application(name):
 
 @st.composite
 def wanted_sets(draw):
-    """What a host may be asked for: no package in two versions."""
+    """Generate wanted assignments, with no package in two versions."""
     versions = {name: draw(st.sampled_from(["1", "2", *CHECKOUTS])) for name in ("foo", "bar")}
     versions["fix"] = draw(st.sampled_from("12"))
     result = []
@@ -597,7 +597,7 @@ def wanted_sets(draw):
 
 @st.composite
 def hosts(draw):
-    """Hosts in any state, also ones that no run of ours would leave."""
+    """Generate hosts in any state, including states that no run of the agent leaves."""
     host = SimulatedHost()
     for package in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
         host.install(package)
@@ -637,7 +637,7 @@ def finish(host, wanted):
 
 
 def size(wanted, host):
-    """What a plan does beyond running the wanted deployments once more."""
+    """Return the effects of a plan beyond running the wanted deployments again."""
     names = set()
     for step in plan(wanted, host.inventory()).steps:
         match step:
@@ -657,7 +657,7 @@ def size(wanted, host):
 def check_every_stop(wanted, start):
     """Stop after every effect, plan again and finish; return the end, which is the same for all.
 
-    Where only markers were left of an application and the last of them is gone, nothing says any more that its
+    If only markers were left of an application and the last of them was removed, nothing shows any more that its
     empty directory was ours, so that it does not count whether it is still there.
     """
     owned = {*start.checkouts, *map(application, start.scripts), *map(application, start.managed), "theirs"}

@@ -1,4 +1,4 @@
-"""How a rollout goes on, rule by rule: groups, phases, time, what operators ask, hosts that come and go."""
+"""The progress of a rollout, rule by rule: groups, phases, time, what operators ask, hosts that come and go."""
 
 from dataclasses import replace
 

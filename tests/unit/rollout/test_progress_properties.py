@@ -1,4 +1,4 @@
-"""What holds of every rollout, whatever hosts, operators and time do to it; and that a crash changes nothing."""
+"""The invariants of every rollout under any acts of hosts and operators; and that a crash changes nothing."""
 
 import json
 
@@ -32,7 +32,7 @@ events = st.one_of(
 
 
 def happen(fleet, state, event):
-    """Let something happen in the world."""
+    """Apply an event to the fleet and its rollout."""
     match event:
         case "wait", seconds:
             fleet.now += seconds
@@ -126,7 +126,7 @@ def at_work(state, name):
 
 
 def width(state, name):
-    """Return how many hosts of a group may be at work."""
+    """Return how many hosts of a group may run at the same time."""
     share = state.rollout.strategy.group(name).pace.max_parallel
     if share is None:
         return len(NAMES)
@@ -134,7 +134,7 @@ def width(state, name):
 
 
 def certainly_missed(state, group):
-    """Say which criteria a group misses even if all its hosts that have not failed succeed."""
+    """Return the criteria that a group misses even if all its other hosts succeed."""
     hosts = state.rollout.members[group.name]
     failed = {host for host in hosts if state.rollout.hosts[host] is HostProgress.FAILURE}
     failed |= {host for host, report in state.active_phase.reports.items() if report.error is not None}

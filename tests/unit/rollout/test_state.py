@@ -1,4 +1,4 @@
-"""What a rollout lets one host do, and what it is told when it may not."""
+"""The permissions of one host in a rollout, and the reasons of refusals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A rollout as it is kept: nothing is lost, damage is told, ten thousand hosts fit into a node."""
+"""A rollout as it is kept: nothing is lost, damage is reported, ten thousand hosts fit into a node."""
 
 import json
 import string

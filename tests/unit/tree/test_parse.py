@@ -21,7 +21,7 @@ def complaints(text, **limits):
     return [(problem.line, problem.column, problem.message) for problem in problems]
 
 
-# What zc.zk 2.1.0 makes of the same text.
+# The result of zc.zk 2.1.0 for the same text.
 AS_ZC_ZK = [
     ("", {}),
     ("\n  \n# comment\n   # another\n", {}),
@@ -83,7 +83,7 @@ def test_texts_have_the_meaning_of_zc_zk(text, expected):
     assert nodes(text) == expected
 
 
-# What zc.zk 2.1.0 makes of a line below /a, and what is made of it here: the manual's list, in its order.
+# A line below /a, the result of zc.zk 2.1.0, and the result here: the manual's list, in its order.
 NOT_AS_ZC_ZK = [
     ("x='a=>b'", {"/a": {"x='a =>": "b'"}}, {"/a": {"x": "a=>b"}}),
     ("x=1=2", {"/a": {"x=1": 2}}, "invalid syntax"),

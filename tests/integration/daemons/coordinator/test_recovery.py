@@ -90,7 +90,7 @@ class Site:
         return revision
 
     def roll_out(self) -> None:
-        """Let a coordinator complete the rollout of the published revision."""
+        """Run a coordinator until the rollout of the published revision is complete."""
         with self.fleet.coordinator() as daemon:
             assert self.fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
 

@@ -1,4 +1,4 @@
-"""What is watched, on terminals that can draw it again, and on those that cannot."""
+"""The live display, on terminals that can redraw it and on others."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Which packages are the agent's own."""
+"""The packages that belong to the agent."""
 
 from zkdeployment.model.inventory import Inventory, Package
 from zkdeployment.planning.steps.ownership import packages_to_register, removable_packages

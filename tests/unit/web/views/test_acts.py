@@ -1,4 +1,4 @@
-"""The forms of acts say what will happen, and why an act is not possible now."""
+"""The forms of acts show the effects of an act, and why it is not possible now."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The headline of the front page: what somebody who sees only this line believes about the fleet."""
+"""The headline of the front page: it has to be true for a reader who sees only this line."""
 
 from dataclasses import replace
 

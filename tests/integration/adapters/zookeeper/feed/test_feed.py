@@ -1,4 +1,4 @@
-"""The cached fleet on a real ZooKeeper: what it holds, what it costs, and faults of servers and the network."""
+"""The cached fleet on a real ZooKeeper: its content, its cost, and faults of servers and the network."""
 
 import json
 import time
