@@ -66,7 +66,7 @@ def test_a_user_is_added_gets_another_key_and_is_retired(run, zookeeper, logins)
         ("retire user alice", "left the team"),
     ]
     assert all("@" in act.by for act in acts)
-    assert "the user alice is retired, for good" in run("reset-key", "alice", status=3).stderr
+    assert "the user alice is retired permanently" in run("reset-key", "alice", status=3).stderr
     assert "there is a user alice already" in run("add", "alice", "--role", "admin", status=3).stderr
     assert "'b/c' is not a user name" in run("add", "b/c", "--role", "admin", status=3).stderr
     assert "there is no user 'bob'" in run("retire", "bob", "--reason", "x", status=3).stderr

@@ -184,7 +184,7 @@ class ZooKeeperUsers:
             if node is None or record is None:
                 raise RefusedError(f"there is no user {name!a}; 'zkdeployment user list' shows all users")
             if record.user.is_retired:
-                raise RefusedError(f"the user {name} is retired, for good; add a user of another name")
+                raise RefusedError(f"the user {name} is retired permanently; add a user with another name")
             changed = change(record)
             return _Change(changed, [Set(path, encode_user(changed), node.version), recording(self._session, act)])
 

@@ -88,7 +88,7 @@ def test_changes_keep_the_identity_and_retirement_is_permanent(service, session)
         lambda: service.users.reset_key("alice", ACT),
         lambda: service.users.update("alice", lambda user: user, ACT),
     ):
-        with pytest.raises(RefusedError, match="the user alice is retired, for good"):
+        with pytest.raises(RefusedError, match="the user alice is retired permanently"):
             change()
     assert service.users.users() == (retired,)
     assert len(read_acts(session)) == 4
