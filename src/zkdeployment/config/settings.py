@@ -94,6 +94,7 @@ class Settings:
     named: bool = False
     run_directory: Path | None = None
     after: tuple[str, ...] = ()
+    after_failure: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     rack: str | None = None

@@ -59,11 +59,19 @@ class PackageManager(Protocol):
 class Scripts(Protocol):
     """Runs the scripts of applications. Raises ``ScriptError`` if a script fails."""
 
-    def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        revision: Revision,
+        directory: str | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> None:
         """Run ``argv`` and wait until it exits; any status but 0 is a failure.
 
         Its output goes to the log and to a file of limited size, named after ``name``. ``directory`` is the
-        working directory (default: the agent's).
+        working directory (default: the agent's). ``facts`` are further variables of its environment.
         """
 
     def cap_outputs(self) -> None:

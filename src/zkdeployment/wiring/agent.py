@@ -33,6 +33,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.config.load import load, machine_name
 from zkdeployment.daemons.agent.agent import Agent
 from zkdeployment.daemons.agent.agent_adapters import AgentAdapters, ReportingAdapters
+from zkdeployment.daemons.agent.deployment_run import HostCommands
 from zkdeployment.daemons.agent.plans import preview
 from zkdeployment.daemons.agent.reporting.host_reporting import make_host_reporting
 from zkdeployment.daemons.control import Control
@@ -98,7 +99,8 @@ def build_agent(
         tick = reporting.heartbeat.tick
         scripts = _scripts(settings, run, verbose=verbose, tick=tick)
         agent_adapters = _agent_adapters(settings, adapters, scripts, packages or _package_manager(settings, tick))
-        yield Agent(agent_adapters, reporting, control, after=settings.after), control
+        commands = HostCommands(settings.after, settings.after_failure)
+        yield Agent(agent_adapters, reporting, control, commands=commands), control
     finally:
         session.close()
         run.release()

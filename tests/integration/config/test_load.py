@@ -103,6 +103,7 @@ def test_all_keys_are_read(file: Path):
         "role = web server\n"
         "run-directory = /run/x\n"
         "after = /usr/bin/logger 'all done'\n"
+        "after-failure = /usr/bin/page me\n"
         "zookeeper = zk1:2181,zk2/fleet\n"
         "root = /scratch\n"
         "tags = control, ssd,, ssd\n"
@@ -131,6 +132,7 @@ def test_all_keys_are_read(file: Path):
         named=True,
         run_directory=Path("/run/x"),
         after=("/usr/bin/logger", "all done"),
+        after_failure=("/usr/bin/page", "me"),
         tags=("control", "ssd"),
         labels={"site": "ams", "tier": "web"},
         rack="rack01",

@@ -55,10 +55,18 @@ class ScriptRunner:
     verbose: bool = False
     tick: Callable[[], None] = field(default=lambda: None)
 
-    def run(self, argv: Sequence[str], *, name: str, revision: Revision, directory: str | None = None) -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        revision: Revision,
+        directory: str | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> None:
         self.wait_for_predecessor()  # also for a script of this agent that an error left running
         log = get_logger().bind(script=argv[0], run=name)
-        environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision)}
+        environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision), **(facts or {})}
         _check_program(argv[0], environment.get("PATH", ""))
         scope = new_scope(name)
         with self._output(name) as output:

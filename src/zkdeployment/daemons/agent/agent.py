@@ -23,10 +23,11 @@ from zkdeployment.errors import (
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.deployment_run import HostCommands
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
 
@@ -34,17 +35,17 @@ _SETTLE = 0.05  # seconds until the cluster version is read again after it chang
 
 
 class Agent:
-    """Brings one host to the cluster version. ``after`` is the command to run after a deployment, or empty."""
+    """Brings one host to the cluster version."""
 
     def __init__(
-        self, adapters: AgentAdapters, reporting: HostReporting, control: Control, *, after: Sequence[str] = ()
+        self, adapters: AgentAdapters, reporting: HostReporting, control: Control, *, commands: HostCommands
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._control = control
         self._waits = AgentWaits(adapters, control)
         self._cycle = AgentCycle(
-            adapters, reporting, control, self._waits, after=after, is_disturbed=self._is_disturbed
+            adapters, reporting, control, self._waits, commands=commands, is_disturbed=self._is_disturbed
         )
         self._backoff = Backoff(first=5.0, most=60.0)
         self._following = False

@@ -17,10 +17,11 @@ from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import ClusterState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.agent_waits import AgentWaits
+    from zkdeployment.daemons.agent.deployment_run import HostCommands
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Cluster, Revision
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
-    ``after`` is the command to run after a deployment, or empty. ``is_disturbed`` returns whether a deployment
+    ``commands`` are those to run after a deployment. ``is_disturbed`` returns whether a deployment
     that waits is to be abandoned. ``start_spread`` is the ``start_spread`` of the last cluster version.
     """
 
@@ -41,14 +42,14 @@ class AgentCycle:
         control: Control,
         waits: AgentWaits,
         *,
-        after: Sequence[str],
+        commands: HostCommands,
         is_disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._control = control
         self._waits = waits
-        self._after = after
+        self._commands = commands
         self._is_disturbed = is_disturbed
         self._inventory = InventoryReporter(adapters, reporting.host)
         self._watermark = Watermark(adapters.files)
@@ -135,7 +136,7 @@ class AgentCycle:
             self._inventory,
             supervision,
             sequence=sequence,
-            after=self._after,
+            commands=self._commands,
         )
         return CycleEvent.STEPS_SUCCEEDED if run.run() else CycleEvent.STEP_FAILED
 

@@ -5,12 +5,13 @@ When a deployment starts is the agent's decision; what each step does belongs to
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.steps.executor import Executor
 from zkdeployment.daemons.agent.supervision import FailedError
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.errors import ConflictError, UnreachableError
+from zkdeployment.errors import ConflictError, ScriptError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL
 from zkdeployment.rollout.state_machine import Phase
@@ -24,10 +25,18 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.supervision import Supervision
 
 
+@dataclass(frozen=True, slots=True)
+class HostCommands:
+    """The commands of a host's configuration: after a deployment, and after a failure. Empty: none."""
+
+    after: Sequence[str] = ()
+    after_failure: Sequence[str] = ()
+
+
 class DeploymentRun:
     """Deploys the revision of one supervision, which was published with ``sequence`` (0: set by hand).
 
-    ``after`` is the command to run after the steps, or empty.
+    ``commands`` are those to run after the steps or after a failure.
     """
 
     def __init__(
@@ -38,14 +47,14 @@ class DeploymentRun:
         supervision: Supervision,
         *,
         sequence: int,
-        after: Sequence[str],
+        commands: HostCommands,
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._inventory = inventory
         self._supervision = supervision
         self._sequence = sequence
-        self._after = after
+        self._commands = commands
         self._begun = adapters.clock.monotonic()
 
     def run(self) -> bool:
@@ -66,6 +75,7 @@ class DeploymentRun:
         except FailedError as failed:
             self._inventory.publish()
             self._record_result(f"{failed}: {self._reporting.host.error}")
+            self._run_after_failure(str(failed))
             return False
         except (ConflictError, UnreachableError):
             self._reporting.deployment.abandon()
@@ -100,13 +110,28 @@ class DeploymentRun:
         self._run_after(len(plan.steps))
 
     def _run_after(self, steps: int) -> None:
-        if not self._after:
+        if not self._commands.after:
             return
         self._supervision.show("after", steps, steps)
         with failpoints("after"), self._supervision.reporting("after"):
             # A command that fails leaves the host without a version, even if there was no other step.
             self._supervision.begin_changes()
-            self._adapters.scripts.run(self._after, name="after", revision=self._supervision.revision)
+            self._adapters.scripts.run(self._commands.after, name="after", revision=self._supervision.revision)
+
+    def _run_after_failure(self, step: str) -> None:
+        """Run the command for failures; the deployment has failed and was reported, whatever the command does."""
+        if not self._commands.after_failure:
+            return
+        facts = {"ZKDEPLOYMENT_STEP": step, "ZKDEPLOYMENT_ERROR": self._reporting.host.error or ""}
+        try:
+            self._adapters.scripts.run(
+                self._commands.after_failure,
+                name="after-failure",
+                revision=self._supervision.revision,
+                facts=facts,
+            )
+        except ScriptError as error:
+            get_logger().error("after-failure-failed", reason=str(error))
 
     def _record_success(self) -> None:
         self._record_result()

@@ -353,6 +353,28 @@ def test_a_hook_clears_the_version_until_the_hook_succeeds(fleet):
         assert host.version_on_disk is None
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
+def test_a_failure_runs_its_command_which_knows_the_failure_and_changes_nothing(fleet, fails):
+    text = 'echo "$ZKDEPLOYMENT_STEP; $ZKDEPLOYMENT_VERSION; $ZKDEPLOYMENT_ERROR" >> $ZKDEPLOYMENT_ROOT/told'
+    host = fleet.host("h1", after_failure=f"/bin/sh -c '{text}; exit {int(fails)}'")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fail = host.fail("/who/myfoo 0")
+    fleet.set_version("r1")
+    told = host.root / "told"
+    with host.agent():
+        wait_until(told.exists, "the command ran")
+        wait_until(lambda: host.status == "error", "the failure is shown")
+        assert fleet.version is None
+        step, version, error = told.read_text().strip().split("; ", 2)
+        assert (step, version) == ("deploy /who/myfoo 0", "r1")
+        assert error == host.node["error"]
+        assert "failed with exit status 3" in error
+        fail.unlink()
+        fleet.set_version("r1")
+        host.wait_for_version("r1")
+    assert len(told.read_text().splitlines()) == 1
+
+
 def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):
     host = fleet.host("h1", after="/bin/sh -c 'echo hook >> $ZKDEPLOYMENT_ROOT/../../journal'")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
