@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from contextlib import contextmanager
@@ -27,9 +28,28 @@ if TYPE_CHECKING:
 
     from support.service import RunningService
 
-DIRECTORY = Path(__file__).resolve().parents[2] / "build/screenshots"
+_PROJECT = Path(__file__).resolve().parents[2]
 
-WIDTHS = {390: 844, 1280: 900, 2560: 1300}
+#: All screenshots, to look at; and those of the manual.
+DIRECTORY = _PROJECT / "build/screenshots"
+MANUAL = _PROJECT / "etc/manual/screenshots"
+
+SHOWN_IN_MANUAL = (
+    "fleet-3-converged-1280-light",
+    "fleet-300-rolling-1280-light",
+    "fleet-300-stopped-390-light",
+    "fleet-300-away-1280-light",
+    "fleet-10000-stopped-1280-dark",
+    "fleet-10000-rolling-2560-light",
+    "host-stopped-1280-light",
+    "rollout-rolling-1280-light",
+    "publication-stopped-1280-light",
+    "service-rolling-1280-light",
+    "locks-rolling-390-light",
+    "stop-rolling-390-dark",
+)
+
+WIDTHS = {390: 844, 1280: 800, 2560: 1100}
 SIZES = (3, 300, 10_000)
 
 #: The pages besides the front page, with what their pictures are called.
@@ -60,6 +80,10 @@ def photograph(sizes: Sequence[int] | None = None) -> None:
         finally:
             browser.close()
             server.kill()
+    MANUAL.mkdir(exist_ok=True)
+    for name in SHOWN_IN_MANUAL:
+        if (DIRECTORY / f"{name}.png").exists():
+            shutil.copyfile(DIRECTORY / f"{name}.png", MANUAL / f"{name}.png")
 
 
 def _photograph_scene(browser: Browser, server: ZooKeeperServer, plot: Plot) -> None:

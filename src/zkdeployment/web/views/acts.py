@@ -93,7 +93,7 @@ def _stop(snapshot: FleetSnapshot, status: FleetStatus) -> ActForm:
         consequences=(
             f"{_deploying(status)} They finish their present step, and no host starts another one.",
             "No new revision is published.",
-            "The stop lasts until somebody resumes the fleet. Services that run go on running.",
+            "The stop lasts until somebody resumes the fleet. Running services continue to run.",
         ),
         button="Stop the fleet",
         kind="danger",

@@ -1,0 +1,40 @@
+"""The frame of all pages: tabs, the user, the age of the data; and times as pages show them."""
+
+import pytest
+
+from zkdeployment.model.user import Role, User
+from zkdeployment.web.views.frame import page_frame
+from zkdeployment.web.views.moments import moment
+
+NOW = 1_795_330_000.0
+ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "tab"),
+    [("/", "Fleet"), ("/hosts/h1", "Fleet"), ("/services/shop/web", "Services"), ("/acts/stop", None)],
+)
+def test_the_tab_of_a_page_is_marked(path, tab):
+    frame = page_frame(path, ANN, now=NOW)
+
+    assert [each.name for each in frame.tabs if each.current] == ([] if tab is None else [tab])
+    assert (frame.user, frame.role) == ("ann", "operator")
+
+
+def test_without_zookeeper_the_age_of_the_data_is_shown():
+    assert page_frame("/", ANN, now=NOW, connected=True, read_at=NOW).stale == ""
+    assert "as it was 4 min ago" in page_frame("/", ANN, now=NOW, connected=False, read_at=NOW - 240).stale
+    assert "has not read the fleet yet" in page_frame("/", ANN, now=NOW, connected=False).stale
+
+
+def test_times_have_an_age_and_a_clock():
+    found = moment(NOW - 90, NOW)
+
+    assert found is not None
+    assert (found.machine, found.clock) == ("2026-11-22T06:45:10Z", "2026-11-22 06:45:10 UTC")
+    assert found.age == "1 min ago"
+
+
+@pytest.mark.parametrize("time", [None, 0.0, -5.0, 1e300, float("nan"), float("inf")])
+def test_impossible_times_are_unknown(time):
+    assert moment(time, NOW) is None

@@ -1,0 +1,90 @@
+"""The page of a host: the steps that are left, its deployments, and what publications did on it."""
+
+from dataclasses import replace
+
+from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.model.origin import Origin
+from zkdeployment.web.views.host import host_view
+
+NOW = 10_000.0
+IDENTITY = Identity("h1", "h1.example.com", "web")
+TARGETS = {"web": (Assignment("/shop/web", 1, "shop-web", "shop-web", version="1.3"),)}
+MARKERS = (
+    Marker(Deployment("/shop/old", 0), "shop-old", "shop-old", version="1.0"),
+    Marker(Deployment("/shop/web", 0), "shop-web", "shop-web"),
+)
+
+
+def view(host, *, known=None, targets=None, records=()):
+    snapshot = FleetSnapshot(Cluster("r2"), published="r2", hosts=(host,))
+    (status,) = fleet_status(snapshot).hosts
+    explanation = explain_host(snapshot, (), "h1", now=NOW)
+    return host_view(status, explanation, snapshot, known, targets or {}, records, now=NOW)
+
+
+def behind(**fields):
+    return replace(Host(IDENTITY, "r1", since=9_900.0), **fields)
+
+
+def test_the_steps_that_are_left_are_listed_with_script_and_lock():
+    found = view(behind(), known=KnownHost(IDENTITY, Inventory(), 9_000.0), targets=TARGETS)
+
+    steps = [step for step, _ in found.steps]
+    assert any(step.startswith("deploy /shop/web 0 (shop-web 1.3)") for step in steps)
+    assert any("under the lock of /shop/web" in effect for _, effect in found.steps)
+    assert found.steps_unknown == ""
+
+
+def test_unknown_steps_say_why():
+    assert view(behind()).steps_unknown == "The host has not reported what it has."
+    assert "deploys now" in view(behind(deploying="r2", steps=(1, 4), step="deploy /shop/web 0")).steps_unknown
+    conflict = TARGETS | {"h1": TARGETS["web"]}
+    known = KnownHost(IDENTITY, Inventory(), 9_000.0)
+    assert "would refuse" in view(behind(), known=known, targets=conflict).steps_unknown
+
+
+def test_a_converged_host_has_no_plan():
+    found = view(behind(version="r2"), known=KnownHost(IDENTITY, Inventory()), targets=TARGETS)
+
+    assert (found.steps, found.steps_unknown) == ((), "")
+
+
+def test_deployments_that_are_wanted_or_present_are_shown_together():
+    known = KnownHost(IDENTITY, Inventory(markers=MARKERS), 9_000.0)
+
+    old, web = view(behind(), known=known, targets=TARGETS).deployments
+
+    assert (old.service, old.wanted, old.deployed, old.package) == ("/shop/old", "", "1.0", "shop-old")
+    assert (web.service, web.wanted, web.deployed) == ("/shop/web", "1.3", "in an unknown version")
+    assert web.href == "/services/shop/web"
+
+
+def test_facts_and_labels_are_texts():
+    host = behind(version=None, former="r1", rack="r7", tags=("canary",), labels={"zone": "b"})
+
+    found = view(host)
+
+    assert ("Revision", "none; r1 before the unfinished deployment") in found.facts
+    assert found.labels == ("rack r7", "canary", "zone: b")
+    working = view(behind(deploying="r2", steps=(1, 4), step="deploy /shop/web 0"))
+    assert ("Step", "1 of 4 done; now: deploy /shop/web 0") in working.facts
+
+
+def test_the_history_has_only_publications_with_a_result_of_the_host():
+    result = HostResult("h1", "h1.example.com", 9_500.0, 61.0, "boom")
+    records = (
+        PublicationRecord("r2", 9_400.0, 7, Origin("Jane <j@x>", "Web 1.3", 9_300.0), results={"h1": result}),
+        PublicationRecord("r1", 9_000.0, 6),
+    )
+
+    (publication,) = view(behind(), records=records).history
+
+    assert (publication.revision, publication.href, publication.subject) == ("r2", "/history/7", "Web 1.3")
+    assert (publication.took, publication.error) == ("1 min", "boom")

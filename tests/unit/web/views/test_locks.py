@@ -1,0 +1,56 @@
+"""The page of locks: holders, their work, who waits, and what needs attention."""
+
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.work import LockedWork
+from zkdeployment.web.views.locks import lock_rows
+
+NOW = 10_000.0
+HOSTS = (Host(Identity("h1", "h1.example.com"), "r1"),)
+
+
+def contender(number):
+    return Contender(f"h{number}.example.com (h{number})", 9_940.0, f"/n/{number}", f"h{number}")
+
+
+def service(*contenders, work=None):
+    return Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
+
+
+def rows(*locks, may_act=True):
+    return lock_rows(locks, HOSTS, now=NOW, may_act=may_act)
+
+
+def test_a_lock_shows_its_holder_the_work_and_the_first_hosts_that_wait():
+    work = LockedWork("h1", "h1.example.com", "deploy /shop/web 0", 9_900.0)
+
+    (row,) = rows(service(*map(contender, range(1, 7)), work=work))
+
+    assert row.holder is not None
+    assert (row.holder.name, row.holder.href) == ("h1.example.com (h1)", "/hosts/h1")
+    assert (row.held_for, row.work, row.warning) == ("1 min", "deploy /shop/web 0", "")
+    assert (len(row.waiting), row.more_waiting) == (3, 2)
+    assert row.release == "/acts/release?lock=%2Fagent-locks%2Fshop%2Cweb&back=%2Flocks"
+
+
+def test_work_that_lost_its_lock_and_absent_holders_are_warnings():
+    lost = service(work=LockedWork("h2", "h2.example.com", "deploy /shop/web 0", 9_900.0))
+    orphaned = Lock(LockKind.ROLE, "web", "/role-locks/web", (contender(9),))
+
+    found = {row.kind: row for row in rows(lost, orphaned)}
+
+    assert found["service"].warning.startswith(
+        "h2.example.com lost the lock at deploy /shop/web 0, 1 min ago"
+    )
+    assert found["service"].holder is None
+    assert found["role"].warning.startswith("The holder is not registered.")
+
+
+def test_a_syncer_is_no_host_and_viewers_release_nothing():
+    syncer = Contender("syncer on adm1", 9_000.0, "/hosts-lock/a")
+    lock = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (syncer,))
+
+    (row,) = rows(lock, may_act=False)
+
+    assert row.holder is not None
+    assert (row.holder.href, row.release) == ("", None)

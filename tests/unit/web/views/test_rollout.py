@@ -1,0 +1,118 @@
+"""The page of the rollout: groups in order, active and failed hosts, and what operators can do."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
+from support.strategies import EXAMPLE_HOSTS, group, plain_hosts, strategy
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.act import Act
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.strategy import Pace
+from zkdeployment.rollout.state import Ending
+from zkdeployment.web.views.fleet_verdict import Tone
+from zkdeployment.web.views.rollout import rollout_view
+
+NOW = 2_000.0
+
+
+def view(state, *, coordinator="adm1", may_act=True, name="s"):
+    hosts = tuple(Host(Identity(host, f"{host}.example.com"), "r1") for host in EXAMPLE_HOSTS)
+    snapshot = FleetSnapshot(
+        Cluster("r2"),
+        published="r2",
+        hosts=hosts,
+        rollout=state,
+        coordinator=coordinator,
+        strategy=name,
+        governed=name is not None,
+    )
+    return rollout_view(snapshot, now=NOW, may_act=may_act)
+
+
+def test_groups_are_in_order_with_their_active_hosts():
+    found = view(
+        active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1", "ctl2"])
+    )
+
+    names = [row.name for row in found.groups]
+    assert names.index("ntp-node") < names.index("control-nodes")
+    control = next(row for row in found.groups if row.name == "control-nodes")
+    assert [link.name for link in control.active] == ["ctl1.example.com", "ctl2.example.com"]
+    assert (found.tone, found.headline) == (Tone.BUSY, "The rollout is under way")
+    assert found.sentence.startswith("Now: control-nodes is preparing")
+    assert [link.label for link in found.acts] == ["Pause the rollout", "Abort the rollout"]
+
+
+def test_viewers_are_offered_no_acts():
+    assert view(begun_rollout(), may_act=False).acts == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "tone", "headline"),
+    [
+        (ended_rollout(begun_rollout(), Ending.ABORTED), Tone.HALTED, "The rollout was aborted"),
+        (
+            ended_rollout(begun_rollout(), Ending.SUPERSEDED),
+            Tone.UNKNOWN,
+            "A newer publication replaced the rollout",
+        ),
+        (
+            ended_rollout(advanced_rollout(begun_rollout())),
+            Tone.GOOD,
+            "The rollout succeeded",
+        ),
+        (
+            replace(begun_rollout(), paused=Act("ann", "rollout pause", "looking", 1_500.0)),
+            Tone.HALTED,
+            "The rollout is paused",
+        ),
+    ],
+)
+def test_the_headline_says_how_the_rollout_is(state, tone, headline):
+    found = view(state)
+
+    assert (found.tone, found.headline) == (tone, headline)
+
+
+def test_a_rollout_without_a_coordinator_does_not_continue():
+    found = view(begun_rollout(), coordinator=None)
+
+    assert (found.tone, found.headline) == (Tone.BAD, "The rollout does not continue")
+
+
+def test_failed_hosts_are_named_with_their_errors():
+    state = replace(ended_rollout(advanced_rollout(begun_rollout(), "ntp01")), errors={"ntp01": "boom"})
+
+    found = view(state)
+
+    assert [(failure.host.name, failure.error) for failure in found.failures] == [("ntp01.example.com", "boom")]
+    assert [(row.failed, row.tone) for row in found.groups if row.name == "ntp-node"] == [(1, Tone.BAD)]
+
+
+def test_a_manual_group_can_be_promoted_and_stands_out_when_it_is_next():
+    manual = replace(group("b", "a"), pace=Pace(manual=True))
+    plan = strategy(group("a", hosts="x"), manual)
+    begun = begun_rollout(plan, plain_hosts("xy"))
+
+    waiting = view(begun).groups[1].promotion
+    ready = view(advanced_rollout(begun, until="b")).groups[1].promotion
+
+    assert waiting is not None
+    assert ready is not None
+    assert (waiting.kind, ready.kind) == ("", "primary")
+    assert ready.href == "/acts/rollout-promote?group=b&back=%2Frollout"
+
+
+@pytest.mark.parametrize(
+    ("name", "coordinator", "headline"),
+    [
+        (None, "adm1", "There is no rollout"),
+        ("s", None, "The rollout does not begin"),
+        ("s", "adm1", "The rollout is about to begin"),
+    ],
+)
+def test_without_a_rollout_the_page_says_why(name, coordinator, headline):
+    assert view(None, name=name, coordinator=coordinator).headline == headline
