@@ -132,8 +132,9 @@
   function find() {
     clearTimeout(typing);
     const address = new URL(location.href);
-    const text = search.elements.text.value.trim();
-    if (text) address.searchParams.set("text", text); else address.searchParams.delete("text");
+    const field = search.querySelector("input[type=search]");
+    const text = field.value.trim();
+    if (text) address.searchParams.set(field.name, text); else address.searchParams.delete(field.name);
     address.searchParams.delete("page");
     if (address.href !== location.href) refresh(address.href, {push: true});
   }

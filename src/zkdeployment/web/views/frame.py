@@ -19,6 +19,7 @@ _TABS = (
     ("Rollout", "/rollout"),
     ("History", "/history"),
     ("Locks", "/locks"),
+    ("Plan", "/plan"),
 )
 
 _AUDIT = ("Audit", "/audit")

@@ -58,11 +58,10 @@ class PlanView:
     nodes: tuple[str, ...] = ()
 
 
-def refused_plan(problems: Iterable[str]) -> PlanView:
+def refused_plan(problems: str) -> PlanView:
     """Return the page of a tree that is not publishable, because of its ``problems``."""
-    lines = tuple(problems)
-    sentence = f"{count_text(len(lines), 'problem')} of the tree must be corrected first."
-    return PlanView(Tone.BAD, "This would not be published", sentence, problems=lines)
+    sentence = "The tree has errors, which must be corrected first."
+    return PlanView(Tone.BAD, "This would not be published", sentence, problems=(problems,))
 
 
 def plan_view(prediction: Forecast, warnings: Iterable[str] = ()) -> PlanView:

@@ -39,9 +39,7 @@ def test_work_that_lost_its_lock_and_absent_holders_are_warnings():
 
     found = {row.kind: row for row in rows(lost, orphaned)}
 
-    assert found["service"].warning.startswith(
-        "h2.example.com lost the lock at deploy /shop/web 0, 1 min ago"
-    )
+    assert found["service"].warning.startswith("h2.example.com lost the lock at deploy /shop/web 0, 1 min ago")
     assert found["service"].holder is None
     assert found["role"].warning.startswith("The holder is not registered.")
 

@@ -1,0 +1,85 @@
+"""The page of the plan: what hosts would do, the largest groups first, or why a tree would not be published."""
+
+from support.strategies import group, strategy
+from zkdeployment.documents.strategies.changes import StrategyChange
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.forecast import forecast
+from zkdeployment.planning.order import order
+from zkdeployment.web.views.fleet_verdict import Tone
+from zkdeployment.web.views.plan import plan_view, refused_plan
+
+REVISION = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
+WEB = (Assignment("/shop/web", 1, "shop-web", "shop-web", version="1.3"),)
+
+
+def prediction(*hosts, targets=None, change=None):
+    identities = [Identity(host, f"{host}.example.com") for host in hosts]
+    known = [KnownHost(identity, Inventory(), 1.0) for identity in identities]
+    registered = [Host(identity, "r1") for identity in identities]
+    return forecast(Tree({}), change or TreeChange(), targets or {}, registered, known, revision=REVISION)
+
+
+def test_hosts_that_would_do_the_same_share_a_group_with_their_steps():
+    targets = {"h1": WEB, "h2": WEB, "nobody": WEB}
+
+    found = plan_view(prediction("h1", "h2", "h3", targets=targets), ["a warning"])
+
+    assert (found.tone, found.headline, found.warnings) == (Tone.BUSY, "2 hosts would change", ("a warning",))
+    assert found.sentence.startswith("Revision 4f2a9c17b0d1. Hosts: ")
+    assert [each.title for each in found.groups] == [
+        "2 hosts would change",
+        "1 host would do what is not known",
+        "1 host would do nothing",
+    ]
+    assert any(step.startswith("deploy /shop/web 0") for step, _ in found.groups[0].steps)
+    assert found.groups[0].hosts[0].href == "/hosts/h1"
+    assert (found.groups[1].hosts[0].href, found.groups[1].reason) == (
+        "",
+        "no host with this id, name or role is known",
+    )
+
+
+def test_a_host_that_would_refuse_the_tree_stands_out():
+    other = (Assignment("/shop/old", 1, "shop-web", "shop-web", version="1.2"),)
+
+    found = plan_view(prediction("h1", targets={"h1": WEB + other}))
+
+    assert (found.tone, found.headline) == (Tone.BAD, "1 host would fail")
+    assert found.groups[0].reason
+
+
+def test_nothing_to_do_is_good():
+    found = plan_view(prediction("h1"))
+
+    assert (found.tone, found.headline) == (Tone.GOOD, "No host would change")
+
+
+def test_changed_nodes_are_listed_up_to_a_limit():
+    change = TreeChange(create={f"/n{number:03}": {} for number in range(250)}, delete=frozenset({"/a"}))
+
+    found = plan_view(prediction("h1", change=change))
+
+    assert found.nodes[:2] == ("- /a", "+ /n000")
+    assert found.nodes[-1] == "and 51 more"
+
+
+def test_the_order_of_the_rollout_is_shown():
+    plan = strategy(group("canaries", hosts="a"), group("others", "canaries", critical=True))
+    forecasted = prediction("a", "b", targets={"a": WEB, "b": WEB})
+    hosts = [Host(host.identity, "r1") for host in forecasted.hosts]
+
+    found = plan_view(forecasted.with_strategy(StrategyChange(None, plan), order(plan, hosts, (), {})))
+
+    assert found.strategy
+    assert [turn for turn, _ in found.order] == ["canaries", "others (critical, after canaries)"]
+    assert found.order[0][1] == "a.example.com"
+
+
+def test_a_tree_with_errors_would_not_be_published():
+    found = refused_plan("a.zk:3: expected a value")
+
+    assert (found.tone, found.problems) == (Tone.BAD, ("a.zk:3: expected a value",))
