@@ -56,13 +56,13 @@ SIZES = (3, 300, 10_000)
 PAGES = {
     "host": "/hosts/{host}",
     "services": "/services",
-    "service": "/services/shop/web",
+    "service": "/services/mail/relay",
     "rollout": "/rollout",
     "history": "/history",
     "publication": "/history/{sequence}",
     "locks": "/locks",
     "stop": "/acts/stop",
-    "release": "/acts/release?lock=/shop/web&back=/locks",
+    "release": "/acts/release?lock=/mail/relay&back=/locks",
 }
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OLD = "c1fb3efd0f9151e8ac7e5b0dd6f2a1c4b3e2d1f0"
 NEW = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
 
-_ERROR = "exit status 1: nginx: [emerg] bind() to 0.0.0.0:80 failed (98: Address already in use)"
+_ERROR = "exit status 1: fatal: bind 0.0.0.0 port 25: Address already in use"
 _ROLES = ("web", "shop", "mail", "db")
 
 
@@ -78,6 +78,11 @@ class Plot:
         return _TREE
 
     @property
+    def service(self) -> str:
+        """The service that hosts deploy at the moment."""
+        return "/shop/web" if self.size < 10 else "/mail/relay"
+
+    @property
     def done(self) -> int:
         """The number of hosts that have the new revision."""
         share = {Scene.ROLLING: 0.62, Scene.STOPPED: 0.62}.get(self.scene, 1.0)
@@ -91,7 +96,7 @@ class Plot:
             if place >= self.done:
                 host = replace(host, version=OLD)
                 if place < self.done + max(1, self.size // 50) and self.scene is Scene.ROLLING:
-                    step = "deploy /shop/web 0"
+                    step = f"deploy {self.service} 0"
                     host = replace(host, version=None, former=OLD, deploying=NEW, step=step, steps=(2, 5))
             hosts.append(host)
         return [host for place, host in enumerate(hosts) if not self.is_absent(place)]
@@ -134,14 +139,15 @@ class Plot:
         fleet.report(*self.identities[self.done :], version="1.2", at=at)
         if self.strategy is not None:
             fleet.begin_rollout(self._rollout(self.strategy, sequence, self.now - begun))
+        step = f"deploy {self.service} 0"
         if self.scene is Scene.STOPPED:
             for host in hosts[self.done : self.done + (1 if self.size < 10 else 2)]:
-                failed = replace(host, version=None, former=OLD, error=f"deploy /shop/web 0: {_ERROR}")
-                fleet.fail(failed, "deploy /shop/web 0", _ERROR, NEW)
+                failed = replace(host, version=None, former=OLD, error=f"{step}: {_ERROR}")
+                fleet.fail(failed, step, _ERROR, NEW)
         if self.scene is Scene.ROLLING:
             active = [host.identity for host in hosts if host.deploying]
             waiting = [host.identity for host in hosts if host.version == OLD][:2]
-            fleet.hold_lock("/shop/web", active[0], *waiting, step="deploy /shop/web 0")
+            fleet.hold_lock(self.service, active[0], *waiting, step=step)
 
     def _rollout(self, strategy: Strategy, sequence: int, begun: float) -> RolloutState:
         present = {host.identity.id: host.facts for host in self.hosts()}

@@ -163,6 +163,8 @@ PAGES = (
     "/history",
     "/history/{sequence}",
     "/locks",
+    "/plan?revision=main",
+    "/audit",
     "/acts/stop",
     "/acts/release?lock=/shop/web",
     "/login",

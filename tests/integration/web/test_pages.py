@@ -70,6 +70,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
                 "/history",
                 f"/history/{sequence}",
                 "/locks",
+                "/plan",
                 "/acts/stop",
                 "/acts/hold?back=/locks",
                 "/acts/rollout-pause",
