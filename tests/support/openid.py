@@ -39,7 +39,7 @@ class OpenIdServer:
     """A provider that logs in everyone at once, with the identity in ``claims``.
 
     ``forge`` changes the claims of id tokens, ``sign`` replaces the signing. ``userinfo`` are claims that only the
-    userinfo endpoint gives.
+    userinfo endpoint gives. ``host`` is this machine's name in the addresses.
     """
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "1234", "preferred_username": "ann"})
@@ -47,6 +47,7 @@ class OpenIdServer:
     forge: Callable[[dict[str, Any]], None] = lambda _: None
     sign: Callable[[dict[str, Any]], str] | None = None
     issuer: str = ""
+    host: str = "127.0.0.1"
     requests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class OpenIdServer:
         self._tokens: set[str] = set()
         self.rotate()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._url = f"http://127.0.0.1:{self._server.server_port}"
+        self._url = f"http://{self.host}:{self._server.server_port}"
         self.issuer = self.issuer or self._url
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 

@@ -151,6 +151,8 @@ class TestProxies:
         with running_service(zookeeper, settings=ServerSettings(proxies=PROXIES)) as service:
             headers = {"X-Remote-User": "ann", "X-Remote-Groups": "staff, ops", "X-Forwarded-For": "198.51.100.7"}
             with httpx.Client(base_url=service.url, headers=headers) as browser:
+                embedded = browser.get("/login", headers={"Sec-Fetch-Dest": "image"})
+                assert "session" not in embedded.cookies
                 arrived = browser.get("/login", params={"next": "/audit"})
                 assert 'content="0; url=/audit"' in arrived.text
                 assert audit(browser).status_code == 200
