@@ -202,3 +202,50 @@ def test_a_version_that_the_tip_wants_cannot_be_put_into_quarantine(
     missing = verbs("remove", "web", "9")
     assert missing.returncode == 3
     assert "there is no quarantine of web 9" in missing.stderr
+
+
+#: An ssh that runs the command here, notes how it was called, and may deny pushes as git hosts do.
+SSH = """\
+#!/bin/sh
+printf '%s\\n' "$*" >> "{directory}/calls"
+for command; do :; done
+case $command in git-receive-pack*)
+    [ ! -e "{directory}/deny" ] || {{ echo "ERROR: Permission to ops/tree.git denied to ann." >&2; exit 1; }}
+esac
+exec sh -c "$command"
+"""
+
+
+@pytest.fixture
+def ssh(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of an ssh through which the site pushes with a key."""
+    directory = tmp_path / "ssh"
+    directory.mkdir()
+    (directory / "ssh").write_text(SSH.format(directory=directory))
+    (directory / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory), prepend=":")
+    site.config.write_text(
+        f"{site.config.read_text()}push-url = ssh://git@host{site.branch.bare}\npush-key = {tmp_path}/a key\n"
+    )
+    return directory
+
+
+def test_commits_are_pushed_to_the_push_url_with_the_push_key(
+    site: Site, published: tuple[str, str], ssh: Path, tmp_path: Path
+) -> None:
+    done = site.run("rollback", published[0], "--reason", "back")
+    assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip()), done.stderr
+    calls = (ssh / "calls").read_text().splitlines()
+    assert all(call.startswith(f"-i {tmp_path}/a key -o IdentitiesOnly=yes -o BatchMode=yes ") for call in calls)
+    assert any("git-receive-pack" in call for call in calls)
+
+
+def test_a_key_that_may_not_push_is_refused_with_what_is_missing(
+    site: Site, published: tuple[str, str], ssh: Path
+) -> None:
+    (ssh / "deny").touch()
+    done = site.run("rollback", published[0], "--reason", "back")
+    assert done.returncode == 3
+    assert "Permission to ops/tree.git denied to ann." in done.stderr
+    assert "set push-url and push-key in [sync]" in done.stderr
+    assert site.branch.tip() == published[1]

@@ -1,7 +1,11 @@
 from dataclasses import replace
 
-from zkdeployment.fleet.requests import describe_request
+from zkdeployment.fleet.requests import describe_request, publication_obstacles
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.stop import Stop
 
 REQUEST = PublicationRequest("1", "ann@adm1", "web 1.3", 0.0, age_limit=60.0, written=100.0)
 
@@ -18,3 +22,23 @@ def test_a_request_is_described_with_its_state():
     assert describe_request(refused, 161.0) == (
         "ann@adm1 requested 1 min ago to publish the branch's tip; the syncer refused: the tree does not parse"
     )
+
+
+def hosts(*versions):
+    return tuple(Host(Identity(f"h{n}", f"h{n}"), version) for n, version in enumerate(versions))
+
+
+def test_a_stop_and_hosts_that_are_behind_stand_in_the_way_of_a_commit():
+    stop = Stop("?", "?", "?", "stop", "it burns", 1.0, by="ann@ops")
+    stopped = FleetSnapshot(Cluster(None), stops=(stop,), hosts=hosts("r1"))
+    assert [*publication_obstacles(stopped, "c")] == [
+        "the fleet is stopped: nothing is published before 'zkdeployment resume --latest'",
+        "stopped by ann@ops: it burns",
+    ]
+    (behind,) = publication_obstacles(FleetSnapshot(Cluster("r2"), published="r2", hosts=hosts("r2", "r1")), "c")
+    assert behind.startswith("not converged, so c is not published: expected version r2, but h1 (h1) has r1")
+
+
+def test_nothing_stands_in_the_way_in_a_converged_a_held_and_a_new_fleet():
+    for cluster in (Cluster("r2"), Cluster(False), None):
+        assert [*publication_obstacles(FleetSnapshot(cluster, published="r2", hosts=hosts("r2")), "c")] == []
