@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from zkdeployment.fleet.metrics.metric import Metric
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.source_files import SourceFile
@@ -26,7 +27,8 @@ class ServerAdapters:
     ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
     present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
     files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
-    configured repository. ``commits`` is ``None`` without a git repository.
+    configured repository. ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in
+    Prometheus' text format.
     """
 
     operator: OperatorAdapters
@@ -36,5 +38,6 @@ class ServerAdapters:
     openid: IdentityProvider | None
     connection: Callable[[], ConnectionStatus]
     clock: Clock
+    render_metrics: Callable[[Iterable[Metric]], bytes]
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
     commits: TreeCommits | None = None

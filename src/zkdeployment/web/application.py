@@ -15,12 +15,13 @@ from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, audit, events, fleet, health, publications, rollback
+from zkdeployment.web.api import acts, audit, events, fleet, health, metrics, publications, rollback
 from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages.last_known import LastKnown
 from zkdeployment.web.pages.routers import PAGE_ROUTERS
 from zkdeployment.web.planner import RevisionPlanner
+from zkdeployment.web.request_counts import CountedRequests, RequestCounts
 from zkdeployment.web.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _API_ROUTERS = (
     events.router,
     fleet.router,
     health.router,
+    metrics.router,
     publications.router,
     rollback.router,
 )
@@ -63,9 +65,11 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
     application.state.planner = RevisionPlanner()
+    application.state.request_counts = RequestCounts()
     install_error_handlers(application)
     for router in (*_API_ROUTERS, *PAGE_ROUTERS):
         application.include_router(router)
-    compressed = GZipMiddleware(BodyLimit(application), minimum_size=1000, compresslevel=5)
+    counted = CountedRequests(BodyLimit(application), application.state.request_counts)
+    compressed = GZipMiddleware(counted, minimum_size=1000, compresslevel=5)
     guarded = SecurityHeaders(HostCheck(compressed, site), site)
     return ProxyClients(AccessLog(guarded), site)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.listener import open_listener, server_encryption
+from zkdeployment.adapters.metrics_file import render
 from zkdeployment.adapters.secret_file import read_secret
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -105,6 +106,7 @@ def server_adapters(
     return ServerAdapters(
         operator=operator_adapters(session),
         feed=feed,
+        render_metrics=render,
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),

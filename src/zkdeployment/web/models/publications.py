@@ -13,6 +13,7 @@ class PublicationSummaryBody(Described):
     revision: Revision
     time: float
     sequence: int
+    since: int
     author: str | None
     subject: str | None
     committed: float | None
@@ -131,4 +132,5 @@ class PlanBody(Described):
     tree: PlannedTreeBody
     hosts: list[PlannedHostBody]
     strategy: dict[str, Any] | None
+    documents: Any
     order: dict[str, Any] | None
