@@ -12,9 +12,9 @@ Properties = dict[str, Any]
 
 
 class Described(BaseModel):
-    """A JSON object whose keys are all described."""
+    """A JSON object with these keys; a later version may add keys, as the manual says of all output."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="allow")
 
 
 class HostStatusBody(Described):
@@ -71,6 +71,7 @@ class StatusBody(Described):
     stops: list[StopBody]
     stops_recorded: int
     request: RequestBody | None
+    refusal: Properties | None
     hosts: list[HostStatusBody]
 
 
