@@ -1,7 +1,8 @@
-"""Plans of revisions: few at a time, so that they do not use up the threads and the memory of the service."""
+"""Plans and differences of revisions: few at a time, so that they do not use up the threads of the service."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,21 @@ from starlette.exceptions import HTTPException
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
+from zkdeployment.tree.diff import describe_change, diff
+from zkdeployment.tree.lint import lint
 from zkdeployment.web.error_responses import RETRY_AFTER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastapi import Request
 
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.prediction import Prediction
     from zkdeployment.ports.server import ServerAdapters
+
+#: The most lines of a difference.
+_MOST_LINES = 1000
 
 #: How many plans are made at a time; further requests are asked to come back.
 _AT_ONCE = 2
@@ -38,6 +47,29 @@ class RevisionPlanner:
             raise RefusedError(
                 "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
             )
+        with self._place():
+            found, files = adapters.read_revision(revision)
+            reviewed = review(files)
+            if reviewed.errors:
+                raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
+            return predict(reviewed, adapters.operator.prediction_basis(), revision=found, title="")
+
+    def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
+        """Return what a revision changed in the tree of another one, a line for each effect.
+
+        Raises ``SourceError`` if the repository does not have both or cannot be read. Without a configured
+        repository, the result is empty.
+        """
+        if adapters.read_revision is None:
+            return ()
+        with self._place():
+            old, new = (lint(adapters.read_revision(str(revision))[1]).tree for revision in (before, after))
+            lines = tuple(describe_change(diff(old, new), old))
+        more = len(lines) - _MOST_LINES
+        return lines if more <= 0 else (*lines[:_MOST_LINES], f"and {more} more")
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
         if not self._free.acquire(blocking=False):
             raise HTTPException(
                 503,
@@ -45,11 +77,7 @@ class RevisionPlanner:
                 {"Retry-After": str(RETRY_AFTER)},
             )
         try:
-            found, files = adapters.read_revision(revision)
-            reviewed = review(files)
-            if reviewed.errors:
-                raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
-            return predict(reviewed, adapters.operator.prediction_basis(), revision=found, title="")
+            yield
         finally:
             self._free.release()
 

@@ -61,11 +61,19 @@ class ResultRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeDifference:
+    """The difference of a publication's tree to the tree before, line by line, or why it is ``unknown``."""
+
+    lines: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationView:
     """The page of a publication.
 
-    ``changes`` is the difference of the tree to the publication before, one line each; ``changes_unknown`` is why
-    it is not known. ``rollback`` is the address of the form that restores the publication, if that is offered.
+    ``difference`` is what it changed in the tree, if that was asked for; else ``show_changes`` is the address of
+    the page with it, if that is possible. ``rollback`` is the address of the form that restores the publication.
     """
 
     row: PublicationRow
@@ -78,17 +86,9 @@ class PublicationView:
     left_out: int
     previous: str | None
     next: str | None
-    changes: tuple[str, ...]
-    changes_unknown: str
+    difference: TreeDifference | None
+    show_changes: str | None
     rollback: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TreeDifference:
-    """The difference of a publication's tree to the tree before, or why it is not ``known``."""
-
-    lines: tuple[str, ...] = ()
-    unknown: str = ""
 
 
 def history_view(records: Sequence[PublicationRecord], page: int, now: float) -> HistoryView:
@@ -102,16 +102,22 @@ def history_view(records: Sequence[PublicationRecord], page: int, now: float) ->
     )
 
 
+def previous_record(records: Sequence[PublicationRecord], sequence: int) -> PublicationRecord | None:
+    """Return the publication before the one with a sequence; ``records`` are sorted, the newest first."""
+    return next((record for record in records if record.sequence < sequence), None)
+
+
 def publication_view(  # noqa: PLR0913  what the page of a publication is made of
     records: Sequence[PublicationRecord],
     record: PublicationRecord,
     acts: Sequence[Act],
     rollouts: Sequence[RolloutState],
-    difference: TreeDifference,
+    difference: TreeDifference | None,
     *,
     page: int,
     now: float,
     may_roll_back: bool,
+    may_compare: bool,
 ) -> PublicationView:
     """Return the page of a publication; ``records`` hold it and the one after it, if there is one."""
     results = list(by_importance(record.results.values()))
@@ -129,8 +135,8 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
         left_out=record.left_out,
         previous=f"{address}?page={page - 1}" if page > 1 else None,
         next=f"{address}?page={page + 1}" if len(results) > first + PAGE_SIZE else None,
-        changes=difference.lines,
-        changes_unknown=difference.unknown,
+        difference=difference,
+        show_changes=f"{address}?changes=yes#changes" if may_compare and difference is None else None,
         rollback=act_page("rollback", address, sequence=str(record.sequence)) if may_roll_back else None,
     )
 

@@ -3,7 +3,13 @@
 from zkdeployment.model.act import Act
 from zkdeployment.model.history import ForcedBy, HostResult, PublicationRecord
 from zkdeployment.model.origin import Origin
-from zkdeployment.web.views.history import PAGE_SIZE, TreeDifference, history_view, publication_view
+from zkdeployment.web.views.history import (
+    PAGE_SIZE,
+    TreeDifference,
+    history_view,
+    previous_record,
+    publication_view,
+)
 
 NOW = 10_000.0
 
@@ -29,10 +35,11 @@ def publication(records, chosen, *, page=1, acts=(), may_roll_back=False, differ
         chosen,
         acts,
         (),
-        difference or TreeDifference(),
+        difference,
         page=page,
         now=NOW,
         may_roll_back=may_roll_back,
+        may_compare=True,
     )
 
 
@@ -82,6 +89,15 @@ def test_the_difference_of_the_tree_and_the_rollback_are_offered_when_they_are_k
 
     found = publication([chosen], chosen, may_roll_back=True, difference=TreeDifference(("~ /shop/web",)))
 
-    assert found.changes == ("~ /shop/web",)
+    assert found.difference == TreeDifference(("~ /shop/web",))
+    assert found.show_changes is None
+    assert publication([chosen], chosen).show_changes == "/history/7?changes=yes#changes"
     assert found.rollback == "/acts/rollback?sequence=7&back=%2Fhistory%2F7"
     assert publication([chosen], chosen).rollback is None
+
+
+def test_the_publication_before_is_found_by_its_sequence():
+    records = [record(9), record(7), record(4)]
+
+    assert previous_record(records, 7) is records[2]
+    assert previous_record(records, 4) is None

@@ -1,0 +1,69 @@
+"""The pages that read the repository: the plan of a branch, and what a publication changed, with real git."""
+
+import pytest
+
+from support.publishing import Publishing
+from support.service import running_service
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.config.load import load
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.user import Role
+
+TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    note = '<b>'\n    /deploy\n      /h1\n"
+
+
+@pytest.fixture
+def publishing(tmp_path, zookeeper, client) -> Publishing:
+    """Return a repository of which two revisions were published."""
+    made = Publishing(tmp_path, zookeeper, client)
+    first = made.push(TREE)
+    made.sync()
+    made.register("h1", first, "h1.example.com")
+    with Session(zookeeper) as session:
+        write_inventory(session, KnownHost(Identity("h1", "h1.example.com"), Inventory(), 5.0))
+    second = made.push(TREE.replace("1.0", "1.1"))
+    made.sync()
+    client.set("/hosts/h1", f'{{"name": "h1.example.com", "version": "{second}"}}'.encode())
+    return made
+
+
+@pytest.fixture
+def browser(tmp_path, zookeeper, publishing):
+    config = tmp_path / "service.cfg"
+    repository = f"url = {publishing.repository.url}\ntree-directory = {tmp_path}/mirror\n"
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\n{repository}")
+    with running_service(zookeeper, repository=load(config, host=False)) as service:
+        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+        with service.browser(service.add_user(Role.VIEWER)) as client:
+            yield client
+
+
+def test_the_plan_of_a_branch_is_shown_before_it_is_merged(browser, publishing):
+    publishing.push(TREE.replace("1.0", "1.2"))
+    page = browser.get("/plan?revision=main")
+    unknown = browser.get("/plan?revision=no-such-branch")
+    publishing.push("/demo\n  nonsense\n")
+    refused = browser.get("/plan?revision=main")
+
+    assert page.status_code == 200
+    assert "1 host would change" in page.text
+    assert "deploy /demo/hello 0 (hello 1.2)" in page.text
+    assert "~ /demo/hello" in page.text
+    assert (unknown.status_code, "no-such-branch" in unknown.text) == (404, True)
+    assert "This would not be published" in refused.text
+    assert "a.zk:2" in refused.text
+
+
+def test_a_publication_shows_what_it_changed_in_the_tree(browser):
+    second, first = browser.get("/api/v1/history", headers={}).json()["publications"]
+
+    page = browser.get(f"/history/{second['sequence']}")
+    changes = browser.get(f"/history/{second['sequence']}?changes=yes")
+    oldest = browser.get(f"/history/{first['sequence']}?changes=yes")
+
+    assert "Show the changes" in page.text
+    assert "/demo/hello change property version from &#39;1.0&#39; to &#39;1.1&#39;" in changes.text
+    assert "What it changed" not in oldest.text
