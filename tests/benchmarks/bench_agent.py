@@ -150,7 +150,7 @@ def _acting(host: AgentHost, rounds: int) -> Result:
             acted.append(moment - start)
             while node.get("version") != version:
                 _, node = own.get(timeout=_PATIENCE)
-            wait_until(partial(host.at, version), f"the agent is at {version}", _PATIENCE)
+            wait_until(partial(host.has_finished, version), f"the agent is at {version}", _PATIENCE)
     return Result(
         work="version set until the agent's first write",
         size="1 agent",
