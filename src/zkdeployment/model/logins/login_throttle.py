@@ -35,6 +35,8 @@ class ThrottleRule:
 #: A name is throttled mildly, as anybody can have it throttled. Many people may share one address.
 RULES = {ThrottleKind.NAME: ThrottleRule(5, 30.0), ThrottleKind.ADDRESS: ThrottleRule(20, 300.0)}
 
+LONGEST_WAIT = max(rule.longest for rule in RULES.values())
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class FailureCount:

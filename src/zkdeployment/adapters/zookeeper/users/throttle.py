@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -10,6 +12,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.logins.login_throttle import (
+    LONGEST_WAIT,
     FailureCount,
     ThrottleKind,
     after_failure,
@@ -35,6 +38,9 @@ _COUNTS = 64
 #: Hexadecimal digits of a digest that name the node, and that name a count.
 _NODE_DIGITS, _DIGITS = 2, 24
 
+#: Clients that have to wait, which a service remembers.
+_REMEMBERED = 1000
+
 #: Seconds to wait when others change the same counts all the time.
 _BUSY = 1.0
 
@@ -44,13 +50,18 @@ class LoginThrottle:
 
     def __init__(self, session: Session, acl: tuple[AclEntry, ...]) -> None:
         self._session, self._acl = session, acl
+        self._waits: OrderedDict[str, float] = OrderedDict()
+        self._lock = threading.Lock()
 
     def claim(self, name: str, address: str, now: float) -> float:
         """Count an attempt as failed, in advance; return 0, or the seconds to wait if it is not accepted.
 
-        Attempts at the same time at any services are counted one after the other.
+        Attempts at the same time at any services are counted one after the other. A client that does not wait is
+        refused without a request to ZooKeeper.
         """
-        wait = 0.0
+        wait = self._remembered_wait(name, address, now)
+        if wait > 0:
+            return wait
 
         def count(counts: dict[str, FailureCount], keys: dict[str, ThrottleKind]) -> bool:
             nonlocal wait
@@ -59,7 +70,11 @@ class LoginThrottle:
                 counts.update({key: after_failure(counts.get(key), now) for key in keys})
             return wait == 0
 
-        return wait if self._change(name, address, now, count) else _BUSY
+        if not self._change(name, address, now, count):
+            return _BUSY
+        if wait > 0:
+            self._remember_wait(name, address, now + wait)
+        return wait
 
     def release(self, name: str, address: str, now: float) -> None:
         """Take back the claim of an attempt that succeeded."""
@@ -72,6 +87,17 @@ class LoginThrottle:
             return True
 
         self._change(name, address, now, discount)
+
+    def _remembered_wait(self, name: str, address: str, now: float) -> float:
+        with self._lock:
+            wait = self._waits.get(_attempt_key(name, address), 0.0) - now
+        return wait if 0 < wait <= LONGEST_WAIT else 0.0  # more: the clock was set back
+
+    def _remember_wait(self, name: str, address: str, until: float) -> None:
+        with self._lock:
+            self._waits[_attempt_key(name, address)] = until
+            if len(self._waits) > _REMEMBERED:
+                self._waits.popitem(last=False)
 
     def _change(
         self,
@@ -118,6 +144,10 @@ def make_parents(session: Session, acl: tuple[AclEntry, ...], path: str) -> None
 
 def _missing(session: Session, wanted: list[str]) -> Iterable[str]:
     return [path for path, node in zip(wanted, session.get_many(wanted), strict=True) if node is None]
+
+
+def _attempt_key(name: str, address: str) -> str:
+    return _digest(ThrottleKind.NAME, f"{throttled_address(address)} {name}")
 
 
 def _path(name: str) -> str:

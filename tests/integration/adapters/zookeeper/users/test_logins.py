@@ -89,6 +89,18 @@ class TestThrottling:
         assert service.logins.verify("alice", alice.key, ELSEWHERE) == alice.user
         assert service.logins.verify("alice", "wrong", ELSEWHERE) == WRONG  # the success cleared the name
 
+    def test_a_client_that_does_not_wait_costs_zookeeper_nothing(self, service, session, alice, monkeypatch):
+        for _ in range(5):
+            service.logins.verify("alice", "wrong", HERE)
+        assert service.logins.verify("alice", "wrong", HERE) == LoginRefusal(LoginProblem.THROTTLED, 1.0)
+        sent = sent_requests(session, monkeypatch)
+        service.clock.time += 0.5
+        for _ in range(50):
+            assert service.logins.verify("alice", alice.key, HERE) == LoginRefusal(LoginProblem.THROTTLED, 0.5)
+        assert sent == []
+        service.clock.time += 0.5
+        assert service.logins.verify("alice", alice.key, HERE) == alice.user
+
     def test_a_client_that_is_logged_in_is_not_locked_out_by_an_attack_on_its_name(self, service, alice):
         assert service.logins.verify("alice", alice.key, HERE) == alice.user
         for _ in range(5):
