@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
-from zkdeployment.errors import RefusedError
+from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
+from zkdeployment.fleet.branch.jobs import job_of
 from zkdeployment.fleet.locks import check_release, find_lock, plan_release
 from zkdeployment.fleet.rollout_directives import directive_description
 from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
+    from zkdeployment.fleet.branch.jobs import Job
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import CommitOutcome
     from zkdeployment.model.publication import GuardOverrides
     from zkdeployment.model.user import User
+    from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.rollout.state import Directive, RolloutState
 
@@ -90,12 +93,7 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     ``timeout`` is in seconds. Raises what ``roll_back`` and ``publish_now`` raise, and ``RefusedError`` if the
     service has no repository.
     """
-    commits, operator = adapters.commits, adapters.operator
-    if commits is None:
-        raise RefusedError(
-            "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"
-            " none"
-        )
+    commits, operator = _commits(adapters), adapters.operator
     order = RollbackOrder(
         author=commits.author(user.name),
         reason=sanitize(reason),
@@ -106,5 +104,31 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=dry_run)
     if publish and outcome.commit is not None:
         act = new_act(adapters, user, f"rollback to {short(outcome.past or outcome.commit)}", reason)
-        publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
+        try:
+            publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
+        except ZkdeploymentError as error:
+            raise type(error)(f"{outcome.commit} is in the branch, but it is not published: {error}") from error
     return outcome
+
+
+def find_job(adapters: ServerAdapters, name: str) -> Job:
+    """Return what became of a commit, whose id may be shortened.
+
+    Raises ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
+    repository.
+    """
+    commits, fleet = _commits(adapters), adapters.operator.fleet
+    try:
+        commit = commits.revision(name)
+    except RefusedError as error:
+        raise NotFoundError(str(error)) from error
+    return job_of(commit, fleet.history(), fleet.refusals(), lambda revision: commits.contains(revision, commit))
+
+
+def _commits(adapters: ServerAdapters) -> TreeCommits:
+    if adapters.commits is None:
+        raise RefusedError(
+            "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"
+            " none"
+        )
+    return adapters.commits

@@ -15,7 +15,7 @@ from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, audit, events, fleet, health, metrics, publications, rollback
+from zkdeployment.web.api import acts, audit, events, fleet, health, jobs, metrics, publications, rollback
 from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import install_error_handlers
 from zkdeployment.web.pages.last_known import LastKnown
@@ -41,6 +41,7 @@ _API_ROUTERS = (
     events.router,
     fleet.router,
     health.router,
+    jobs.router,
     metrics.router,
     publications.router,
     rollback.router,

@@ -2,14 +2,24 @@
 
 import re
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import warnings
 
 import httpx
+import psutil
 import pytest
 
+from support.certificates import Authority
+from support.service import form_token
 from support.waiting import wait_until
+from zkdeployment.model.act import Act
+from zkdeployment.model.servers import Servers
+from zkdeployment.model.user import NewUser, Role
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, free_port
+from zkdeployment.wiring.users import open_users
 
 
 @pytest.fixture
@@ -34,9 +44,9 @@ def serve(tmp_path):
         process.wait()
 
 
-def health(url):
+def health(url, verify=True):
     try:
-        return httpx.get(f"{url}/healthz").status_code
+        return httpx.get(f"{url}/healthz", verify=verify).status_code
     except httpx.TransportError:
         return None
 
@@ -56,8 +66,11 @@ def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_r
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     text = log.read_text()
-    events = re.findall(r'"event": "(service-started|zookeeper-[a-z]+|service-ended)"', text)
-    assert events[:3] == ["service-started", "zookeeper-unreachable", "zookeeper-connected"]
+    events = re.findall(
+        r'"event": "(service-started|zookeeper-unreachable|zookeeper-connected|service-ended)"', text
+    )
+    assert "service-started" in events
+    assert events.index("zookeeper-unreachable") < events.index("zookeeper-connected")
     assert events[-1] == "service-ended"
     assert "Traceback" not in text
 
@@ -70,3 +83,61 @@ def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
     second, log = serve(zookeeper, listen)
     assert second.wait(60) == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in log.read_text()
+
+
+def test_under_tls_no_secret_is_in_the_log_a_url_or_the_process_list(serve, zookeeper, tmp_path):
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("localhost")
+    port = free_port()
+    url = f"https://localhost:{port}"
+    process, log = serve(zookeeper, f"listen = localhost:{port}", f"certificate = {certificate}", f"key = {key}")
+    trusted = ssl.create_default_context(cafile=authority.ca)
+    with open_users(Servers(zookeeper), ()) as users:
+        secret = users.add(NewUser(name="ann", role=Role.OPERATOR), Act("tests", "user", "", 0.0)).key
+    with httpx.Client(base_url=url, verify=trusted) as client:
+        wait_until(lambda: health(url, trusted) == 200, "the service answers", 60)
+        assert client.post("/api/v1/resume", json={}, auth=("ann", secret)).status_code == 409
+        assert client.post("/api/v1/resume", json={}, auth=("ann", f"{secret}x")).status_code == 401
+        assert client.get("/healthz", params={"key": secret}).status_code == 200
+        page = client.get("/login")
+        fields = {"name": "ann", "key": secret, "csrf_token": form_token(page.text)}
+        answer = client.post("/login", data=fields)
+        (session,) = [cookie for cookie in client.cookies.jar if cookie.name == "__Host-session"]
+        assert (answer.status_code, answer.headers["Location"], session.secure) == (303, "/", True)
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+        shown = {*psutil.Process(process.pid).cmdline(), *psutil.Process(process.pid).environ().values()}
+    written = log.read_text()
+    assert '"path": "/login"' in written
+    for hidden in (secret, session.value, fields["csrf_token"]):
+        assert hidden is not None
+        assert hidden not in written
+        assert not any(hidden in word for word in shown)
+        assert hidden not in str(answer.url)
+    assert secret not in session.value
+    for version, spoken in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True)):
+        assert speaks(port, authority, version) is spoken
+
+
+def speaks(port, authority, version):
+    """Return whether the service accepts a connection with this version of TLS and an old client's ciphers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context = ssl.create_default_context(cafile=authority.ca)
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        context.minimum_version = context.maximum_version = version
+    try:
+        with (
+            socket.create_connection(("localhost", port), timeout=10) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as encrypted,
+        ):
+            return encrypted.version() is not None
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
+def test_a_key_that_everybody_can_read_is_refused(serve, zookeeper, tmp_path):
+    certificate, key = Authority(tmp_path).issue("localhost")
+    key.chmod(0o644)
+    process, log = serve(zookeeper, "listen = 127.0.0.1:0", f"certificate = {certificate}", f"key = {key}")
+    assert process.wait(60) == 2
+    assert "everyone has access to" in log.read_text()

@@ -15,6 +15,7 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.errors import TreeError
 from zkdeployment.model.publication import SyncOptions
 from zkdeployment.model.user import Role
 
@@ -66,6 +67,36 @@ def test_a_rollback_through_the_api_is_a_commit_of_the_user(
         assert set(branch.files()) == {"a.zk", "quarantine-web-1.1.yaml"}
         again = post("/api/v1/rollback", json={"reason": "x", "revision": first}, auth=ann)
         assert (again.status_code, again.json()["job"], again.json()["changed"]) == (200, branch.tip(), False)
+
+
+def test_the_job_of_a_commit_tells_what_became_of_it(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str], tmp_path: Path
+) -> None:
+    source = GitSource(str(branch.bare), tmp_path / "second" / "tree", gap=0)
+    with running_service(zookeeper, commits=branch.commits()) as service, Session(zookeeper) as session:
+        ann, victor = service.add_user(Role.OPERATOR, "ann"), service.add_user(Role.VIEWER, "victor")
+        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+
+        def job(name: str) -> dict[str, object]:
+            found: dict[str, object] = service.client.get(f"/api/v1/jobs/{name}", auth=victor).json()
+            return found
+
+        wish = {"reason": "back", "revision": revisions[0]}
+        commit = service.client.post("/api/v1/rollback", json=wish, auth=ann).json()["job"]
+        assert job(commit) == {"job": commit, "state": "pending", "sequence": None, "problems": []}
+        now = service.client.post("/api/v1/rollback", json=wish | {"now": True, "timeout": 0.1}, auth=ann)
+        assert now.status_code == 503
+        assert now.json()["detail"].startswith(f"{commit} is in the branch, but it is not published: no syncer")
+        syncer.sync(SyncOptions(force=True))
+        processed = job(commit[:10])
+        assert (processed["job"], processed["state"]) == (commit, "processed")
+        assert processed["sequence"] == service.adapters.operator.fleet.history(1)[0].sequence
+        bad = branch.push({"a.zk": "/shop\n  y z\n"})
+        with pytest.raises(TreeError):
+            syncer.sync(SyncOptions())
+        assert (job(bad)["state"], "a.zk:2" in str(job(bad)["problems"])) == ("failed", True)
+        assert service.client.get("/api/v1/jobs/" + "0" * 40, auth=victor).status_code == 404
+        assert service.client.get("/api/v1/jobs/--all", auth=victor).status_code == 422
 
 
 def test_two_rollbacks_at_the_same_time_make_one_change(

@@ -23,6 +23,8 @@ MATRIX = {
     ("POST", "/api/v1/rollout/pause", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/rollout/resume", "{}"): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/rollout/abort", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("POST", "/api/v1/rollback", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("GET", "/api/v1/jobs/0123", None): {Role.VIEWER: 409, Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/locks/release", '{"reason": "r", "name": "n"}'): {Role.OPERATOR: 404, Role.ADMIN: 404},
 }
 

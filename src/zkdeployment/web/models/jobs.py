@@ -1,0 +1,16 @@
+"""What became of a commit."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class CommitJob(BaseModel):
+    """A commit: whether it was published or refused, the sequence of its first publication, or the problems."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str
+    state: Literal["pending", "processed", "failed"]
+    sequence: int | None
+    problems: list[str]
