@@ -17,7 +17,7 @@ from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import acts, audit, events, fleet, health, jobs, metrics, publications, rollback
 from zkdeployment.web.encoded_status import EncodedStatus
-from zkdeployment.web.error_responses import install_error_handlers
+from zkdeployment.web.error_responses import ERRORS, install_error_handlers
 from zkdeployment.web.pages.last_known import LastKnown
 from zkdeployment.web.pages.routers import PAGE_ROUTERS
 from zkdeployment.web.planner import RevisionPlanner
@@ -35,12 +35,12 @@ _DESCRIPTION = (
     " error is one sentence in the key `detail`."
 )
 
+#: The routers of operations that need a login.
 _API_ROUTERS = (
     acts.router,
     audit.router,
     events.router,
     fleet.router,
-    health.router,
     jobs.router,
     metrics.router,
     publications.router,
@@ -68,7 +68,10 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     install_error_handlers(application)
-    for router in (*_API_ROUTERS, *PAGE_ROUTERS):
+    application.include_router(health.router)
+    for router in _API_ROUTERS:
+        application.include_router(router, responses=ERRORS)
+    for router in PAGE_ROUTERS:
         application.include_router(router)
     counted = CountedRequests(BodyLimit(application), application.state.request_counts)
     compressed = GZipMiddleware(counted, minimum_size=1000, compresslevel=5)
