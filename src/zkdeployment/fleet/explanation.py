@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.tree import Value
 
 
@@ -29,12 +30,20 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cause, one sentence about it, facts that support the sentence, and what the operator can do."""
+    """The cause, one sentence about it, facts that support the sentence, and what the operator can do.
+
+    ``output`` is the end of the output of the script with which the host failed, if it is kept.
+    """
 
     cause: Cause
     sentence: str
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    output: FailureOutput | None = None
+
+    def with_output(self, output: FailureOutput | None) -> Explanation:
+        """Return the explanation of a failure with the output of its script."""
+        return replace(self, output=output) if self.cause is Cause.FAILED else self
 
     def to_json(self) -> dict[str, Value]:
         """Return the explanation as ``-o json`` prints it."""
@@ -43,4 +52,5 @@ class Explanation:
             "answer": self.sentence,
             "facts": [*self.facts],
             "advice": [*self.advice],
+            "output": None if self.output is None else self.output.properties(),
         }

@@ -38,7 +38,7 @@ def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, n
 
     ``now`` is in seconds since the epoch.
     """
-    host = next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
+    host = find_host(snapshot, name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
@@ -47,6 +47,11 @@ def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, n
     if role is None or explanation.cause is Cause.CONVERGED:
         return explanation
     return replace(explanation, facts=(*explanation.facts, _out_of_service(role)))
+
+
+def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
+    """Return the registered host with this id or name, if there is one."""
+    return next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
 
 
 def _out_of_service(role: str) -> str:

@@ -90,3 +90,37 @@ class Stop:
     def of_operator(cls, act: Act) -> Stop:
         """Return the stop of an operator's ``stop`` or ``hold``."""
         return cls("?", "?", "?", act.what, act.reason, act.time, by=act.by)
+
+
+#: The largest size of the kept end of an output, in bytes.
+MAX_OUTPUT_BYTES = 20 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FailureOutput:
+    """The end of the output of the script with which a host failed at ``time``, in seconds since the epoch.
+
+    ``text`` contains no secrets, and no control characters but line feeds and tabs.
+    """
+
+    host_id: str
+    revision: Revision
+    step: str
+    time: float
+    text: str
+
+    def properties(self) -> dict[str, Value]:
+        """Return the properties of the output's node."""
+        return {"revision": self.revision, "step": self.step, "time": self.time, "output": self.text}
+
+    @classmethod
+    def from_properties(cls, host_id: str, properties: Properties) -> FailureOutput:
+        """Return the output that a node describes; missing values read as unknown."""
+        revision, time = properties.get("revision"), properties.get("time")
+        return cls(
+            host_id,
+            revision=revision if isinstance(revision, str | int) else "?",
+            step=str(properties.get("step", "?")),
+            time=float(time) if isinstance(time, int | float) else 0.0,
+            text=str(properties.get("output", "")),
+        )

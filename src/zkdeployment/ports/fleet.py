@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.stop import FailureOutput, Stop
     from zkdeployment.ports.locks import RoleLock, ServiceLock
     from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
@@ -90,6 +90,9 @@ class HostReports(Protocol):
         An earlier report of the same phase is kept. Nothing is reported to a rollout that no longer exists. The
         host's node is left out if it is gone or belongs to another session.
         """
+
+    def publish_output(self, output: FailureOutput) -> None:
+        """Write the end of the output of this host's failed script, if not too many hosts have failed."""
 
     def publish_inventory(self, known: KnownHost) -> None:
         """Write this host's inventory unless it is unchanged; one that is too large is written as unknown."""

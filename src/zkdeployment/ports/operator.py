@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
+    from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
@@ -55,6 +56,9 @@ class FleetReader(Protocol):
 
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
+
+    def failure_output(self, host_id: str) -> FailureOutput | None:
+        """Return the end of the output of the script with which a host failed last, if it is kept."""
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the recorded refusals of tips, oldest first: at most one of each revision."""

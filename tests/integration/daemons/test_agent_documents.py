@@ -119,6 +119,29 @@ def test_a_host_that_did_not_reach_the_last_change_deploys(publishing: Publishin
     assert fleet.calls() == [*CALLS, "after"] * 3
 
 
+def test_the_output_of_a_failed_script_is_published_without_secrets_until_the_next_publication(
+    publishing: Publishing, host: AgentHost
+):
+    script = "#!/bin/sh\nyes line | head -c 30000\nprintf 'password=hunter2 \\033[31mred\\n'\nexit 3\n"
+    put_script(host.root, "foo", script)
+    publishing.push(TREE)
+    publishing.sync()
+    with host.process(), Session(publishing.zookeeper) as session:
+        wait_until(lambda: host.status == "error", "the failure", timeout=60)
+        reader = ZooKeeperFleetReader(session)
+        wait_until(lambda: reader.failure_output("h1") is not None, "the output")
+        output = reader.failure_output("h1")
+        assert output is not None
+        assert output.step == "deploy /who/myfoo 0"
+        assert "hunter2" not in output.text
+        assert output.text.endswith("password=*** \\x1b[31mred\n")
+        assert 15_000 < len(output.text) <= 20 * 1024
+        assert session.get("/zkdeployment/output") is not None
+        publishing.push(TREE.replace("h1", "h2"))
+        publishing.sync(force=True)
+        assert reader.failure_output("h1") is None
+
+
 @contextmanager
 def coordinated(publishing: Publishing) -> Iterator[CoordinatedFleet]:
     with Session(publishing.zookeeper, session_timeout=6) as session:

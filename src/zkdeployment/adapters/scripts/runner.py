@@ -22,6 +22,7 @@ from zkdeployment.adapters.scripts.record import ScriptRecord
 from zkdeployment.adapters.scripts.scopes import new_scope
 from zkdeployment.errors import ProgramError, ScriptError, ShutdownError
 from zkdeployment.log import get_logger
+from zkdeployment.model.stop import MAX_OUTPUT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
 
 _KEPT_LOGS = 200
-_TAIL = 4096
+_TAIL = MAX_OUTPUT_BYTES
+_LOGGED = 4096
 _FIRST_BYTES = 256  # bytes of a program's first line that the kernel reads
 _POLL = 0.2  # seconds between two checks of a running script
 _CAP_INTERVAL = 10.0  # seconds between two checks of the output files of daemons that earlier scripts started
@@ -81,7 +83,9 @@ class ScriptRunner:
             seconds = round(time.monotonic() - started, 3)
             if status:
                 tail = output.tail(_TAIL)
-                log.error("script-failed", status=status, seconds=seconds, output=tail, file=str(output.file))
+                log.error(
+                    "script-failed", status=status, seconds=seconds, output=tail[-_LOGGED:], file=str(output.file)
+                )
                 raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail)
             log.info("script-completed", seconds=seconds, file=str(output.file))
 

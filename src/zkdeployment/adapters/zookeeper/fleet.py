@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Operation
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
+from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.stop import FailureOutput, Stop
     from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
 
@@ -143,6 +144,9 @@ class ZooKeeperFleet:
 
     def hand_on_role(self, identity: Identity) -> bool:
         return hand_on(self._session, identity)
+
+    def publish_output(self, output: FailureOutput) -> None:
+        write_output(self._session, output)
 
     def publish_inventory(self, known: KnownHost) -> None:
         if self._published_inventory is None or replace(self._published_inventory, time=known.time) != known:

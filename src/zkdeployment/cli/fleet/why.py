@@ -11,7 +11,7 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.host_explanation import explain_host, find_host
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ def command(connection: Servers, host: str, output: str) -> None:
     """
     with open_operator(connection) as operator:
         locks = operator.locks.locks()
-        explanation = explain_host(operator.fleet.snapshot(), locks, host, now=time.time())
+        snapshot = operator.fleet.snapshot()
+        explanation = explain_host(snapshot, locks, host, now=time.time())
+        if (registered := find_host(snapshot, host)) is not None and explanation.cause is Cause.FAILED:
+            explanation = explanation.with_output(operator.fleet.failure_output(registered.identity.id))
     if output != "table":
         emit(explanation.to_json(), output, schema="why")
     else:
@@ -52,3 +55,7 @@ def _print(explanation: Explanation) -> None:
         echo(f"  {fact}")
     for number, advice in enumerate(explanation.advice):
         echo(("To do: " if number == 0 else "       ") + advice)
+    if explanation.output is not None:
+        echo(f"The end of the output of {explanation.output.step}:")
+        for line in explanation.output.text.splitlines():
+            echo(f"  {line}")

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from zkdeployment.errors import NotFoundError
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.host_explanation import explain_host, find_host
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import by_urgency, to_json
 from zkdeployment.fleet.services.service_status import hosts_of_services, paths_of_services, services_status
@@ -59,9 +59,12 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
 def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Explain why a host is not at the cluster version."""
     del user
-    explanation = explain_host(adapters.feed.snapshot().fleet, adapters.feed.locks(), host, now=time.time())
+    fleet = adapters.feed.snapshot().fleet
+    explanation = explain_host(fleet, adapters.feed.locks(), host, now=time.time())
     if explanation.cause is Cause.UNKNOWN:
         raise NotFoundError(explanation.sentence)
+    if (registered := find_host(fleet, host)) is not None and explanation.cause is Cause.FAILED:
+        explanation = explanation.with_output(adapters.operator.fleet.failure_output(registered.identity.id))
     return JSONResponse(with_schema("why", explanation.to_json()))
 
 

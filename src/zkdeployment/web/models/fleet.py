@@ -56,6 +56,14 @@ class RequestBody(Described):
     error: str | None
 
 
+class RefusalBody(Described):
+    """The tip of the branch that the syncer refuses to publish."""
+
+    revision: str | int
+    problems: list[str]
+    time: float
+
+
 class StatusBody(Described):
     """The status of the fleet, or of one host."""
 
@@ -71,8 +79,17 @@ class StatusBody(Described):
     stops: list[StopBody]
     stops_recorded: int
     request: RequestBody | None
-    refusal: Properties | None
+    refusal: RefusalBody | None
     hosts: list[HostStatusBody]
+
+
+class FailureOutputBody(Described):
+    """The end of the output of the script with which a host failed."""
+
+    revision: str | int
+    step: str
+    time: float
+    output: str
 
 
 class WhyBody(Described):
@@ -83,6 +100,7 @@ class WhyBody(Described):
     answer: str
     facts: list[str]
     advice: list[str]
+    output: FailureOutputBody | None
 
 
 class ContenderBody(Described):

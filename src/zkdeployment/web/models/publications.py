@@ -122,6 +122,14 @@ class PlannedTreeBody(Described):
     delete: list[str]
 
 
+class PlannedDocumentBody(Described):
+    """A document beside the tree that changes."""
+
+    change: str
+    kind: str
+    subject: list[str]
+
+
 class PlanBody(Described):
     """What publishing a revision would do."""
 
@@ -132,5 +140,5 @@ class PlanBody(Described):
     tree: PlannedTreeBody
     hosts: list[PlannedHostBody]
     strategy: dict[str, Any] | None
-    documents: Any
+    documents: list[PlannedDocumentBody]
     order: dict[str, Any] | None

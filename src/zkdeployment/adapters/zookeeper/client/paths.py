@@ -25,6 +25,7 @@ NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
 SYNCER = f"{OURS}/syncer"
 REFUSALS = f"{OURS}/refusals"
+OUTPUTS = f"{OURS}/output"
 STRATEGY = f"{OURS}/strategy"
 DOCUMENTS = f"{OURS}/documents"
 COORDINATORS = f"{OURS}/coordinators"
@@ -63,6 +64,11 @@ def target_path(name: str) -> str:
 def out_of_service_path(host_id: str) -> str:
     """Return the node that marks a host that released its role's lock before the controller's end script ran."""
     return f"{OUT_OF_SERVICE}/{host_id}"
+
+
+def output_path(host_id: str) -> str:
+    """Return the path of the end of the output of a host's failed script."""
+    return f"{OUTPUTS}/{quote(host_id, safe='')}"
 
 
 def history_path(sequence: int) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.failure_outputs import read_output
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import SyncerReport, Targets
+    from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy
 
 
@@ -106,6 +108,9 @@ class ZooKeeperFleetReader:
 
     def syncer_report(self) -> SyncerReport | None:
         return read_report(self._session)
+
+    def failure_output(self, host_id: str) -> FailureOutput | None:
+        return read_output(self._session, host_id)
 
     def refusals(self) -> tuple[Refusal, ...]:
         return read_refusals(self._session)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
+from zkdeployment.adapters.zookeeper.failure_outputs import remove_outputs
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
@@ -131,6 +132,7 @@ class ZooKeeperPublications:
             self._commit(others[:-1])
             self._commit(others[-1:])
         tidy(self._session, snapshot.recorded, limit=self._history)
+        remove_outputs(self._session)
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, deployed)
 

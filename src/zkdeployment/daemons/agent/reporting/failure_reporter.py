@@ -14,13 +14,14 @@ from zkdeployment.errors import (
     DeniedError,
     HostFilesError,
     UnreachableError,
+    ZkdeploymentError,
     error_message,
     without_secrets,
 )
 from zkdeployment.fleet.metrics.agent import DeploymentResult
 from zkdeployment.log import get_logger
-from zkdeployment.model.stop import Stop
-from zkdeployment.printable import printable
+from zkdeployment.model.stop import MAX_OUTPUT_BYTES, FailureOutput, Stop
+from zkdeployment.printable import printable, printable_lines
 from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.state import PhaseReport
 
@@ -95,7 +96,20 @@ class FailureReporter:
         if not reported:
             self._retry.retry_until_overdue(lambda: self._record(failure))
         self._forget()
+        self._publish_output(stop, getattr(error, "tail", ""))
         log.critical("deployment-failed")
+
+    def _publish_output(self, stop: Stop, tail: str) -> None:
+        """Publish the end of the failed script's output; the failure itself is reported already."""
+        if not tail:
+            return
+        cut = without_secrets(tail).encode("utf-8", errors="replace")[-MAX_OUTPUT_BYTES:]
+        text = printable_lines(cut.decode("utf-8", errors="ignore"))
+        output = FailureOutput(stop.host_id, stop.revision, stop.step, stop.time, text)
+        try:
+            self._adapters.fleet.publish_output(output)
+        except ZkdeploymentError as error:
+            get_logger().warning("output-not-published", reason=str(error))
 
     def _show(self, revision: Revision, cause: str) -> None:
         self._telemetry.end(DeploymentResult.FAILED)
