@@ -21,6 +21,10 @@ TREE = """
     /deploy
       /h1
       /h2
+  /batch : shop-batch
+    version = '1.0'
+    /deploy
+      /h1
 """
 
 
@@ -66,6 +70,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
                 "/services",
                 "/services?text=web",
                 "/services/shop/web",
+                "/services/shop/batch",
                 "/rollout",
                 "/history",
                 f"/history/{sequence}",
@@ -86,6 +91,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
     assert "1 of 2 hosts have the wanted revision" in pages["/"].text
     assert "No host matches" not in pages["/?state=converged&text=example&sort=-name&page=9"].text
     assert "shop-web" in pages["/hosts/h1"].text
+    assert "No instance has registered" in pages["/services/shop/batch"].text
     assert "note = " in pages["/services/shop/web"].text
     assert "No strategy is published" in pages["/rollout"].text
 

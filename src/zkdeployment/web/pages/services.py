@@ -50,7 +50,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         cached.status,
         hosts,
         read_or(lambda: feed.known_hosts([host.id for host in hosts]), ()),
-        read_or(lambda: feed.providers([service.path])[service.path], {}),
+        read_or(lambda: feed.providers([service.path]).get(service.path, {}), {}),
         {} if subtree is None else subtree.get(service.path, {}),
         page=page,
     )
