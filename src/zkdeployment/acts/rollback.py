@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RollbackOrder:
     """The request for a rollback.
 
-    ``revision`` is the commit whose tree is wanted again; ``None`` is the last one that succeeded. ``rollout`` is
+    ``revision`` is the commit whose tree is wanted again; ``None`` is the last successful revision. ``rollout`` is
     the id of the failed rollout that the coordinator rolls back: for each there is one commit. ``quarantine`` puts
     each version that the undone commits introduced into quarantine, at the time ``now`` in epoch seconds.
     """
@@ -48,7 +48,7 @@ def roll_back(
     *,
     dry_run: bool = False,
 ) -> CommitOutcome:
-    """Commit a rollback, or return what it would commit.
+    """Commit a rollback, or return the commit that it would make.
 
     Raises ``RefusedError`` if there is no revision to go back to, and what ``TreeCommits.commit`` raises.
     """
@@ -76,7 +76,7 @@ def roll_back(
 def publish_now(
     commit: str, act: Act, commits: TreeCommits, fleet: FleetReader, cluster: ClusterControl, *, timeout: float
 ) -> Revision:
-    """Have a syncer publish the tip of the branch, which contains ``commit``, and return the published revision.
+    """Request the publication of the branch's tip, which contains ``commit``, and return the published revision.
 
     The state of the fleet and the size of the change are no obstacles. Raises what ``resume_latest`` raises.
     """

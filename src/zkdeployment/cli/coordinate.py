@@ -18,7 +18,7 @@ from zkdeployment.wiring.coordinator import build_coordinator
 def command(config: Path, *, verbose: bool) -> None:
     """Lead rollouts by the published strategy, in the foreground, until SIGTERM.
 
-    Several coordinators may run on different hosts: one leads, and another one takes over when the leader ends.
+    Several coordinators may run on different hosts: one leads, and another takes over when the leader ends.
     The leader grants hosts the phases prepare and deploy, group by group, judges the groups, and stops the fleet
     when a critical group failed. Its whole state is in ZooKeeper. Without a strategy a coordinator does nothing.
 

@@ -24,7 +24,7 @@ VERBS = {
     "completion": LazyVerb("completion", "Print the completion script for bash, zsh or fish."),
     "config": LazyVerb("config", "Check a configuration file."),
     "coordinate": LazyVerb("coordinate", "Run a coordinator of rollouts in the foreground."),
-    "forget": LazyVerb("fleet.forget", "Forget hosts that are gone for good."),
+    "forget": LazyVerb("fleet.forget", "Forget hosts that were removed permanently."),
     "history": LazyVerb("fleet.history", "Show past publications and their outcome."),
     "hold": LazyVerb("fleet.hold", "Hold all hosts until the next push."),
     "lint": LazyVerb("lint", "Check tree files."),

@@ -141,7 +141,7 @@ def _check_combination(notify: bool, interval: str | None, *, more: bool) -> Non
         raise ConfigurationError("--notify only wakes running syncers; use it without other options")
     if interval is not None and more:
         raise ConfigurationError(
-            "--interval follows the branch for good; use --dry-run, --force, --prune and --allow-… without it"
+            "--interval follows the branch permanently; use --dry-run, --force, --prune and --allow-… without it"
         )
 
 

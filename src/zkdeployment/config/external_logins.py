@@ -123,7 +123,7 @@ def _networks(section: Section) -> Iterator[Network]:
 
 
 def _issuer_problem(value: str) -> str | None:
-    """Require encryption: whoever can change the provider's answers can log in as anybody."""
+    """Require encryption: an attacker who can change the provider's answers can log in as any user."""
     expected = f"expected the URL of the provider, https://…, found {value!r}"
     try:
         parts = urlsplit(value)

@@ -23,7 +23,7 @@ DEFAULT_NAME = "deployment-strategy"
 
 @dataclass(frozen=True, slots=True)
 class DocumentEntry:
-    """One valid document: its kind, its subject, its value, and where it stands.
+    """One valid document: its kind, its subject, its value, and its place.
 
     ``content`` is the document with typed values, as it is published. ``position`` is the number of the document
     in its ``file``, from 0.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ValueT = TypeVar("ValueT")
 
-#: What a document is about: the names that identify it among the documents of its kind.
+#: The subject of a document: the names that identify it among the documents of its kind.
 Subject: TypeAlias = "tuple[str, ...]"
 
 

@@ -1,4 +1,4 @@
-"""Quarantines: versions that nobody may deploy, and which wanted versions they match.
+"""Quarantines: forbidden versions, and the wanted versions that they match.
 
 A quarantine names a package, an application or a patch and its version, or the repository of checkouts and its
 version there. A version of a package is ``[EPOCH:]VERSION[-RELEASE]``; the parts that it lacks match any.
@@ -66,7 +66,7 @@ _VERSION = re.compile(r"(?:(?P<epoch>[0-9]+):)?(?P<version>[^-]+)(?:-(?P<release
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A version of a package or of a repository that nobody may deploy, with who decided that, when and why."""
+    """A forbidden version of a package or of a repository, with the author, the time and the reason."""
 
     name: str
     version: str

@@ -1,7 +1,7 @@
 """The state machine of the cluster version: its events and the table of its transitions.
 
 Every writer of ``/hosts`` derives the new cluster version from ``advance``: operators, agents that failed, the
-coordinator, and publications. Who may cause an event is not decided here.
+coordinator, and publications. The rights to cause an event are checked elsewhere.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Group:
 
 
 class OnFailure(Enum):
-    """What follows when a critical group failed: the fleet stops, and the coordinator may roll back."""
+    """The reaction to a failed critical group: the fleet stops, and the coordinator may roll back."""
 
     STOP = "stop"
     ROLLBACK = "rollback"

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-#: What masked secrets are shown as.
+#: The text in place of masked secrets.
 MASK = "***"
 
 #: A line of ``authorized_keys`` without options: type, key and comment.
@@ -44,7 +44,7 @@ class Right(Enum):
     READ_AUDIT = "read who acted and who failed to log in"
 
 
-#: What each role may do. A monitoring user answers only the checks of the monitoring system of its own name, and a
+#: The rights of each role. A monitoring user answers only the checks of the monitoring system of its own name; a
 #: tenant reads and changes only its own sessions; the routes compare the names.
 RIGHTS: dict[Role, frozenset[Right]] = {
     Role.VIEWER: frozenset({Right.READ_FLEET, Right.READ_POOLS}),
@@ -62,7 +62,7 @@ class User:
     Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
     stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
     ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
-    a key, else it says where the user logs in, and as whom. The other fields concern tenants; ``None`` stands for
+    a key, else the place and the name of the user's login. The other fields concern tenants; ``None`` stands for
     the default of the pools: ``ssh_key`` is the public key that leased nodes admit, ``node_quota`` the number of
     nodes in all sessions; the two lifetimes are in seconds.
     """
@@ -134,7 +134,7 @@ class IssuedKey:
 class LoginProblem(Enum):
     """The reasons for which logins are refused; the value is the text for logs and people.
 
-    An unknown name and a wrong key are one problem: an answer must not tell which names exist.
+    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
     """
 
     WRONG = "the name or the key is wrong"

@@ -1,4 +1,4 @@
-"""The port for acts that are commits: changes of what is wanted, made in the branch of the tree."""
+"""The port for acts that are commits: changes of the wanted state in the branch of the tree."""
 
 from __future__ import annotations
 

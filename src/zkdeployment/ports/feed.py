@@ -1,6 +1,6 @@
 """The port of a service to the fleet: one reading of ZooKeeper for all clients, kept current by watches.
 
-What a call costs ZooKeeper does not depend on the number of clients: the snapshot and the events cost nothing, and
+The load on ZooKeeper does not depend on the number of clients: the snapshot and the events cost nothing, and
 everything else is read at most once a second, or once for each change.
 """
 

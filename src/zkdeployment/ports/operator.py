@@ -176,7 +176,7 @@ class OperatorAdapters:
     cluster: ClusterControl
 
     def prediction_basis(self) -> PredictionBasis:
-        """Read what the prediction of a publication is based on."""
+        """Read the facts for the prediction of a publication."""
         from zkdeployment.planning.prediction import PredictionBasis  # noqa: PLC0415  other commands start faster
 
         snapshot, known = self.fleet.snapshot(), self.fleet.known_hosts()

@@ -30,13 +30,13 @@ class UserStore(Protocol):
         """Add a user and return it with its key; raises ``RefusedError`` if the name is taken or invalid."""
 
     def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
-        """Give a user a new key and return both; the old key and all login sessions of the user end at once.
+        """Replace a user's key and return both; the old key and all login sessions of the user end at once.
 
         Raises ``RefusedError`` if there is no such user, or if it is retired.
         """
 
     def retire(self, name: str, act: Act) -> User:
-        """Retire a user for good; its key and its login sessions end at once.
+        """Retire a user permanently; its key and its login sessions end at once.
 
         Raises ``RefusedError`` if there is no such user, or if it is retired already.
         """

@@ -34,7 +34,7 @@ To end it:
   zkdeployment sandbox down{option}
 """
 
-#: The user that may only look at the demo's fleet.
+#: The user with the right to read the demo's fleet only.
 _VIEWER = "guest"
 
 

@@ -51,7 +51,7 @@ def resume_fleet(adapters: ServerAdapters, user: User, reason: str) -> tuple[Act
 def resume_at_tip(
     adapters: ServerAdapters, user: User, reason: str, *, timeout: float, overrides: GuardOverrides
 ) -> tuple[Act, Revision]:
-    """Let a syncer publish the branch's tip; return the act and the published revision."""
+    """Request the publication of the branch's tip; return the act and the published revision."""
     act = new_act(adapters, user, "resume --latest", reason)
     return act, adapters.operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
 

@@ -260,6 +260,13 @@ class TestAPackageThatLostItsScript:
         assert (undeploy.script, undeploy.package) == (None, name)
         assert remove.packages == (name,)
 
+    def test_is_installed_again_rather_than_a_patch_of_its_application(self):
+        have = inventory(
+            package("foo"), package("zlib"), markers=[marker()], managed={"foo": "foo", "zlib": "foo"}
+        )
+        first, undeploy, _ = plan([], replace(have, lost_scripts=frozenset({"foo"}))).steps
+        assert (first.change.reinstall, undeploy.package) == ({"foo"}, "foo")
+
     def test_is_installed_again_as_it_was_before_it_changes(self):
         had = [marker(package="foo", number=number) for number in (0, 1)]
         steps = plan([assignment(version="2")], self.host(*had)).steps

@@ -1,4 +1,4 @@
-"""``zkdeployment forget``: removes the records of hosts that are gone for good."""
+"""``zkdeployment forget``: removes the records of hosts that were removed permanently."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 @zookeeper_options
 def command(connection: Servers, hosts: tuple[str, ...]) -> None:
-    """Forget hosts that are gone for good, so that 'status' no longer shows them as absent.
+    """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
 
-    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). A forgotten host that comes
-    back registers like a new host.
+    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). A forgotten host that
+    returns registers like a new host.
 
     \b
     Example:

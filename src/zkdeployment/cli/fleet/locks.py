@@ -79,7 +79,7 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
 def release(connection: Servers, name: str, reason: str, yes: bool, force: bool) -> None:
     """Release the lock of a service (its path) or of a role, so that the next host in the queue acquires it.
 
-    Use this for the lock of a role whose host never comes back, after you made sure that the host runs no script.
+    Use this for the lock of a role whose host does not return, after you made sure that the host runs no script.
     A host notices the loss of a service's lock before its next step. While the holder works under the lock, the
     lock is released only with --force (else exit code 3): the script of the holder continues, and the next host
     waits for the lock delay.

@@ -1,4 +1,4 @@
-"""``zkdeployment quarantine``: versions that nobody may deploy, as documents in the tree's branch."""
+"""``zkdeployment quarantine``: forbidden versions, as documents in the tree's branch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _config_option(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(name="quarantine")
 def command() -> None:
-    """Forbid a version of a package in the whole fleet, allow it again, or list what is forbidden.
+    """Forbid a version of a package in the whole fleet, allow it again, or list the forbidden versions.
 
     A quarantine is a document in the tree's branch. While it is there, lint, the hooks, plan and the syncer refuse
     a tree that wants the version, with who put it into quarantine, when and why.

@@ -63,8 +63,8 @@ def command(
 ) -> None:
     """Commit the tree files and strategies of an earlier revision to the tree's branch.
 
-    REVISION is a commit of the branch. Without it, the fleet goes back to the last revision before the current one
-    that succeeded: its rollout did, or, without a strategy, every registered host reached it. Other documents
+    REVISION is a commit of the branch. Without it, the fleet returns to the last successful revision before the
+    current one: its rollout did, or, without a strategy, every registered host reached it. Other documents
     stay. The history goes forward: the rollback is a commit on top of the branch, and the commits that it undoes
     are listed. The command prints the id of the commit when the repository has accepted it.
 
@@ -109,7 +109,7 @@ def command(
 def _preview(
     rollback: RollbackOrder, commits: TreeCommits, operator: OperatorAdapters, *, asks: bool
 ) -> RollbackOrder:
-    """Show what a rollback would change, and ask at a terminal; return the rollback to the shown revision."""
+    """Show the changes of a rollback, and ask at a terminal; return the rollback to the shown revision."""
     preview = roll_back(rollback, commits, operator.fleet, operator.rollouts, dry_run=True)
     _list_undone(preview)
     echo_lines(preview.diff.rstrip("\n"))

@@ -27,7 +27,7 @@ _LONGEST_FILE = 16_384
     "--role",
     type=click.Choice([role.value for role in Role]),
     required=True,
-    help="What the user may do: viewer (read), operator (read and act), monitoring (answer checks), tenant (lease"
+    help="Rights of the user: viewer (read), operator (read and act), monitoring (answer checks), tenant (lease"
     " hosts), admin (everything).",
 )
 @click.option(
@@ -93,7 +93,7 @@ def add(
 @output_option
 @zookeeper_options
 def reset_key(connection: Servers, name: str, expires: float | None, reason: str, output: str) -> None:
-    """Give a user a new key and print it. The old key, and all logins with it, end at once.
+    """Replace a user's key and print the new key. The old key, and all logins with it, end at once.
 
     \b
     Example:
@@ -109,7 +109,7 @@ def reset_key(connection: Servers, name: str, expires: float | None, reason: str
 @reason_option(required=True)
 @zookeeper_options
 def retire(connection: Servers, name: str, reason: str) -> None:
-    """Retire a user for good: its key, and all logins with it, end at once. The name is not used again.
+    """Retire a user permanently: its key, and all logins with it, end at once. The name is not used again.
 
     \b
     Example:

@@ -8,7 +8,7 @@ _VERBS = {
     "add": LazyVerb("user.change", "Add a user and print its key.", "add"),
     "list": LazyVerb("user.listing", "Show all users."),
     "reset-key": LazyVerb("user.change", "Give a user a new key and print it.", "reset_key"),
-    "retire": LazyVerb("user.change", "Retire a user for good.", "retire"),
+    "retire": LazyVerb("user.change", "Retire a user permanently.", "retire"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Supervises one deployment: what it checks before each step, what it shows, and how its failures are reported."""
+"""Supervises one deployment: its checks before each step, its display, and the reports of its failures."""
 
 from __future__ import annotations
 

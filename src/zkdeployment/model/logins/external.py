@@ -1,4 +1,4 @@
-"""Logins elsewhere: what an OpenID provider or a trusted proxy says of a person, and the role that follows."""
+"""Logins elsewhere: the claims of an OpenID provider or a trusted proxy about a person, and the resulting role."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.user import Role
 
-#: What is said of a person: names of claims to values as in JSON.
+#: The claims about a person: their names and their values as in JSON.
 Claims: TypeAlias = "Mapping[str, object]"
 
 #: The value of a rule for everybody.
@@ -47,7 +47,7 @@ class OpenIdClient:
 
 @dataclass(frozen=True, slots=True)
 class ExternalUser:
-    """A person who logged in elsewhere; ``identity`` says where, and as whom: it never changes, names may."""
+    """A person who logged in elsewhere; ``identity`` is the place and the name of the login, and never changes."""
 
     name: str
     role: Role
@@ -76,9 +76,9 @@ def openid_user(claims: Claims, client: OpenIdClient) -> ExternalUser | str:
     """Return the user that verified claims of a provider describe, or why they describe none."""
     name, subject = claims.get(client.name_claim), claims.get("sub")
     if not isinstance(name, str) or not is_name(NameKind.USER, name):
-        return f"the provider says no usable user name: expected a short name in the claim {client.name_claim}"
+        return f"the provider sent no usable user name: expected a short name in the claim {client.name_claim}"
     if not isinstance(subject, str) or not subject:
-        return "the provider says no subject: expected a text in the claim sub"
+        return "the provider sent no subject: expected a text in the claim sub"
     role = role_of(claims, client.roles)
     if role is None:
         return f"no role is configured for {name}: expected a rule in openid-roles that matches"

@@ -26,7 +26,7 @@ _GROUPS = "groups"
 class TrustedProxies:
     """Proxies whose headers are believed; headers of other clients are ignored.
 
-    ``user_header`` is the header with the name of the person, ``None`` if the proxies authenticate nobody;
+    ``user_header`` is the header with the name of the person, ``None`` if the proxies do not authenticate people;
     ``groups_header`` has the groups of the person, separated by commas. The first of the rules that matches
     decides.
     """
@@ -65,7 +65,7 @@ class TrustedProxies:
         if self.user_header is None or not users or not self.trusts(peer):
             return None
         if len(users) != 1 or not is_name(NameKind.USER, users[0]):
-            return f"the proxy says no usable user name: expected one short name in the header {self.user_header}"
+            return f"the proxy sent no usable user name: expected one short name in the header {self.user_header}"
         claims = {_GROUPS: [part.strip() for header in groups for part in header.split(",")]}
         role = role_of(claims, self.roles)
         if role is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
+from zkdeployment.model import names
 from zkdeployment.model.plan import Undeploy
 from zkdeployment.planning.packages import version_key
 from zkdeployment.planning.steps.step_reasons import why_undeployed
@@ -100,12 +101,13 @@ def _find_script(
     for name, script in scripts.items():
         if script == marker.script:
             return script, name
-    for names in (scripts, [name for name in inventory.packages if _is_installed(name, inventory)]):
-        candidates = [name for name in names if application_of(name) == marker.application]
+    installed = [name for name in inventory.packages if _is_installed(name, inventory)]
+    for packages in (scripts, installed):
+        candidates = [name for name in packages if application_of(name) == marker.application]
         if candidates:
             # A package named after the application wins over its patches.
             best = max(
-                candidates, key=lambda name: (application_of(name) == marker.application, version_key(name))
+                candidates, key=lambda name: (names.application_of(name) == marker.application, version_key(name))
             )
             return scripts.get(best), best
     raise HostFilesError(_missing(marker))

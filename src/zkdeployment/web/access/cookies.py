@@ -44,23 +44,23 @@ def new_login_secret() -> str:
 
 
 def set_session(request: Request, response: Response, token: str) -> None:
-    """Let the browser keep a login session until it is closed; the secret of the login form is removed."""
+    """Set the cookie of a login session until the browser is closed; remove the secret of the login form."""
     _set(site_of(request), response, "session", token)
     _delete(site_of(request), response, "login")
 
 
 def end_session(request: Request, response: Response) -> None:
-    """Let the browser forget its login session."""
+    """Delete the cookie of the login session."""
     _delete(site_of(request), response, "session")
 
 
 def set_login_secret(request: Request, response: Response, secret: str) -> None:
-    """Let the browser keep the secret of its login form."""
+    """Set the cookie with the secret of the login form."""
     _set(site_of(request), response, "login", secret)
 
 
 def set_openid_attempt(request: Request, response: Response, secret: str, target: str) -> None:
-    """Let the browser keep the secret of a login at an OpenID provider, and the page to return to, for a while.
+    """Set the short-lived cookie of a login at an OpenID provider: its secret and the page to return to.
 
     The browser sends this cookie although it comes from the provider's site.
     """
@@ -84,7 +84,7 @@ def openid_attempt(request: Request) -> tuple[str, str] | None:
 
 
 def end_openid_attempt(request: Request, response: Response) -> None:
-    """Let the browser forget its login at an OpenID provider."""
+    """Delete the cookie of the login at an OpenID provider."""
     _delete(site_of(request), response, "openid")
 
 

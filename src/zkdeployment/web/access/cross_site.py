@@ -49,7 +49,7 @@ async def require_form_token(request: Request) -> None:
 
 
 def is_cross_site(request: Request) -> bool:
-    """Return whether a browser says that a page of another site caused a request; programs say nothing."""
+    """Return whether a page of another site caused a request, according to the browser; programs send none."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return True
     origin = request.headers.get("Origin")

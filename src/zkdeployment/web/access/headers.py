@@ -1,4 +1,4 @@
-"""The headers that tell browsers what pages of the service may do."""
+"""The headers with which browsers restrict pages of the service."""
 
 from __future__ import annotations
 

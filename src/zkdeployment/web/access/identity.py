@@ -45,7 +45,7 @@ def identify(
     if credentials is None:
         user = _user_of_session(request, adapters)
         if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):
-            raise HTTPException(401, f"the proxy no longer says that this is {user}", _challenge(request))
+            raise HTTPException(401, f"the proxy no longer confirms the user {user}", _challenge(request))
     else:
         check_connection(adapters)
         outcome = adapters.logins.verify(credentials.username, credentials.password, client_address(request))
@@ -83,7 +83,7 @@ def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
             check_connection(adapters)
             user = adapters.logins.session_user(token)
         except UnreachableError:
-            # A person who has logged in may still read what the service knows.
+            # A person who has logged in may still read the data of the service.
             user = known.find(token, adapters.clock.monotonic()) if request.method in SAFE_METHODS else None
             if user is None:
                 raise
@@ -97,7 +97,7 @@ def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
 
 
 def _is_still_proxied(request: Request, user: User) -> bool:
-    """Return whether the proxy says that a request is of the user to whom the login session belongs."""
+    """Return whether the proxy confirms the user of the login session for a request."""
     person = proxied_user(request)
     return person is not None and (person.name, person.role) == (user.name, user.role)
 

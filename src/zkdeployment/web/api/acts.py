@@ -1,4 +1,4 @@
-"""``POST /api/v1/stop`` and the other acts on the fleet: what the verbs of the same names do."""
+"""``POST /api/v1/stop`` and the other acts on the fleet: the same as the verbs of these names."""
 
 from fastapi import APIRouter
 
@@ -49,7 +49,7 @@ def resume(adapters: ConnectedAdapters, user: Operator, request: ResumeRequest) 
 
 @router.post("/rollout/promote")
 def promote(adapters: ConnectedAdapters, user: Operator, request: PromoteRequest) -> DirectedRollout:
-    """Let a group of the present rollout begin as soon as all groups that it depends on succeeded."""
+    """Permit a group of the present rollout to begin as soon as all groups that it depends on have succeeded."""
     return _direct(adapters, user, Directive.PROMOTE, request.reason, request.group)
 
 

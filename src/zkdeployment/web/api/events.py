@@ -33,7 +33,7 @@ async def read_events(
     """Send an event for each change of the fleet, until the client or the service ends.
 
     The data of an event are a JSON object with the ``id`` of what changed and a few facts. The first event,
-    `feed`, says how old the data of the service are. After `reset`, load everything again.
+    `feed`, has the age of the service's data. After `reset`, load everything again.
     """
     hub: EventHub = request.app.state.event_hub
     adapters.feed.snapshot()  # answers 503 before the first reading

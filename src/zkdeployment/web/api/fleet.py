@@ -32,8 +32,8 @@ ServicePath = Annotated[str, Path(description="The path of a service or of a nod
 def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
     """Return the status of the whole fleet from the service's memory.
 
-    The header `Age` says how many seconds ago ZooKeeper confirmed it. With `If-None-Match`, an unchanged status is
-    not sent again.
+    The header `Age` is the number of seconds since ZooKeeper confirmed it. With `If-None-Match`, an unchanged
+    status is not sent again.
     """
     del user
     cached = adapters.feed.snapshot()

@@ -83,8 +83,8 @@ def read_plan(
 ) -> Response:
     """Return what every host would do if a revision of the repository were published.
 
-    A tree with errors is answered by 422 with all problems. Only a few plans are made at a time: 503 asks a client
-    to come back.
+    A tree with errors is answered by 422 with all problems. Only a few plans are made at a time: after 503 the
+    client tries again.
     """
     del user
     prediction = planner_of(request).plan(adapters, revision)

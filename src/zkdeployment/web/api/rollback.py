@@ -1,4 +1,4 @@
-"""``POST /api/v1/rollback``: what the verb of the same name does."""
+"""``POST /api/v1/rollback``: the same as the verb."""
 
 from fastapi import APIRouter, Response
 

@@ -93,7 +93,7 @@ class FailureOutputBody(Described):
 
 
 class WhyBody(Described):
-    """Why a host is not at the cluster version."""
+    """The reason for which a host is not at the cluster version."""
 
     schema_: Annotated[Literal["zkdeployment/why/v1"], Field(alias="schema")]
     cause: str

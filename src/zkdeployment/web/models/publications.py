@@ -103,7 +103,7 @@ class PublicationBody(PublicationSummaryBody):
 
 
 class PlannedHostBody(Described):
-    """What a host would do: its steps in order."""
+    """The forecast of a host: its steps in order."""
 
     id: str
     name: str
@@ -131,7 +131,7 @@ class PlannedDocumentBody(Described):
 
 
 class PlanBody(Described):
-    """What publishing a revision would do."""
+    """The forecast of a publication."""
 
     schema_: Annotated[Literal["zkdeployment/plan/v1"], Field(alias="schema")]
     revision: Revision | None

@@ -1,4 +1,4 @@
-"""The request of a rollback, and what it led to."""
+"""The request of a rollback, and its result."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ _LONGEST_WAIT = 300.0
 
 
 class RollbackRequest(ActRequest):
-    """A rollback to a revision, by default to the last one before the current one that succeeded.
+    """A rollback to a revision, by default to the last successful revision before the current one.
 
     With ``now``, a syncer publishes the commit at once; the answer waits for it, at most ``timeout`` seconds.
     ``quarantine`` puts each version that the undone commits introduced into quarantine. ``dry_run`` commits

@@ -1,4 +1,4 @@
-"""``/acts/NAME``: the forms of operators' acts, which say what will happen, and the acts themselves."""
+"""``/acts/NAME``: the forms of operators' acts, which show the effects, and the acts themselves."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What pages last read beside the cached fleet, for the time when ZooKeeper is away."""
+"""The last values that pages read beside the cached fleet, for times without ZooKeeper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LastKnown:
         self._values: dict[Known, Any] = {}
 
     def read(self, kind: Known, read: Callable[[], T], default: T) -> T:
-        """Return what ``read`` returns; while ZooKeeper is away, what it last returned, or else ``default``."""
+        """Return what ``read`` returns; while ZooKeeper is unreachable, its last value, or else ``default``."""
         try:
             value = self._values[kind] = read()
         except UnreachableError:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: How many publications are searched for the wanted revision and for results of a host.
 RECENT = 20
 
-#: What htmx is told to do with a part of a page: to change the present part as little as possible.
+#: The way in which htmx replaces a part of a page: with as few changes as possible.
 _MORPH = Markup('hx-swap-oob="outerMorph"')
 
 #: The kinds of events that concern a page which shows the fleet.
@@ -97,6 +97,6 @@ def read_or(read: Callable[[], T], default: D) -> T | D:
 
 
 def view_address(request: Request) -> str:
-    """Return the path and the query of a page: the view to which the user comes back after an act."""
+    """Return the path and the query of a page: the view to which the user returns after an act."""
     query = request.url.query
     return f"{request.url.path}?{query}" if query else request.url.path

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Seconds between two checks whether the users of the streams may still read.
 CHECKED = 1.0
 
-#: The most streams of one service; further clients are asked to come back later.
+#: The most streams of one service; further clients are asked to try again later.
 MOST_STREAMS = 2000
 
 #: How many encoded batches are kept: streams that are up to date need only the newest.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Seconds without an event after which a comment keeps the connection open.
 HEARTBEAT = 15.0
 
-#: Seconds in which a client has to take what is sent.
+#: Seconds in which a client has to read the events that are sent.
 SEND_LIMIT = 30.0
 
 

@@ -20,7 +20,7 @@ _ALWAYS = frozenset({"feed", "reset"})
 
 
 def encode_event(event: FleetEvent, id_: int | None = None) -> bytes:
-    """Return the text of an event; ``id_`` is what a client that received it may resume from."""
+    """Return the text of an event; a client that received the event may resume from ``id_``."""
     data = json.dumps(event.to_json(), separators=(",", ":"))
     return format_sse_event(data_str=data, event=event.kind.value, id=None if id_ is None else str(id_))
 

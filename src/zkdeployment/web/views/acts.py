@@ -91,9 +91,9 @@ def _stop(snapshot: FleetSnapshot, status: FleetStatus) -> ActForm:
     return ActForm(
         title="Stop the fleet",
         consequences=(
-            f"{_deploying(status)} They finish their present step, and no host starts another one.",
+            f"{_deploying(status)} They finish their current step, and no host starts another step.",
             "No new revision is published.",
-            "The stop lasts until somebody resumes the fleet. Running services continue to run.",
+            "The stop lasts until an operator resumes the fleet. Running services continue to run.",
         ),
         button="Stop the fleet",
         kind="danger",
@@ -111,8 +111,8 @@ def _hold(snapshot: FleetSnapshot, status: FleetStatus) -> ActForm:
     return ActForm(
         title="Hold the fleet",
         consequences=(
-            f"{_deploying(status)} They finish their present step, and no host starts another one.",
-            "The hold ends when somebody resumes the fleet, or when a new revision is published.",
+            f"{_deploying(status)} They finish their current step, and no host starts another step.",
+            "The hold ends when an operator resumes the fleet, or when a new revision is published.",
         ),
         button="Hold the fleet",
         objection=objections.get(state, ""),
@@ -142,7 +142,7 @@ def _resume(snapshot: FleetSnapshot, status: FleetStatus) -> ActForm:
             ActOption(
                 "latest",
                 "Publish the tip of the branch first",
-                "For a fix that was pushed meanwhile. The syncer publishes it, and hosts deploy it instead.",
+                "For a fix that was pushed after the stop. The syncer publishes it, and hosts deploy it instead.",
             ),
         ),
         reason_required=False,
@@ -168,7 +168,7 @@ _FORM_NAMES = {directive: f"rollout-{directive.value}" for directive in Directiv
 _ROLLOUT_CONSEQUENCES = {
     Directive.PAUSE: (
         "Hosts that deploy now finish. No other host begins.",
-        "The rollout continues when somebody resumes it.",
+        "The rollout continues when an operator resumes it.",
     ),
     Directive.RESUME: ("The rollout continues where it was paused.",),
     Directive.ABORT: (

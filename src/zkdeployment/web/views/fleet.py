@@ -43,7 +43,7 @@ class WantedRevision:
 
 @dataclass(frozen=True, slots=True)
 class SyncerLine:
-    """What the syncer last said about the repository, and when."""
+    """The syncer's last message about the repository, and its time."""
 
     message: str
     at: Moment | None
@@ -64,7 +64,7 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True)
 class FrontPageData:
-    """What the front page is made of: the snapshot with its status, and what was read beside it.
+    """The content of the front page: the snapshot with its status, and what was read beside it.
 
     ``stale`` is whether ZooKeeper no longer confirms the snapshot.
     """

@@ -1,4 +1,4 @@
-"""The state of the fleet in a headline and a sentence, for somebody who has never seen the page."""
+"""The state of the fleet in a headline and a sentence, for readers who have never seen the page."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Tone(Enum):
-    """How urgent a verdict is; templates choose a colour and a sign by it."""
+    """The urgency of a verdict; templates choose a colour and a sign by it."""
 
     GOOD = "good"
     BUSY = "busy"
-    HALTED = "halted"  # somebody has to decide, or waits on purpose
+    HALTED = "halted"  # a decision is due, or an operator waits on purpose
     BAD = "bad"
     UNKNOWN = "unknown"
 
@@ -67,14 +67,14 @@ def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
     first = status.stops[0] if status.stops else None
     match status.cluster.state:
         case ClusterState.STOPPED:
-            ending = "No host starts a step until somebody resumes the fleet."
+            ending = "No host starts a step until an operator resumes the fleet."
             if first is None:
                 return Tone.BAD, "Stopped", f"The cluster version was set to null by hand. {ending}"
             if first.is_failure:
                 return Tone.BAD, "Stopped by a failure", f"{_cause(status)} {ending}"
             return Tone.HALTED, "Stopped", f"{first.by} stopped the fleet {ago(first.time, now)}. {ending}"
         case ClusterState.HELD:
-            ending = "Hosts start nothing until somebody resumes the fleet or pushes a revision."
+            ending = "Hosts start nothing until an operator resumes the fleet or a revision is pushed."
             cause = "The cluster version was set to false by hand."
             if first is not None:
                 cause = f"{first.by} held the fleet {ago(first.time, now)}."

@@ -1,4 +1,4 @@
-"""What every page shows around its content: the tabs, the user, and how old the data are."""
+"""The frame of every page around its content: the tabs, the user, and how old the data are."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class PageFrame:
     """The frame of a page.
 
     ``events`` are the kinds of events after which the page is no longer current, separated by spaces; empty for
-    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` says how old the
-    data are, while ZooKeeper is away. ``token`` protects forms against other sites.
+    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` is the age of
+    the data as text, while ZooKeeper is unreachable. ``token`` protects forms against other sites.
     """
 
     now: float
@@ -62,7 +62,7 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     connected: bool = True,
     read_at: float | None = None,
 ) -> PageFrame:
-    """Return the frame of the page at ``path``, for a user or for somebody who is not logged in."""
+    """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
     if user is None:
         return PageFrame(now)
     offered = (*_TABS, _AUDIT) if user.may(Right.READ_AUDIT) else _TABS

@@ -45,7 +45,7 @@ class DeploymentRow:
 
 @dataclass(frozen=True, slots=True)
 class HostPublication:
-    """What became of a publication on the host."""
+    """The result of a publication on the host."""
 
     revision: str
     href: str
@@ -146,7 +146,7 @@ def _steps(
     if status.state is HostState.DEPLOYING:
         return (), "The host deploys now; its present step is above."
     if inventory is None:
-        return (), "The host has not reported what it has."
+        return (), "The host has not reported its inventory."
     try:
         wanted = wanted_for(identity, targets)
         services = frozenset(assignment.path for assignments in targets.values() for assignment in assignments)

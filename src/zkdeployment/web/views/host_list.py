@@ -29,7 +29,7 @@ _COLUMN_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host in the list; ``step`` is what the host does, with the number of steps done."""
+    """A host in the list; ``step`` is the current step of the host, with the number of finished steps."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class StateFilter:
 
 @dataclass(frozen=True, slots=True)
 class HostList:
-    """A page of the list; ``range`` says which of the ``total`` selected hosts it shows."""
+    """A page of the list; ``range`` names the hosts of this page among the ``total`` selected hosts."""
 
     query: HostQuery
     rows: tuple[HostRow, ...]

@@ -1,4 +1,4 @@
-"""Which hosts the list of the front page shows, and in which order: the whole view is in the page's address."""
+"""Selects and orders the hosts in the list of the front page: the whole view is in the page's address."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HostQuery:
 
     @classmethod
     def of_parameters(cls, values: Mapping[str, Sequence[str]]) -> HostQuery:
-        """Return the view that the parameters of an address describe; what is malformed counts as absent."""
+        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
         order = (values.get("sort") or [""])[-1]
         page = (values.get("page") or [""])[-1]
         names = {state.value: state for state in HostState}

@@ -1,4 +1,4 @@
-"""Stops, errors and absences: what somebody on call has to see first."""
+"""Stops, errors and absences: the first thing that an operator on call has to see."""
 
 from __future__ import annotations
 

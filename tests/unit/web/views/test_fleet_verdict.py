@@ -56,7 +56,7 @@ def test_a_failure_that_stopped_the_fleet_names_the_host():
     found = verdict(Cluster(None), host("h1", error="exit status 1"), stops=(FAILURE,))
 
     assert found.headline == "Stopped by a failure"
-    assert found.sentence == "h1.example.com failed. No host starts a step until somebody resumes the fleet."
+    assert found.sentence == "h1.example.com failed. No host starts a step until an operator resumes the fleet."
 
 
 def test_many_failures_are_counted():

@@ -53,7 +53,7 @@ class ZooKeeperFeed:
     """The fleet through sessions of its own.
 
     ``new_session`` returns a session that is not open yet; it is called again when a session's client is beyond
-    repair. Watches say what changed; while nothing changes, one small request every ``CONFIRMED`` seconds confirms
+    repair. Watches report the changes; without changes, one small request every ``CONFIRMED`` seconds confirms
     that the reading is current.
     """
 
@@ -88,7 +88,7 @@ class ZooKeeperFeed:
     def closed(self) -> bool:
         return self._closed.is_set()
 
-    # What clients ask for
+    # Requests of clients
 
     def snapshot(self) -> CachedFleet:
         with self._lock:
@@ -195,7 +195,7 @@ class ZooKeeperFeed:
                 break
 
     def _follow(self, session: Session) -> None:
-        """Follow the fleet until the end; raises only what a new session may help against."""
+        """Follow the fleet until the end; raises only errors that a new session may resolve."""
         nodes = FollowedNodes(session, self._wake.set)
         assembly = FleetAssembly(nodes)
         session.on_change(self._wake.set)

@@ -51,10 +51,10 @@ class FollowedNodes:
         return found
 
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
-        """Read what is outdated, and return what has changed since the last call.
+        """Read the outdated nodes, and return the changes since the last call.
 
         ``wanted`` returns everything that is to be followed; it is called again when that may depend on what was
-        read. Raises ``UnreachableError`` if the connection was lost meanwhile: then everything is outdated.
+        read. Raises ``UnreachableError`` if the connection was lost during the call: then everything is outdated.
         """
         changed: set[Read] = set()
         connection, former = self._session.link.connections, self._connection
@@ -73,7 +73,7 @@ class FollowedNodes:
         return frozenset(changed)
 
     def _due(self, wanted: frozenset[Read]) -> list[Read]:
-        """Return what has to be read, the lists of children first, and forget what is no longer wanted."""
+        """Return the nodes to read, lists of children first, and drop nodes that are not followed any more."""
         with self._lock:
             for read in self._values.keys() - wanted:
                 del self._values[read]
@@ -91,7 +91,7 @@ class FollowedNodes:
         return changed
 
     def _note(self, event: Any) -> None:
-        """Note what a watch reports; kazoo calls this on its thread."""
+        """Record the report of a watch; kazoo calls this on its thread."""
         if event.type == EventType.NONE:
             return  # the connection was lost, which the next refresh notices by itself
         of_children = event.type == EventType.CHILD

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How old, in seconds, a value may be when it is returned.
+#: The highest age of a returned value, in seconds.
 MAX_AGE = 1.0
 
 #: How many values are kept; those used longest ago are dropped.
@@ -46,7 +46,7 @@ class _SharedRead:
         self._outcome: Any = None
 
     def get(self, read: Callable[[], T], max_age: float) -> T:
-        """Return the value, read again if it is too old; raises what the read raised."""
+        """Return the value, read again if it is too old; raises the error of the read."""
         with self._lock:
             if self._done is None or time.monotonic() - self._done > max_age:
                 try:

@@ -67,7 +67,7 @@ class ZooKeeperLogins:
             return None
         user = self._users.user(login.user)
         if user is not None and login.key_number > user.key_number:
-            # The session began with a key that is newer than what is kept of the user.
+            # The session began with a newer key than the cached one.
             record = self._users.record(login.user, cached=False)
             user = None if record is None else record.user
         if user is not None and login.belongs_to(user, self._clock.now()):

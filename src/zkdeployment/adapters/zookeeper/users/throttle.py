@@ -77,7 +77,7 @@ class LoginThrottle:
         return wait
 
     def release(self, name: str, address: str, now: float) -> None:
-        """Take back the claim of an attempt that succeeded."""
+        """Withdraw the claim of an attempt that succeeded."""
 
         def discount(counts: dict[str, FailureCount], keys: dict[str, ThrottleKind]) -> bool:
             for key, kind in keys.items():

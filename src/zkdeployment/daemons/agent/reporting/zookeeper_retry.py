@@ -1,4 +1,4 @@
-"""Repeats calls until ZooKeeper answers, and shows operators meanwhile that the agent waits for it."""
+"""Repeats calls until ZooKeeper answers, and shows operators that the agent waits for it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class StepRunner:
         self._done += 1
 
     def show(self, step: str) -> bool:
-        """Show what the host does or waits for now and return whether that differs from what was shown before."""
+        """Show the current step or wait of the host; return whether it differs from the last one shown."""
         return self._supervisor.show(step, self._done, self._total)
 
     def _authorize(self, step: Step, lock: ServiceLock | None, check: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The sample service: answers every GET with a page that says what was deployed, and where.
+"""The sample service: answers every GET with a page that names the deployed version and the host.
 
     server.py CONFIGURATION PORT
 
