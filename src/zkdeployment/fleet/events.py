@@ -36,7 +36,7 @@ class EventKind(Enum):
     """The subject of an event."""
 
     HOST = "host"  # a host registered, left, or wrote to its node
-    PUBLICATION = "publication"  # the cluster version or the published revision changed
+    PUBLICATION = "publication"  # the cluster version or the published revision changed, or a tip was refused
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
@@ -126,7 +126,8 @@ def connection_event(*, connected: bool, read_at: float) -> FleetEvent:
 
 def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     old, new = before.fleet, after.fleet
-    if (before.sequence, old.cluster, old.published) == (after.sequence, new.cluster, new.published):
+    known = before.sequence, old.cluster, old.published, old.refusal
+    if known == (after.sequence, new.cluster, new.published, new.refusal):
         return
     yield FleetEvent(
         EventKind.PUBLICATION,
@@ -136,6 +137,7 @@ def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEv
             "revision": new.published,
             "wanted": wanted_revision(new.cluster, new.published),
             "cluster": None if new.cluster is None else new.cluster.state.value,
+            "refused": None if new.refusal is None else new.refusal.revision,
         },
     )
 

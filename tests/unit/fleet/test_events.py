@@ -66,7 +66,7 @@ def test_a_publication_is_one_event_however_many_hosts_fall_behind():
     hosts = tuple(Host(Identity(f"h{number}", f"h{number}"), "r1") for number in range(100))
     (event,) = events_between(reading(hosts=hosts), reading(Cluster("r2"), 8, hosts=hosts))
     assert (event.kind, event.subject) == (EventKind.PUBLICATION, "8")
-    assert event.body == {"sequence": 8, "revision": "r1", "wanted": "r2", "cluster": "running"}
+    assert event.body == {"sequence": 8, "revision": "r1", "wanted": "r2", "cluster": "running", "refused": None}
 
 
 def test_a_stop_follows_the_change_of_the_cluster_version():

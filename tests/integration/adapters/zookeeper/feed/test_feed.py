@@ -15,10 +15,12 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.publication.refusals import write_refusal
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.events import EventBatch, EventKind
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.history import Refusal
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
@@ -72,6 +74,8 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
     put(fleet_nodes, "/zkdeployment/out-of-service/h2", {"role": "web"})
     put(fleet_nodes, "/zkdeployment/syncer", {"by": "s1", "said": "fine", "interval": 60})
     with Session(zookeeper) as session, following(zookeeper) as feed:
+        write_refusal(session, Refusal("r9", ("a problem",), 5.0))
+        wait_until(lambda: fleet_of(feed).refusal, "the refusal")
         write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0))
         wait_until(lambda: fleet_of(feed).absent, "the absent host")
         assert fleet_of(feed) == ZooKeeperFleetReader(session).snapshot()
