@@ -8,6 +8,7 @@ from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
 from zkdeployment.fleet.branch.jobs import job_of
 from zkdeployment.fleet.locks import check_release, find_lock, plan_release
+from zkdeployment.fleet.requests import publication_obstacles
 from zkdeployment.fleet.rollout_directives import directive_description
 from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
@@ -87,11 +88,12 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     dry_run: bool = False,
     publish: bool = False,
     timeout: float = 60.0,
-) -> CommitOutcome:
-    """Commit the tree of an earlier revision, and, with ``publish``, wait until a syncer published the commit.
+) -> tuple[CommitOutcome, tuple[str, ...]]:
+    """Commit the tree of an earlier revision, and, with ``publish``, let a syncer publish the commit at once.
 
-    ``timeout`` is in seconds. Raises what ``roll_back`` and ``publish_now`` raise, and ``RefusedError`` if the
-    service has no repository.
+    Return the outcome, and what stands in the way of the publication: the commit is made even if it could not be
+    published within ``timeout`` seconds. Raises what ``roll_back`` raises, and ``RefusedError`` if the service has
+    no repository.
     """
     commits, operator = _commits(adapters), adapters.operator
     order = RollbackOrder(
@@ -102,13 +104,16 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
         now=adapters.clock.now(),
     )
     outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=dry_run)
-    if publish and outcome.commit is not None:
-        act = new_act(adapters, user, f"rollback to {short(outcome.past or outcome.commit)}", reason)
-        try:
-            publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
-        except ZkdeploymentError as error:
-            raise type(error)(f"{outcome.commit} is in the branch, but it is not published: {error}") from error
-    return outcome
+    if dry_run or outcome.commit is None:
+        return outcome, ()
+    if not publish:
+        return outcome, tuple(publication_obstacles(operator.fleet.snapshot(), outcome.commit))
+    act = new_act(adapters, user, f"rollback to {short(outcome.past or outcome.commit)}", reason)
+    try:
+        publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
+    except ZkdeploymentError as error:
+        return outcome, (str(error),)
+    return outcome, ()
 
 
 def find_job(adapters: ServerAdapters, name: str) -> Job:

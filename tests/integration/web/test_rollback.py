@@ -61,6 +61,7 @@ def test_a_rollback_through_the_api_is_a_commit_of_the_user(
         done = post("/api/v1/rollback", json=asked | {"quarantine": True}, auth=ann)
         assert (done.status_code, done.json()["job"]) == (202, branch.tip())
         assert [commit["revision"] for commit in done.json()["undone"]] == [second]
+        assert done.json()["obstacles"] == []
         assert branch.ask("log", "-1", "--format=%an|%ae|%s", "main") == (
             f"ann|ann@server|Roll back to {first[:12]}: web 1.1 loses sessions"
         )
@@ -85,8 +86,8 @@ def test_the_job_of_a_commit_tells_what_became_of_it(
         commit = service.client.post("/api/v1/rollback", json=wish, auth=ann).json()["job"]
         assert job(commit) == {"job": commit, "state": "pending", "sequence": None, "problems": []}
         now = service.client.post("/api/v1/rollback", json=wish | {"now": True, "timeout": 0.1}, auth=ann)
-        assert now.status_code == 503
-        assert now.json()["detail"].startswith(f"{commit} is in the branch, but it is not published: no syncer")
+        assert (now.status_code, now.json()["job"]) == (200, commit)
+        assert now.json()["obstacles"][0].startswith("no syncer published within 0.1 s")
         syncer.sync(SyncOptions(force=True))
         processed = job(commit[:10])
         assert (processed["job"], processed["state"]) == (commit, "processed")
@@ -97,6 +98,21 @@ def test_the_job_of_a_commit_tells_what_became_of_it(
         assert (job(bad)["state"], "a.zk:2" in str(job(bad)["problems"])) == ("failed", True)
         assert service.client.get("/api/v1/jobs/" + "0" * 40, auth=victor).status_code == 404
         assert service.client.get("/api/v1/jobs/--all", auth=victor).status_code == 422
+
+
+def test_a_commit_that_no_syncer_publishes_in_time_is_named_all_the_same(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str]
+) -> None:
+    with running_service(zookeeper, commits=branch.commits()) as service:
+        ann = service.add_user(Role.OPERATOR, "ann")
+        asked = {"reason": "back", "now": True, "timeout": 0.2}
+        done = service.client.post("/api/v1/rollback", json=asked, auth=ann)
+        assert (done.status_code, done.json()["job"]) == (202, branch.tip())
+        assert "no syncer published within 0.2 s" in done.json()["obstacles"][0]
+        dry = service.client.post(
+            "/api/v1/rollback", json=asked | {"revision": revisions[0], "dry_run": True}, auth=ann
+        )
+        assert (dry.status_code, dry.json()["obstacles"]) == (200, [])
 
 
 def test_two_rollbacks_at_the_same_time_make_one_change(

@@ -16,7 +16,7 @@ def roll_back(
     adapters: ConnectedAdapters, user: Operator, request: RollbackRequest, response: Response
 ) -> CommittedAct:
     """Commit the tree of an earlier revision to the branch; 202 if a commit was made, else 200."""
-    outcome = acts.roll_back_fleet(
+    outcome, obstacles = acts.roll_back_fleet(
         adapters,
         user,
         request.reason,
@@ -32,4 +32,6 @@ def roll_back(
         UndoneCommit(revision=commit.id, author=commit.author, subject=commit.subject, time=commit.time)
         for commit in outcome.undone
     ]
-    return CommittedAct(job=outcome.commit, changed=outcome.changed, diff=outcome.diff, undone=undone)
+    return CommittedAct(
+        job=outcome.commit, changed=outcome.changed, diff=outcome.diff, undone=undone, obstacles=[*obstacles]
+    )

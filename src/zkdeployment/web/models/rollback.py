@@ -40,7 +40,7 @@ class CommittedAct(BaseModel):
     """An act that is a commit: ``job`` is the commit, or ``null`` for a dry run.
 
     ``changed`` is false if the tip of the branch is as wanted already; ``job`` is then the tip. ``diff`` is the
-    change as git prints it.
+    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,3 +49,4 @@ class CommittedAct(BaseModel):
     changed: bool
     diff: str
     undone: list[UndoneCommit]
+    obstacles: list[str]

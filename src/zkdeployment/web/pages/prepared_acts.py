@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.errors import ConflictError
 from zkdeployment.fleet.locks import find_lock
 from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.rollout.state import Directive
@@ -83,15 +84,19 @@ def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedA
     revision = str(record.revision)
 
     def perform(user: User, reason: str) -> object:
-        return acts.roll_back_fleet(
+        publish = bool(values.get("now"))
+        outcome, obstacles = acts.roll_back_fleet(
             adapters,
             user,
             reason,
             revision=revision,
             quarantine=bool(values.get("quarantine")),
-            publish=bool(values.get("now")),
+            publish=publish,
             timeout=_SYNCER_TIMEOUT,
         )
+        if publish and obstacles:
+            raise ConflictError(f"{outcome.commit} is committed, but not published: {'; '.join(obstacles)}")
+        return outcome
 
     return PreparedAct(rollback_form(revision, "" if record.origin is None else record.origin.subject), perform)
 
