@@ -179,8 +179,8 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
         return call(client, *arguments)
 
     class Files(Filesystem):
-        def write_version(self, revision: Any) -> None:
-            super().write_version(revision)
+        def write_version(self, revision: Any, sequence: int = 0) -> None:
+            super().write_version(revision, sequence)
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
