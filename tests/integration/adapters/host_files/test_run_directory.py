@@ -88,6 +88,20 @@ def test_a_written_version_is_read_back(run, revision):
     assert json.loads((run.path / "host_version").read_text()) == revision
 
 
+def test_the_sequence_of_a_version_is_right_before_and_after_the_version_is_replaced(run):
+    assert run.read_sequence("r1") == 0
+    run.write_version("r1", 5)
+    assert run.read_sequence("r1") == 5
+    run.write_version("r2", 6)
+    (run.path / "host_version").write_text('"r1"')  # as if the agent was killed between the two files
+    assert (run.read_sequence(run.read_version(HOST)), run.read_sequence("r2")) == (5, 6)
+    run.write_version("r3")  # set by hand: no publication
+    assert run.read_sequence("r3") == 0
+    for content in ("", "nonsense", "[]", '{"r3": true}', '{"r3": -1}', '{"r3": "7"}'):
+        (run.path / "sequences").write_text(content)
+        assert run.read_sequence("r3") == 0
+
+
 @pytest.mark.parametrize("content", ["", "nonsense", "true", "1.5", '{"format": 2}', "null", "[" * 70_000])
 def test_a_damaged_version_is_unknown(run, content):
     (run.path / "host_version").write_text(content)
