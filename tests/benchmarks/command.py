@@ -15,7 +15,19 @@ from benchmarks.plot import draw
 from benchmarks.results import HEADINGS, SCALES, Result, Scale
 from zkdeployment import log
 
-NAMES = ("parse", "publish", "watches", "convergence", "agent", "start", "memory", "rollout", "locks", "packages")
+NAMES = (
+    "parse",
+    "publish",
+    "watches",
+    "convergence",
+    "agent",
+    "start",
+    "memory",
+    "rollout",
+    "locks",
+    "packages",
+    "service",
+)
 
 
 @click.command()
