@@ -327,6 +327,7 @@ def test_without_zookeeper_the_page_says_how_old_it_is_and_recovers(stage):
         stage.proxy.cut()
         try:
             expect(page.locator("#freshness")).to_contain_text("ZooKeeper is unreachable", timeout=30_000)
+            expect(page.locator("#freshness time[data-age]")).to_have_count(1)
             expect(page.locator("h1")).to_contain_text("Last known: 130 of 130 hosts")
             expect(page.get_by_role("link", name="Stop")).to_have_count(0)
             page.goto("/hosts/h003")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.ages import age
 from zkdeployment.model.user import Right
 from zkdeployment.web.views.moments import moment
 
 if TYPE_CHECKING:
     from zkdeployment.model.user import User
+    from zkdeployment.web.views.moments import Moment
 
 #: The tabs in their order. Pages of further systems (intents, checks, pools) come before the history.
 _TABS = (
@@ -39,8 +39,8 @@ class PageFrame:
     """The frame of a page.
 
     ``events`` are the kinds of events after which the page is no longer current, separated by spaces; empty for
-    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` is the age of
-    the data as text, while ZooKeeper is unreachable. ``token`` protects forms against other sites.
+    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` means
+    that ZooKeeper is unreachable: the data are those of ``read_at``. ``token`` protects forms against other sites.
     """
 
     now: float
@@ -49,7 +49,8 @@ class PageFrame:
     user: str = ""
     role: str = ""
     token: str = ""
-    stale: str = ""
+    stale: bool = False
+    read_at: Moment | None = None
 
 
 def page_frame(  # noqa: PLR0913  the facts that all pages show
@@ -73,7 +74,8 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
         user=user.name,
         role=user.role.value,
         token=token,
-        stale="" if connected else _staleness(read_at, now),
+        stale=not connected,
+        read_at=moment(read_at, now),
     )
 
 
@@ -81,13 +83,3 @@ def _is_current(href: str, path: str) -> bool:
     if href == "/":
         return path == "/" or path.startswith("/hosts/")
     return path == href or path.startswith(f"{href}/")
-
-
-def _staleness(read_at: float | None, now: float) -> str:
-    at = moment(read_at, now)
-    if at is None or read_at is None:
-        return "ZooKeeper is unreachable, and the service has not read the fleet yet. It tries again by itself."
-    return (
-        f"ZooKeeper is unreachable. This page shows the fleet as it was {age(now - read_at)} ago, at {at.clock}."
-        " Hosts may have changed since; nothing can be changed here until ZooKeeper answers."
-    )
