@@ -106,6 +106,21 @@ def test_bodies_are_those_of_the_verbs(viewer: httpx.Client, config: Path, publi
     assert viewer.get("plan").status_code == 422
 
 
+def test_the_verb_services_shows_deployments_and_whether_they_are_as_wanted(
+    config: Path, published: Publishing, client: KazooClient
+):
+    del published
+    shown = invoke("services", "/demo", "--config", config)
+    client.set("/hosts/h1", b'{"name": "h1.example.com", "version": "other"}')
+    behind = invoke("services", "--config", config)
+    nowhere = invoke("services", "/nowhere", "--config", config)
+    assert (shown.returncode, behind.returncode, nowhere.returncode) == (0, 4, 3)
+    assert "/demo/hello: hello 1.0; 1 deployed" in shown.stdout
+    assert "instances registered: 1 (192.0.2.1:80)" in shown.stdout
+    assert "1 pending" in behind.stdout
+    assert "there is no service at or below /nowhere" in nowhere.stderr
+
+
 def test_an_unchanged_status_is_not_sent_again(viewer: httpx.Client):
     first = viewer.get("status")
     again = viewer.get("status", headers={"If-None-Match": first.headers["ETag"]})
