@@ -45,13 +45,18 @@ def resolve(lookup: Lookup, path: str) -> str:
 
 def property_value(lookup: Lookup, path: str, name: str) -> Value:
     """Return the value of a node's property, following symbolic links and property links. Raises ``LinkError``."""
+    return property_source(lookup, path, name)[2]
+
+
+def property_source(lookup: Lookup, path: str, name: str) -> tuple[str, str, Value]:
+    """Return the node and the name of the property that all links lead to, and its value. Raises ``LinkError``."""
     followed: list[str] = []
     while True:
         node, properties = _find(lookup, path)
         followed.append(f"{node or '/'} {name}")
         _check_hops(followed)
         if name in properties:
-            return properties[name]
+            return node, name, properties[name]
         target = properties.get(name + PROPERTY_LINK)
         if target is None:
             raise MissingTargetError(f"{_chain(followed)}: {node or '/'} has no property {name}", node)

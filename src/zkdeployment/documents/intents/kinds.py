@@ -1,0 +1,238 @@
+"""Documents of deployment intent groups and of clusters with network intents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.documents.intents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+    subject_text,
+)
+from zkdeployment.documents.kinds import DocumentKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.documents.forms import Fault
+    from zkdeployment.documents.intents.values import Intent
+
+GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
+CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
+
+#: Names are parts of URLs, of file names and of ``PROJECT/APP/VERSION/NAME``.
+_NAME = {
+    "type": "string",
+    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~-][A-Za-z0-9_.~@:+-]{0,127}$",
+    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +",
+}
+_TEXT = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
+
+_TARGET = {
+    "type": "string",
+    "pattern": r"^\S(.*\S)?$",
+    "description": "a target: a role, a host name or a host id",
+}
+
+_PATHS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "string",
+        "pattern": r"^(/[^/\s]+)+$",
+        "description": "the path of a node, as in /p1/shop/front",
+    },
+    "description": "a list of at least one path, as in [/p1/shop/front]",
+}
+
+
+def _parts(description: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "propertyNames": _NAME,
+        "additionalProperties": _PATHS,
+        "properties": {},
+        "description": description,
+    }
+
+
+def _object(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": {**required, **optional},
+    }
+
+
+def _state(*states: IntentState) -> dict[str, Any]:
+    names = [state.value for state in states]
+    return {"enum": names, "description": f"one of: {', '.join(names)}"}
+
+
+_GROUP_FORM = _object(
+    {
+        "metadata": _object({"project": _NAME, "composite-app": _NAME, "version": _NAME, "name": _NAME}, {}),
+        "data": _object(
+            {
+                "composite-profile": _NAME,
+                "apps": _parts("a mapping of apps to lists of paths"),
+                "state": _state(
+                    IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED
+                ),
+            },
+            {
+                "update": {
+                    "enum": [rule.value for rule in UpdateRule],
+                    "description": f"one of: {', '.join(rule.value for rule in UpdateRule)}",
+                },
+                "approval": _object(
+                    {
+                        "content": {
+                            "type": "string",
+                            "pattern": "^sha256:[0-9a-f]{64}$",
+                            "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
+                        },
+                        "by": _TEXT,
+                        "reason": _TEXT,
+                    },
+                    {"signature": _TEXT},
+                ),
+            },
+        ),
+    },
+    {"schema": {}},
+)
+
+_CLUSTER_FORM = _object(
+    {
+        "metadata": _object({"provider": _NAME, "name": _TARGET}, {}),
+        "data": _object(
+            {
+                "network-intents": _parts("a mapping of network intents to lists of paths"),
+                "state": _state(IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINATED),
+            },
+            {},
+        ),
+    },
+    {"schema": {}},
+)
+
+
+def intent_document(intent: Intent) -> dict[str, Any]:
+    """Return a group or a cluster in the form of its document."""
+    if isinstance(intent, ClusterIntents):
+        return {
+            "schema": CLUSTER_SCHEMA,
+            "metadata": {"provider": intent.provider, "name": intent.name},
+            "data": {"network-intents": _listed(intent), "state": intent.state.value},
+        }
+    project, composite_app, version, name = intent.subject
+    data: dict[str, Any] = {
+        "composite-profile": intent.composite_profile,
+        "apps": _listed(intent),
+        "state": intent.state.value,
+    }
+    if intent.update is not UpdateRule.TERMINATE:
+        data["update"] = intent.update.value
+    if intent.approval is not None:
+        data["approval"] = approval_value(intent.approval)
+    return {
+        "schema": GROUP_SCHEMA,
+        "metadata": {"project": project, "composite-app": composite_app, "version": version, "name": name},
+        "data": data,
+    }
+
+
+def approval_value(approval: Approval) -> dict[str, str]:
+    """Return an approval as the value of the key ``approval``."""
+    value = {"content": approval.content, "by": approval.by, "reason": approval.reason}
+    return value if approval.signature is None else {**value, "signature": approval.signature}
+
+
+def _listed(intent: Intent) -> dict[str, list[str]]:
+    return {name: list(paths) for name, paths in intent.apps.items()}
+
+
+def _paths(parts: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(paths) for name, paths in parts.items()}
+
+
+def _parse_group(value: Any) -> DeploymentIntentGroup:
+    metadata, data = value["metadata"], value["data"]
+    return DeploymentIntentGroup(
+        project=metadata["project"],
+        composite_app=metadata["composite-app"],
+        version=metadata["version"],
+        name=metadata["name"],
+        composite_profile=data["composite-profile"],
+        apps=_paths(data["apps"]),
+        state=IntentState(data["state"]),
+        update=UpdateRule(data.get("update", UpdateRule.TERMINATE.value)),
+        approval=Approval(**data["approval"]) if "approval" in data else None,
+    )
+
+
+def _parse_cluster(value: Any) -> ClusterIntents:
+    metadata, data = value["metadata"], value["data"]
+    return ClusterIntents(
+        metadata["provider"], metadata["name"], _paths(data["network-intents"]), IntentState(data["state"])
+    )
+
+
+def _group_faults(value: Any) -> Iterator[Fault]:
+    """Return a fault for a group that needs an approval and has none."""
+    state = value["data"]["state"]
+    if state != IntentState.CREATED.value and "approval" not in value["data"]:
+        subject = subject_text(_group_subject(value))
+        yield (
+            ("data", "state"),
+            f"{state} needs the key approval; expected Created, and 'zkdeployment intent approve {subject}'",
+        )
+    yield from _repeated_paths(value, "apps")
+
+
+def _cluster_faults(value: Any) -> Iterator[Fault]:
+    return _repeated_paths(value, "network-intents")
+
+
+def _repeated_paths(value: Any, key: str) -> Iterator[Fault]:
+    """Return a fault for each path that is given twice, or below another path of the document."""
+    given: dict[str, str] = {}
+    entries = [
+        (name, number, path) for name, paths in value["data"][key].items() for number, path in enumerate(paths)
+    ]
+    for name, number, path in entries:
+        above = next((other for other in given if f"{path}/".startswith(f"{other}/")), None)
+        below = next((other for other in given if f"{other}/".startswith(f"{path}/")), None)
+        other = above or below
+        if other is not None:
+            yield ("data", key, name, number), f"{path} and {other} of {given[other]} overlap; keep one of them"
+        given.setdefault(path, name)
+
+
+def _group_subject(value: Any) -> tuple[str, ...]:
+    metadata = value["metadata"]
+    return metadata["project"], metadata["composite-app"], metadata["version"], metadata["name"]
+
+
+GROUP: DocumentKind[DeploymentIntentGroup] = DocumentKind(
+    name="intent",
+    schema=GROUP_SCHEMA,
+    form=_GROUP_FORM,
+    parse=_parse_group,
+    subject=_group_subject,
+    faults=_group_faults,
+)
+
+CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
+    name="cluster",
+    schema=CLUSTER_SCHEMA,
+    form=_CLUSTER_FORM,
+    parse=_parse_cluster,
+    subject=lambda value: (value["metadata"]["provider"], value["metadata"]["name"]),
+    faults=_cluster_faults,
+)

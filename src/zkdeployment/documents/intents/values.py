@@ -1,0 +1,122 @@
+"""Intents: what people want to be deployed together, and in which state of its life cycle it is.
+
+A deployment intent group governs subtrees of the tree for all of their targets. The network intents of a cluster
+govern service nodes for one target. Reading their documents belongs to ``documents``, decisions to ``intents``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The names that identify a group (project, composite app, version, name) or a cluster (provider, name).
+IntentSubject: TypeAlias = "tuple[str, ...]"
+
+
+class IntentState(Enum):
+    """The state of a group or a cluster. Only groups are Approved and Instantiated, only clusters are Applied."""
+
+    CREATED = "Created"
+    APPROVED = "Approved"
+    INSTANTIATED = "Instantiated"
+    APPLIED = "Applied"
+    TERMINATED = "Terminated"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the governed service nodes are deployed in this state."""
+        return self in {IntentState.INSTANTIATED, IntentState.APPLIED}
+
+
+class UpdateRule(Enum):
+    """How an instantiated group changes: after its termination, or in place if the new content is approved."""
+
+    TERMINATE = "terminate"
+    APPROVE = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The approval of one content, given by its digest; ``signature`` covers the subject and the content."""
+
+    content: str
+    by: str
+    reason: str
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentIntentGroup:
+    """An instantiation of a composite application: its apps, each with the paths of its subtrees."""
+
+    project: str
+    composite_app: str
+    version: str
+    name: str
+    composite_profile: str
+    apps: Mapping[str, tuple[str, ...]]
+    state: IntentState = IntentState.CREATED
+    update: UpdateRule = UpdateRule.TERMINATE
+    approval: Approval | None = None
+
+    @property
+    def subject(self) -> IntentSubject:
+        """The names that identify the group."""
+        return self.project, self.composite_app, self.version, self.name
+
+    @property
+    def target(self) -> None:
+        """No target: the group governs its subtrees for all targets."""
+
+    @property
+    def description(self) -> dict[str, object]:
+        """What the group wants, besides the content of its subtrees."""
+        apps = {app: sorted(paths) for app, paths in self.apps.items()}
+        return {"apps": apps, "composite-profile": self.composite_profile}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIntents:
+    """The network intents of a cluster, each with the paths of its subtrees; ``name`` is the only target."""
+
+    provider: str
+    name: str
+    apps: Mapping[str, tuple[str, ...]]
+    state: IntentState = IntentState.CREATED
+
+    @property
+    def subject(self) -> IntentSubject:
+        """The names that identify the cluster."""
+        return self.provider, self.name
+
+    @property
+    def target(self) -> str:
+        """The target for which the cluster governs its subtrees."""
+        return self.name
+
+    @property
+    def approval(self) -> None:
+        """No approval: clusters are applied without one."""
+
+    @property
+    def update(self) -> UpdateRule:
+        """Applied network intents change after their termination only."""
+        return UpdateRule.TERMINATE
+
+    @property
+    def description(self) -> dict[str, object]:
+        """What the cluster wants, besides the content of its subtrees."""
+        return {"network-intents": {name: sorted(paths) for name, paths in self.apps.items()}}
+
+
+#: A document that governs service nodes.
+Intent: TypeAlias = DeploymentIntentGroup | ClusterIntents
+
+
+def subject_text(subject: IntentSubject) -> str:
+    """Return a subject as commands and messages write it: ``p1/store/v1/shop``."""
+    return "/".join(subject)

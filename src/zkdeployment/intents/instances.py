@@ -1,0 +1,198 @@
+"""Instances: what each instantiation of an intent has deployed, and since when.
+
+The history of an intent changes with the effects of each publication. Its JSON form is what publications write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.intents.life_cycle import IntentEffect
+from zkdeployment.planning.targets.encoding import assignment_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.documents.intents.values import Intent, IntentState
+    from zkdeployment.intents.governance import GovernedService
+    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.tree import Properties
+
+#: The number of instances that the history keeps.
+KEPT_INSTANCES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceService:
+    """A service that an instance has on a target.
+
+    The assignment is the last one that was wanted, with the most instances that the target ever had to run.
+    ``wanted`` is the number of them that it has to run now. ``properties`` are those of the service node, with
+    links resolved.
+    """
+
+    app: str
+    target: str
+    assignment: Assignment
+    wanted: int
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IntentInstance:
+    """One instantiation of an intent.
+
+    ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
+    ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
+    target of a cluster's instance. ``final`` is the status of its resources after its end, once it is recorded.
+    """
+
+    id: int
+    instantiated: float
+    by: str
+    changed: int
+    apps: Mapping[str, tuple[str, ...]]
+    services: tuple[InstanceService, ...]
+    terminated: float | None = None
+    target: str | None = None
+    final: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRecord:
+    """What publications recorded about an intent: its document, its state, and its instances, oldest first."""
+
+    intent: Intent
+    state: IntentState
+    instances: tuple[IntentInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceChange:
+    """A publication: its sequence, its time in seconds since the epoch, and the author of the revision."""
+
+    sequence: int
+    time: float
+    by: str
+
+
+def advance_instances(
+    instances: tuple[IntentInstance, ...],
+    effects: Collection[IntentEffect],
+    publication: InstanceChange,
+    intent: Intent,
+    services: Iterable[GovernedService],
+    properties: Mapping[str, Properties],
+) -> tuple[IntentInstance, ...]:
+    """Return the instances of an intent after a publication, oldest first.
+
+    ``services`` are those that the intent governs now, ``properties`` the resolved ones by path.
+    """
+    if IntentEffect.BEGIN_INSTANCE in effects:
+        begun = IntentInstance(
+            publication.sequence,
+            publication.time,
+            publication.by,
+            publication.sequence,
+            intent.apps,
+            _services((), services, properties),
+            target=intent.target,
+        )
+        return (*instances, begun)[-KEPT_INSTANCES:]
+    if not instances:
+        return instances
+    *former, last = instances
+    if IntentEffect.UPDATE_INSTANCE in effects:
+        updated = _services(last.services, services, properties)
+        return (*former, replace(last, changed=publication.sequence, apps=intent.apps, services=updated))
+    if IntentEffect.END_INSTANCE in effects:
+        ended = _services(last.services, (), {})
+        return (
+            *former,
+            replace(last, changed=publication.sequence, terminated=publication.time, services=ended),
+        )
+    return instances
+
+
+def _services(
+    last: Iterable[InstanceService], services: Iterable[GovernedService], properties: Mapping[str, Properties]
+) -> tuple[InstanceService, ...]:
+    """Return the services of an instance: those that are wanted now, and those that were wanted before."""
+    before = {(service.app, service.target, service.assignment.path): service for service in last}
+    merged = {key: replace(service, wanted=0) for key, service in before.items()}
+    for service in services:
+        path = service.assignment.path
+        key = (service.app, service.target, path)
+        most = max(service.assignment.n, before[key].assignment.n if key in before else 0)
+        merged[key] = InstanceService(
+            service.app,
+            service.target,
+            replace(service.assignment, n=most),
+            service.assignment.n,
+            properties.get(path, {}),
+        )
+    return tuple(merged[key] for key in sorted(merged))
+
+
+def instances_body(instances: Iterable[IntentInstance]) -> dict[str, Any]:
+    """Return the list of instances as the API and the verb print it, newest first."""
+    return {
+        "instances": [
+            {
+                "id": instance.id,
+                "instantiated": instance.instantiated,
+                "terminated": instance.terminated,
+                "by": instance.by,
+            }
+            for instance in sorted(instances, key=lambda instance: -instance.id)
+        ]
+    }
+
+
+def instance_to_json(instance: IntentInstance) -> dict[str, Any]:
+    """Return an instance in the form that publications write."""
+    return {
+        "id": instance.id,
+        "instantiated": instance.instantiated,
+        "terminated": instance.terminated,
+        "by": instance.by,
+        "changed": instance.changed,
+        "apps": {app: list(paths) for app, paths in instance.apps.items()},
+        "services": [
+            {
+                "app": service.app,
+                "target": service.target,
+                "assignment": service.assignment.to_json(),
+                "wanted": service.wanted,
+                "properties": dict(service.properties),
+            }
+            for service in instance.services
+        ],
+        "target": instance.target,
+        "final": None if instance.final is None else list(instance.final),
+    }
+
+
+def instance_from_json(value: Mapping[str, Any]) -> IntentInstance:
+    """Return the instance that ``instance_to_json`` encoded; raises ``TreeError`` for an invalid assignment."""
+    return IntentInstance(
+        id=value["id"],
+        instantiated=value["instantiated"],
+        by=value["by"],
+        changed=value["changed"],
+        apps={app: tuple(paths) for app, paths in value["apps"].items()},
+        services=tuple(
+            InstanceService(
+                service["app"],
+                service["target"],
+                assignment_from_json(service["assignment"]),
+                service["wanted"],
+                service["properties"],
+            )
+            for service in value["services"]
+        ),
+        terminated=value["terminated"],
+        target=value["target"],
+        final=None if value["final"] is None else tuple(value["final"]),
+    )

@@ -1,0 +1,114 @@
+"""What hosts and services report, as the status of intents needs it: one snapshot of the fleet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.tree import Properties
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDeployment:
+    """A marker of a host: the package, its version, and the sequence of the publication it was deployed in."""
+
+    package: str | None = None
+    version: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentFailure:
+    """The failure of a host: the publication, the step, and the deployment or the packages that failed."""
+
+    sequence: int
+    step: str
+    path: str | None = None
+    number: int | None = None
+    packages: frozenset[str] = frozenset()
+
+    def concerns(self, deployment: Deployment, assignment: Assignment) -> bool:
+        """Whether the host failed at a deployment, or at its packages."""
+        if self.path is None:
+            return bool(self.packages & {assignment.package, *assignment.patches})
+        return self.path == deployment.path and self.number in {None, deployment.number}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedHost:
+    """A host as it reported itself.
+
+    ``deployments`` are the markers of its inventory, ``None`` if it never published one. ``completed`` is the
+    sequence of the last publication that it deployed completely.
+    """
+
+    identity: Identity
+    is_present: bool = True
+    deployments: Mapping[Deployment, RecordedDeployment] | None = None
+    completed: int | None = None
+    failure: DeploymentFailure | None = None
+    step: str | None = None
+    error: str | None = None
+    address: str | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceProvider:
+    """A running instance that registered itself below a service: its path, and what it says about its host."""
+
+    path: str
+    service: str
+    host: str | None = None
+    deployment: Deployment | None = None
+    properties: Properties = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The address of the provider without its port: the name of its node."""
+        name = self.path.rpartition("/")[2]
+        return name.rpartition(":")[0] or name
+
+
+class ReportedHosts:
+    """The hosts by their targets and by their ids."""
+
+    def __init__(self, hosts: Iterable[ReportedHost]) -> None:
+        self.by_id = {host.identity.id: host for host in hosts}
+        self.by_address: dict[str, ReportedHost] = {}
+        self._by_target: dict[str, list[ReportedHost]] = {}
+        for host in self.by_id.values():
+            role = host.identity.role
+            for target in (role,) if role is not None else host.identity.target_names:
+                self._by_target.setdefault(target, []).append(host)
+            if host.address is not None:
+                self.by_address[host.address] = host
+
+    def of(self, target: str) -> tuple[ReportedHost, ...]:
+        """Return the hosts that a target selects, sorted by id."""
+        return tuple(sorted(self._by_target.get(target, ()), key=_by_id))
+
+    def host_of(self, provider: ServiceProvider) -> ReportedHost | None:
+        """Return the host of a provider, by what it says or by its address; ``None`` if neither is known."""
+        if provider.host is not None:
+            return self.by_id.get(provider.host)
+        return self.by_address.get(provider.address)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReports:
+    """What is known about the fleet: hosts, providers of services, and the clusters of Cluster documents."""
+
+    hosts: ReportedHosts
+    providers: tuple[ServiceProvider, ...] = ()
+    clusters: frozenset[IntentSubject] = frozenset()
+
+
+def _by_id(host: ReportedHost) -> str:
+    return host.identity.id

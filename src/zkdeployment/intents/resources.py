@@ -1,0 +1,289 @@
+"""Resources: the deployments of an instance on each host, with their statuses, and what exists besides them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.intents.reality import ReportedHost
+from zkdeployment.intents.resource_status import (
+    ClusterStatus,
+    ResourceFacts,
+    RsyncStatus,
+    cluster_status,
+    rsync_status,
+)
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity, is_host_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.intents.instances import InstanceService, IntentInstance
+    from zkdeployment.intents.reality import FleetReports, ServiceProvider
+
+#: The kinds of resources, as ``GVK`` names them.
+DEPLOYMENT_KIND = "Deployment"
+PROVIDER_KIND = "Provider"
+
+#: The cluster of providers whose host is not known.
+NO_CLUSTER = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDetails:
+    """The parts of a resource that only detailed outputs have; ``labels`` are those of the wanted resource."""
+
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """One resource. ``rsync`` is ``None`` for a resource that nobody wants and that exists only in reality."""
+
+    app: str
+    cluster: str
+    kind: str
+    name: str
+    rsync: RsyncStatus | None
+    exists: ClusterStatus
+    details: ResourceDetails | None = None
+
+
+def instance_resources(
+    instance: IntentInstance, reports: FleetReports, *, with_details: bool = False
+) -> tuple[ResourceRow, ...]:
+    """Return the resources of an instance, each once, sorted by app, cluster and name."""
+    if instance.final is not None:
+        return tuple(row_from_json(value) for value in instance.final)
+    rows = _ResourceReader(instance, reports, with_details=with_details).read()
+    return tuple(sorted(rows, key=_order))
+
+
+def is_terminating(rows: Iterable[ResourceRow]) -> bool:
+    """Whether a host still has a deployment that is to be undeployed."""
+    return any(row.rsync is not None and row.exists is ClusterStatus.PRESENT for row in rows)
+
+
+class _ResourceReader:
+    """One reading of the resources of an instance."""
+
+    def __init__(self, instance: IntentInstance, reports: FleetReports, *, with_details: bool) -> None:
+        self._instance = instance
+        self._hosts = reports.hosts
+        self._with_details = with_details
+        self._seen: set[tuple[str, Deployment]] = set()
+        self._targets: dict[str, dict[str, InstanceService]] = {}
+        for service in instance.services:
+            self._targets.setdefault(service.assignment.path, {})[service.target] = service
+        self._providers, self._strays = self._match(reports.providers)
+
+    def read(self) -> Iterator[ResourceRow]:
+        """Yield the resources, then what exists besides them."""
+        selected: dict[str, Sequence[ReportedHost]] = {}
+        for service in self._instance.services:
+            if service.target not in selected:
+                selected[service.target] = self._selected(service.target)
+            for host in selected[service.target]:
+                for deployment in service.assignment.deployments:
+                    key = (host.identity.id, deployment)
+                    if key not in self._seen:
+                        self._seen.add(key)
+                        yield self._resource(service, host, deployment)
+        yield from self._unwanted_markers()
+        yield from self._unmatched_providers()
+
+    def _selected(self, target: str) -> Sequence[ReportedHost]:
+        """Return the hosts of a target; a host name that no host has stands for a host that was never seen."""
+        hosts = self._hosts.of(target)
+        if not hosts and is_host_name(target):
+            return (ReportedHost(Identity(target, target), is_present=False),)
+        return hosts
+
+    def _resource(self, service: InstanceService, host: ReportedHost, deployment: Deployment) -> ResourceRow:
+        changed = self._instance.changed
+        marker = None if host.deployments is None else host.deployments.get(deployment)
+        failure = host.failure
+        facts = ResourceFacts(
+            is_wanted=deployment.number < service.wanted,
+            has_failed=failure is not None
+            and failure.sequence >= changed
+            and failure.concerns(deployment, service.assignment),
+            is_recorded=(host.completed is not None and host.completed >= changed)
+            or (marker is not None and marker.sequence is not None and marker.sequence >= changed),
+            has_marker=None if host.deployments is None else marker is not None,
+            is_host_present=host.is_present,
+        )
+        return ResourceRow(
+            service.app,
+            service.target,
+            DEPLOYMENT_KIND,
+            resource_name(host, deployment),
+            rsync_status(facts),
+            cluster_status(facts),
+            self._details(service, host, deployment) if self._with_details else None,
+        )
+
+    def _details(self, service: InstanceService, host: ReportedHost, deployment: Deployment) -> ResourceDetails:
+        assignment = service.assignment
+        spec: dict[str, Any] = {
+            "package": assignment.package,
+            "version": assignment.version,
+            "subtype": assignment.subtype,
+        }
+        if assignment.patches:
+            spec["patches"] = dict(assignment.patches)
+        providers = self._providers.get((host.identity.id, deployment), [])
+        status = {
+            **_reported(host, deployment),
+            "providers": [{"path": provider.path, **provider.properties} for provider in providers],
+        }
+        return ResourceDetails(
+            labels=self._labels(service.app),
+            facts=host.facts,
+            spec={**spec, "properties": dict(service.properties)},
+            status=status,
+        )
+
+    def _labels(self, app: str) -> dict[str, Any]:
+        return {"zkdeployment/instance": self._instance.id, "zkdeployment/app": app}
+
+    def _unwanted_markers(self) -> Iterator[ResourceRow]:
+        """Yield the deployments below the paths of the apps that are recorded on hosts, but are no resources."""
+        apps: dict[str, str | None] = {}
+        for host in self._hosts.by_id.values():
+            for deployment in host.deployments or ():
+                if deployment.path not in apps:
+                    apps[deployment.path] = self._app_of(deployment.path)
+                app = apps[deployment.path]
+                key = (host.identity.id, deployment)
+                if app is not None and key not in self._seen and self._is_ours(host):
+                    self._seen.add(key)
+                    yield ResourceRow(
+                        app,
+                        self._cluster_of(deployment.path, host),
+                        DEPLOYMENT_KIND,
+                        resource_name(host, deployment),
+                        None,
+                        ClusterStatus.PRESENT,
+                        ResourceDetails(facts=host.facts, status=_reported(host, deployment))
+                        if self._with_details
+                        else None,
+                    )
+
+    def _unmatched_providers(self) -> Iterator[ResourceRow]:
+        """Yield the providers that belong to no resource."""
+        for provider in self._strays:
+            host = self._hosts.host_of(provider)
+            app = self._app_of(provider.service)
+            if app is not None and (host is None or self._is_ours(host)):
+                yield ResourceRow(
+                    app,
+                    NO_CLUSTER if host is None else self._cluster_of(provider.service, host),
+                    PROVIDER_KIND,
+                    provider.path,
+                    None,
+                    ClusterStatus.PRESENT,
+                    ResourceDetails(
+                        facts={} if host is None else host.facts, status={"properties": dict(provider.properties)}
+                    )
+                    if self._with_details
+                    else None,
+                )
+
+    def _match(
+        self, providers: Sequence[ServiceProvider]
+    ) -> tuple[dict[tuple[str, Deployment], list[ServiceProvider]], list[ServiceProvider]]:
+        """Return the providers of each resource, and those that belong to none."""
+        matched: dict[tuple[str, Deployment], list[ServiceProvider]] = {}
+        strays = []
+        for provider in dict.fromkeys(providers):
+            host = self._hosts.host_of(provider)
+            deployment = provider.deployment or Deployment(provider.service, 0)
+            if host is not None and self._is_wanted_on(host, deployment):
+                matched.setdefault((host.identity.id, deployment), []).append(provider)
+            else:
+                strays.append(provider)
+        return matched, strays
+
+    def _is_wanted_on(self, host: ReportedHost, deployment: Deployment) -> bool:
+        services = self._targets.get(deployment.path, {})
+        targets = _targets(host) & services.keys()
+        return any(deployment.number < services[target].wanted for target in targets)
+
+    def _app_of(self, path: str) -> str | None:
+        """Return the app whose subtree has a service, or ``None``."""
+        while path:
+            for app, paths in self._instance.apps.items():
+                if path in paths:
+                    return app
+            path = path.rpartition("/")[0]
+        return None
+
+    def _is_ours(self, host: ReportedHost) -> bool:
+        """Whether this instance may govern services on a host: a cluster governs only those of its own target."""
+        target = self._instance.target
+        return target is None or target in _targets(host)
+
+    def _cluster_of(self, path: str, host: ReportedHost) -> str:
+        """Return the target of a service that selects a host; without one the host's role or id."""
+        targets = _targets(host) & self._targets.get(path, {}).keys()
+        return min(targets, default=host.identity.role or host.identity.id)
+
+
+def resource_name(host: ReportedHost, deployment: Deployment) -> str:
+    """Return the name of the resource of a deployment: ``HOST:PATH.N``."""
+    return f"{host.identity.id}:{deployment.path}.{deployment.number}"
+
+
+def _targets(host: ReportedHost) -> set[str]:
+    role = host.identity.role
+    return {role} if role is not None else set(host.identity.target_names)
+
+
+def _reported(host: ReportedHost, deployment: Deployment) -> dict[str, Any]:
+    """Return what a host reports about a deployment: its marker, and the step and the error of the host."""
+    marker = (host.deployments or {}).get(deployment)
+    recorded = (
+        None
+        if marker is None
+        else {"package": marker.package, "version": marker.version, "sequence": marker.sequence}
+    )
+    return {"marker": recorded, "step": host.step, "error": host.error}
+
+
+def row_to_json(row: ResourceRow) -> dict[str, Any]:
+    """Return a row with its details in the form that the final status of an instance is recorded in."""
+    details = row.details or ResourceDetails()
+    return {
+        "app": row.app,
+        "cluster": row.cluster,
+        "kind": row.kind,
+        "name": row.name,
+        "rsync": None if row.rsync is None else row.rsync.value,
+        "exists": row.exists.value,
+        "labels": dict(details.labels),
+        "facts": dict(details.facts),
+        "spec": dict(details.spec),
+        "status": dict(details.status),
+    }
+
+
+def row_from_json(value: Mapping[str, Any]) -> ResourceRow:
+    """Return the row that ``row_to_json`` encoded."""
+    return ResourceRow(
+        value["app"],
+        value["cluster"],
+        value["kind"],
+        value["name"],
+        None if value["rsync"] is None else RsyncStatus(value["rsync"]),
+        ClusterStatus(value["exists"]),
+        ResourceDetails(value["labels"], value["facts"], value["spec"], value["status"]),
+    )
+
+
+def _order(row: ResourceRow) -> tuple[str, str, str, str]:
+    return row.app, row.cluster, row.kind, row.name

@@ -1,0 +1,107 @@
+"""Queries of the status of an intent: the output, and filters for apps, clusters and resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.intents.resources import ResourceRow
+
+#: Sequences of publications have far fewer digits.
+_LONGEST_ID = 18
+
+
+class StatusOutput(Enum):
+    """How much of the resources the status shows."""
+
+    SUMMARY = "summary"
+    ALL = "all"
+    DETAIL = "detail"
+    RSYNC = "rsync"
+
+    @property
+    def has_details(self) -> bool:
+        """Whether the output shows metadata and spec."""
+        return self in {StatusOutput.DETAIL, StatusOutput.RSYNC}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusQuery:
+    """What a status shows. Values of one filter are alternatives, different filters combine.
+
+    ``instance`` is the id of an instance; ``lists_instances`` asks for the list of instances instead.
+    """
+
+    output: StatusOutput = StatusOutput.ALL
+    apps: frozenset[str] = frozenset()
+    clusters: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    instance: int | None = None
+    lists_instances: bool = False
+
+    def select(self, rows: Iterable[ResourceRow], known: Collection[IntentSubject]) -> tuple[ResourceRow, ...]:
+        """Return the rows that the filters admit; the output rsync has nothing that exists only in reality.
+
+        ``known`` are the clusters of Cluster documents, by which ``PROVIDER+NAME`` is understood.
+        """
+        names = frozenset(name for provider, name in known if f"{provider}+{name}" in self.clusters)
+        clusters = self.clusters | names
+        return tuple(
+            row
+            for row in rows
+            if (not self.apps or row.app in self.apps)
+            and (not clusters or row.cluster in clusters)
+            and (not self.resources or row.name in self.resources)
+            and (row.rsync is not None or self.output is not StatusOutput.RSYNC)
+        )
+
+
+def read_query(parameters: Mapping[str, Sequence[str]], intent: Intent) -> StatusQuery:
+    """Return the query that parameters describe; raises ``ConfigurationError`` for malformed ones.
+
+    An app that the intent lacks is an error, an unknown cluster or resource is not.
+    """
+    for name in ("output", "app", "cluster", "resource"):
+        if any(not value.strip() for value in parameters.get(name, ())):
+            raise ConfigurationError(f"{name} is empty: expected a value; leave {name} out to select everything")
+    apps = frozenset(parameters.get("app", ()))
+    if unknown := sorted(apps - intent.apps.keys()):
+        subject, names = subject_text(intent.subject), ", ".join(sorted(intent.apps))
+        raise ConfigurationError(f"{subject} has no app {', '.join(unknown)}; expected one of: {names}")
+    instances = parameters.get("instance", ())
+    return StatusQuery(
+        output=_output(parameters.get("output", ())),
+        apps=apps,
+        clusters=frozenset(parameters.get("cluster", ())),
+        resources=frozenset(parameters.get("resource", ())),
+        instance=_instance(instances),
+        lists_instances=any(not value for value in instances),
+    )
+
+
+def _output(values: Sequence[str]) -> StatusOutput:
+    names = [output.value for output in StatusOutput]
+    if len(set(values)) > 1 or any(value not in names for value in values):
+        raise ConfigurationError(f"output is {', '.join(values)}: expected one of: {', '.join(names)}")
+    return StatusOutput(values[0]) if values else StatusOutput.ALL
+
+
+def _instance(values: Sequence[str]) -> int | None:
+    given = {value for value in values if value}
+    if not given:
+        return None
+    if len(given) > 1 or not all(
+        value.isascii() and value.isdigit() and len(value) <= _LONGEST_ID for value in given
+    ):
+        raise ConfigurationError(
+            f"instance is {', '.join(sorted(given))}: expected the id of one instance, a number"
+        )
+    return int(given.pop())
