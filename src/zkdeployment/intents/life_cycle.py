@@ -164,9 +164,9 @@ def perform(
 ) -> LifeCycleStep | IntentRefusal:
     """Return what an act does to an intent, or why the act is refused.
 
-    ``changed`` is the intent after an update of an instantiated group. ``is_terminating`` is whether hosts still have deployments of the
-    last instance. ``approved`` is the content that was approved, if it is known: a refusal then names the nodes
-    that have changed since.
+    ``changed`` is the intent after an update of an instantiated group. ``is_terminating`` is whether hosts still
+    have deployments of the last instance. ``approved`` is the content that was approved, if it is known: a refusal
+    then names the nodes that have changed since.
     """
     state, intent = snapshot.state, snapshot.intent
     is_cluster = isinstance(intent, ClusterIntents)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.model.deployment import Assignment, Deployment
@@ -58,6 +58,12 @@ class ReportedHost:
     address: str | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that select the host: its role, or its name and its id if it has none."""
+        role = self.identity.role
+        return (role,) if role is not None else self.identity.target_names
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceProvider:
@@ -77,28 +83,27 @@ class ServiceProvider:
 
 
 class ReportedHosts:
-    """The hosts by their targets and by their ids."""
+    """The hosts by their targets and by their ids; of several reports of one host the last one counts."""
 
     def __init__(self, hosts: Iterable[ReportedHost]) -> None:
-        self.by_id = {host.identity.id: host for host in hosts}
-        self.by_address: dict[str, ReportedHost] = {}
+        self.by_id = {host.identity.id: host for host in sorted(hosts, key=_by_id)}
+        self._by_address: dict[str, ReportedHost] = {}
         self._by_target: dict[str, list[ReportedHost]] = {}
         for host in self.by_id.values():
-            role = host.identity.role
-            for target in (role,) if role is not None else host.identity.target_names:
+            for target in host.targets:
                 self._by_target.setdefault(target, []).append(host)
             if host.address is not None:
-                self.by_address[host.address] = host
+                self._by_address[host.address] = host
 
-    def of(self, target: str) -> tuple[ReportedHost, ...]:
+    def of(self, target: str) -> Sequence[ReportedHost]:
         """Return the hosts that a target selects, sorted by id."""
-        return tuple(sorted(self._by_target.get(target, ()), key=_by_id))
+        return self._by_target.get(target, ())
 
     def host_of(self, provider: ServiceProvider) -> ReportedHost | None:
         """Return the host of a provider, by what it says or by its address; ``None`` if neither is known."""
         if provider.host is not None:
             return self.by_id.get(provider.host)
-        return self.by_address.get(provider.address)
+        return self._by_address.get(provider.address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,7 @@ class ClusterStatus(Enum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceFacts:
+class ResourceFacts(NamedTuple):
     """What is known about a resource.
 
     ``is_recorded`` is whether its host recorded it as wanted at or after the last change of the instance.
@@ -76,6 +75,7 @@ CLUSTER_RULES: dict[bool | None, tuple[ClusterStatus, str]] = {
 }
 
 
+@functools.cache
 def rsync_status(facts: ResourceFacts) -> RsyncStatus:
     """Return what was done with a resource."""
     return next(status for status, _, holds in RSYNC_RULES if holds(facts))

@@ -76,23 +76,27 @@ class _ResourceReader:
         self._hosts = reports.hosts
         self._with_details = with_details
         self._seen: set[tuple[str, Deployment]] = set()
-        self._targets: dict[str, dict[str, InstanceService]] = {}
+        self._services: dict[str, dict[str, InstanceService]] = {}
         for service in instance.services:
-            self._targets.setdefault(service.assignment.path, {})[service.target] = service
+            self._services.setdefault(service.assignment.path, {})[service.target] = service
         self._providers, self._strays = self._match(reports.providers)
 
     def read(self) -> Iterator[ResourceRow]:
-        """Yield the resources, then what exists besides them."""
-        selected: dict[str, Sequence[ReportedHost]] = {}
-        for service in self._instance.services:
-            if service.target not in selected:
-                selected[service.target] = self._selected(service.target)
-            for host in selected[service.target]:
-                for deployment in service.assignment.deployments:
-                    key = (host.identity.id, deployment)
-                    if key not in self._seen:
-                        self._seen.add(key)
-                        yield self._resource(service, host, deployment)
+        """Yield the wanted resources, those that are not wanted any more, then what exists besides them."""
+        for is_wanted in (True, False):
+            for service in self._instance.services:
+                wanted = self._wanted_details(service) if self._with_details else None
+                deployments = [
+                    deployment
+                    for deployment in service.assignment.deployments
+                    if (deployment.number < service.wanted) is is_wanted
+                ]
+                for host in self._selected(service.target) if deployments else ():
+                    for deployment in deployments:
+                        key = (host.identity.id, deployment)
+                        if key not in self._seen:
+                            self._seen.add(key)
+                            yield self._resource(service, host, deployment, wanted)
         yield from self._unwanted_markers()
         yield from self._unmatched_providers()
 
@@ -103,7 +107,9 @@ class _ResourceReader:
             return (ReportedHost(Identity(target, target), is_present=False),)
         return hosts
 
-    def _resource(self, service: InstanceService, host: ReportedHost, deployment: Deployment) -> ResourceRow:
+    def _resource(
+        self, service: InstanceService, host: ReportedHost, deployment: Deployment, wanted: ResourceDetails | None
+    ) -> ResourceRow:
         changed = self._instance.changed
         marker = None if host.deployments is None else host.deployments.get(deployment)
         failure = host.failure
@@ -124,32 +130,28 @@ class _ResourceReader:
             resource_name(host, deployment),
             rsync_status(facts),
             cluster_status(facts),
-            self._details(service, host, deployment) if self._with_details else None,
+            None if wanted is None else self._details(wanted, host, deployment),
         )
 
-    def _details(self, service: InstanceService, host: ReportedHost, deployment: Deployment) -> ResourceDetails:
+    def _wanted_details(self, service: InstanceService) -> ResourceDetails:
+        """Return what the resources of a service have in common."""
         assignment = service.assignment
         spec: dict[str, Any] = {
             "package": assignment.package,
             "version": assignment.version,
             "subtype": assignment.subtype,
+            "properties": dict(service.properties),
         }
         if assignment.patches:
             spec["patches"] = dict(assignment.patches)
-        providers = self._providers.get((host.identity.id, deployment), [])
-        status = {
-            **_reported(host, deployment),
-            "providers": [{"path": provider.path, **provider.properties} for provider in providers],
-        }
-        return ResourceDetails(
-            labels=self._labels(service.app),
-            facts=host.facts,
-            spec={**spec, "properties": dict(service.properties)},
-            status=status,
-        )
+        labels = {"zkdeployment/instance": self._instance.id, "zkdeployment/app": service.app}
+        return ResourceDetails(labels=labels, spec=spec)
 
-    def _labels(self, app: str) -> dict[str, Any]:
-        return {"zkdeployment/instance": self._instance.id, "zkdeployment/app": app}
+    def _details(self, wanted: ResourceDetails, host: ReportedHost, deployment: Deployment) -> ResourceDetails:
+        providers = self._providers.get((host.identity.id, deployment), ())
+        status = _reported(host, deployment)
+        status["providers"] = [{"path": provider.path, **provider.properties} for provider in providers]
+        return ResourceDetails(wanted.labels, host.facts, wanted.spec, status)
 
     def _unwanted_markers(self) -> Iterator[ResourceRow]:
         """Yield the deployments below the paths of the apps that are recorded on hosts, but are no resources."""
@@ -197,10 +199,10 @@ class _ResourceReader:
     def _match(
         self, providers: Sequence[ServiceProvider]
     ) -> tuple[dict[tuple[str, Deployment], list[ServiceProvider]], list[ServiceProvider]]:
-        """Return the providers of each resource, and those that belong to none."""
+        """Return the providers of each wanted resource, and those that belong to none."""
         matched: dict[tuple[str, Deployment], list[ServiceProvider]] = {}
         strays = []
-        for provider in dict.fromkeys(providers):
+        for provider in {provider.path: provider for provider in providers}.values():
             host = self._hosts.host_of(provider)
             deployment = provider.deployment or Deployment(provider.service, 0)
             if host is not None and self._is_wanted_on(host, deployment):
@@ -210,9 +212,12 @@ class _ResourceReader:
         return matched, strays
 
     def _is_wanted_on(self, host: ReportedHost, deployment: Deployment) -> bool:
-        services = self._targets.get(deployment.path, {})
-        targets = _targets(host) & services.keys()
-        return any(deployment.number < services[target].wanted for target in targets)
+        services = self._services.get(deployment.path, {})
+        for target in host.targets:
+            service = services.get(target)
+            if service is not None and deployment.number < service.wanted:
+                return True
+        return False
 
     def _app_of(self, path: str) -> str | None:
         """Return the app whose subtree has a service, or ``None``."""
@@ -226,22 +231,17 @@ class _ResourceReader:
     def _is_ours(self, host: ReportedHost) -> bool:
         """Whether this instance may govern services on a host: a cluster governs only those of its own target."""
         target = self._instance.target
-        return target is None or target in _targets(host)
+        return target is None or target in host.targets
 
     def _cluster_of(self, path: str, host: ReportedHost) -> str:
         """Return the target of a service that selects a host; without one the host's role or id."""
-        targets = _targets(host) & self._targets.get(path, {}).keys()
+        targets = self._services.get(path, {}).keys() & host.targets
         return min(targets, default=host.identity.role or host.identity.id)
 
 
 def resource_name(host: ReportedHost, deployment: Deployment) -> str:
     """Return the name of the resource of a deployment: ``HOST:PATH.N``."""
     return f"{host.identity.id}:{deployment.path}.{deployment.number}"
-
-
-def _targets(host: ReportedHost) -> set[str]:
-    role = host.identity.role
-    return {role} if role is not None else set(host.identity.target_names)
 
 
 def _reported(host: ReportedHost, deployment: Deployment) -> dict[str, Any]:

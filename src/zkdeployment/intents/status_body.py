@@ -14,7 +14,7 @@ from zkdeployment.intents.resources import ResourceDetails, instance_resources
 from zkdeployment.intents.status_query import StatusOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
@@ -35,7 +35,9 @@ def status_body(record: IntentRecord, query: StatusQuery, reports: FleetReports)
     instance = _instance(record, query)
     if instance is None:
         return body
-    rows = instance_resources(instance, reports, with_details=query.output.has_details)
+    rows = instance_resources(
+        instance, reports, with_details=query.output in {StatusOutput.DETAIL, StatusOutput.RSYNC}
+    )
     rows = query.select(rows, reports.clusters)
     rsync = Counter(row.rsync for row in rows)
     body["rsync-status"] = {status.value: rsync[status] for status in RsyncStatus if rsync[status]}
@@ -72,11 +74,12 @@ def _instance(record: IntentRecord, query: StatusQuery) -> IntentInstance | None
 
 def _apps(rows: Sequence[ResourceRow], output: StatusOutput) -> list[dict[str, Any]]:
     """Return the resources by app and cluster; the rows are sorted by both."""
+    resource = _OUTPUTS[output]
     return [
         {
             "app-name": app,
             "clusters": [
-                {"name": cluster, "resources": [_resource(row, output) for row in of_cluster]}
+                {"name": cluster, "resources": [resource(row) for row in of_cluster]}
                 for cluster, of_cluster in groupby(of_app, key=_cluster)
             ],
         }
@@ -84,24 +87,41 @@ def _apps(rows: Sequence[ResourceRow], output: StatusOutput) -> list[dict[str, A
     ]
 
 
-def _resource(row: ResourceRow, output: StatusOutput) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "GVK": {"Group": "zkdeployment", "Version": "v1", "Kind": row.kind},
-        "Name": row.name,
-    }
+def _short(row: ResourceRow) -> dict[str, Any]:
+    return {**_names(row), **_rsync_status(row), "cluster-status": row.exists.value}
+
+
+def _detailed(row: ResourceRow) -> dict[str, Any]:
     details = row.details or ResourceDetails()
-    if output.has_details:
-        body["metadata"] = {"labels": details.labels}
-        if output is StatusOutput.DETAIL:
-            body["metadata"]["host"] = details.facts
-        body["spec"] = details.spec
-    if output is StatusOutput.DETAIL:
-        body["status"] = details.status
-    if row.rsync is not None:
-        body["rsync-status"] = row.rsync.value
-    if output is not StatusOutput.RSYNC:
-        body["cluster-status"] = row.exists.value
-    return body
+    return {
+        **_names(row),
+        "metadata": {"labels": details.labels, "host": details.facts},
+        "spec": details.spec,
+        "status": details.status,
+        **_rsync_status(row),
+        "cluster-status": row.exists.value,
+    }
+
+
+def _wanted(row: ResourceRow) -> dict[str, Any]:
+    details = row.details or ResourceDetails()
+    return {**_names(row), "metadata": {"labels": details.labels}, "spec": details.spec, **_rsync_status(row)}
+
+
+def _names(row: ResourceRow) -> dict[str, Any]:
+    return {"GVK": {"Group": "zkdeployment", "Version": "v1", "Kind": row.kind}, "Name": row.name}
+
+
+def _rsync_status(row: ResourceRow) -> dict[str, str]:
+    return {} if row.rsync is None else {"rsync-status": row.rsync.value}
+
+
+#: The form of a resource in each output that lists resources.
+_OUTPUTS: Mapping[StatusOutput, Callable[[ResourceRow], dict[str, Any]]] = {
+    StatusOutput.ALL: _short,
+    StatusOutput.DETAIL: _detailed,
+    StatusOutput.RSYNC: _wanted,
+}
 
 
 def _app(row: ResourceRow) -> str:

@@ -27,11 +27,6 @@ class StatusOutput(Enum):
     DETAIL = "detail"
     RSYNC = "rsync"
 
-    @property
-    def has_details(self) -> bool:
-        """Whether the output shows metadata and spec."""
-        return self in {StatusOutput.DETAIL, StatusOutput.RSYNC}
-
 
 @dataclass(frozen=True, slots=True)
 class StatusQuery:
@@ -54,13 +49,14 @@ class StatusQuery:
         """
         names = frozenset(name for provider, name in known if f"{provider}+{name}" in self.clusters)
         clusters = self.clusters | names
+        has_all = self.output is not StatusOutput.RSYNC
         return tuple(
             row
             for row in rows
             if (not self.apps or row.app in self.apps)
             and (not clusters or row.cluster in clusters)
             and (not self.resources or row.name in self.resources)
-            and (row.rsync is not None or self.output is not StatusOutput.RSYNC)
+            and (has_all or row.rsync is not None)
         )
 
 
