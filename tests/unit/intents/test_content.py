@@ -1,7 +1,11 @@
 """The content of intents: what changes its digest, and which nodes a change names."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from hypothesis import given
+
+from support.generated_trees import trees
 from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.content import changed_keys, changed_paths, intent_content
 from zkdeployment.tree.parse import parse
@@ -89,3 +93,13 @@ def test_the_content_of_a_cluster_has_no_other_targets():
 def test_a_broken_or_circular_link_counts_as_it_is_written_and_a_wide_one_is_read_once(link):
     text = TREE.replace("-> /p1/db/providers", link)
     assert content(text).digest != content().digest
+
+
+@given(trees(), trees())
+def test_the_content_of_any_tree_has_a_digest_that_differs_if_a_node_of_the_subtrees_does(one, other):
+    whole = replace(SHOP, apps={"all": tuple({*one.tops, *other.tops})})
+    old, new = intent_content(whole, one), intent_content(whole, other)
+    assert set(old.nodes) >= set(one)
+    assert intent_content(whole, one).digest == old.digest
+    if set(changed_paths(old, new)) & {*old.nodes, *new.nodes}:
+        assert old.digest != new.digest
