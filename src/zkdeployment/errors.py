@@ -34,6 +34,10 @@ class NotFoundError(RefusedError):
     """The host, lock, publication, rollout or node that a request names does not exist."""
 
 
+class ForbiddenError(RefusedError):
+    """The user of the service who asks has no right to an act."""
+
+
 class DeniedError(RefusedError):
     """ZooKeeper denies an operation: the rights of the node or the credentials of this process are wrong."""
 

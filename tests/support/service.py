@@ -40,9 +40,9 @@ class RunningService:
     client: httpx.Client
     adapters: ServerAdapters
 
-    def add_user(self, role: Role, name: str | None = None) -> tuple[str, str]:
+    def add_user(self, role: Role, name: str | None = None, paths: tuple[str, ...] = ()) -> tuple[str, str]:
         """Add a user, named like its role if no name is given; return its name and key."""
-        issued = self.adapters.users.add(NewUser(name=name or role.value, role=role), _ACT)
+        issued = self.adapters.users.add(NewUser(name=name or role.value, role=role, paths=paths), _ACT)
         return issued.user.name, issued.key
 
     @contextmanager

@@ -36,6 +36,7 @@ def user_to_json(user: User, limits: TenantLimits) -> dict[str, Value]:
         "retired_at": user.retired_at,
         "key_expires_at": user.key_expires_at,
         "identity": user.identity,
+        "paths": [*user.paths],
         "ssh_key": None if user.ssh_key is None else MASK,
         "node_quota": quota,
         "effective_node_quota": limits.node_quota if quota is None else quota,

@@ -57,6 +57,11 @@ class Lock:
                 return "the syncer's lock"
 
     @property
+    def service(self) -> str | None:
+        """The path of the service that the lock protects; ``None`` for the locks of roles and of the syncer."""
+        return self.name if self.kind is LockKind.SERVICE else None
+
+    @property
     def holder(self) -> Contender | None:
         """The contender that holds the lock."""
         return self.contenders[0] if self.contenders else None

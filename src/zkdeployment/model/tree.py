@@ -29,6 +29,11 @@ def node_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def is_below(path: str, above: str) -> bool:
+    """Return whether a path is ``above``, or below it; the empty path is the root."""
+    return not above or path == above or path.startswith(f"{above}/")
+
+
 class Tree:
     """An immutable tree: ``nodes`` maps each path (``/a/b``) to its properties.
 

@@ -9,6 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.names import RESERVED, NameKind, name_problem
+from zkdeployment.model.tree import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: The text in place of masked secrets.
 MASK = "***"
@@ -55,6 +62,21 @@ RIGHTS: dict[Role, frozenset[Right]] = {
 }
 
 
+class ActKind(Enum):
+    """The kinds of acts on the fleet; the value completes the sentence "USER may not …"."""
+
+    STOP = "stop the fleet"
+    HOLD = "hold the fleet"
+    RESUME = "resume the fleet"
+    DIRECT_ROLLOUT = "direct the rollout"
+    ROLL_BACK = "roll the fleet back"
+    RELEASE_LOCK = "release the lock"
+
+
+#: The acts that are always safe, so that paths of users do not limit them.
+SAFE_ACTS = frozenset({ActKind.STOP})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A user of the service.
@@ -62,7 +84,8 @@ class User:
     Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
     stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
     ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
-    a key, else the place and the name of the user's login. The other fields concern tenants; ``None`` stands for
+    a key, else the place and the name of the user's login. ``paths`` are the paths of the tree at and below which
+    the user may act; without paths, the user is not limited. The other fields concern tenants; ``None`` stands for
     the default of the pools: ``ssh_key`` is the public key that leased nodes admit, ``node_quota`` the number of
     nodes in all sessions; the two lifetimes are in seconds.
     """
@@ -75,6 +98,7 @@ class User:
     key_number: int = 1
     key_expires_at: float | None = None
     identity: str | None = None
+    paths: tuple[str, ...] = ()
     ssh_key: str | None = None
     node_quota: int | None = None
     session_lifetime: float | None = None
@@ -102,6 +126,15 @@ class User:
         """Return whether the user has a right."""
         return right in self.rights
 
+    def may_act(self, kind: ActKind, path: str | None = None) -> bool:
+        """Return whether the user may act on the node at a path; ``None`` stands for the whole fleet."""
+        return self.may(Right.ACT_ON_FLEET) and self._paths_permit(kind, path)
+
+    def _paths_permit(self, kind: ActKind, path: str | None) -> bool:
+        if not self.paths or kind in SAFE_ACTS:
+            return True
+        return path is not None and any(is_below(path, above) for above in self.paths)
+
     def key_has_expired(self, now: float) -> bool:
         """Return whether the user's key is no longer valid at ``now``."""
         return self.key_expires_at is not None and self.key_expires_at <= now
@@ -114,6 +147,7 @@ class NewUser:
     name: str
     role: Role
     key_expires_at: float | None = None
+    paths: tuple[str, ...] = ()
     ssh_key: str | None = None
     node_quota: int | None = None
     session_lifetime: float | None = None
@@ -153,6 +187,38 @@ class LoginRefusal:
 
     def __str__(self) -> str:
         return self.problem.value
+
+
+def act_refusal(user: User, kind: ActKind, path: str | None = None) -> str | None:
+    """Return why a user may not act on the node at a path (``None``: on the whole fleet); ``None`` if it may."""
+    if user.may_act(kind, path):
+        return None
+    if not user.may(Right.ACT_ON_FLEET):
+        return f"the user {user} may not {kind.value}: its role is {user.role.value}"
+    act = kind.value if path is None else f"{kind.value} at {path}"
+    return (
+        f"the user {user} may not {act}: this user may act only at and below {', '.join(user.paths)} (and stop the"
+        " fleet); ask an operator without this limit"
+    )
+
+
+def limit_problem(role: Role, paths: Sequence[str]) -> str | None:
+    """Return why a new user of a role cannot be limited to paths of the tree; ``None`` if it can."""
+    if paths and role is not Role.OPERATOR:
+        return f"only operators can be limited to paths: expected the role operator, found {role.value}"
+    return next(filter(None, map(_path_problem, paths)), None)
+
+
+def _path_problem(path: str) -> str | None:
+    if path == "/":
+        return "'/' is the whole tree; leave the option out to add an operator without a limit"
+    if not path.startswith("/") or path.endswith("/"):
+        return f"expected a path of the tree such as /shop/web, without a slash at the end, found {path!a}"
+    names = path.split("/")[1:]
+    if names[0] in RESERVED:
+        return f"expected the path of services, found {path!a}: /{names[0]} is reserved for zkdeployment"
+    problem = next(filter(None, (name_problem(NameKind.NODE, name) for name in names)), None)
+    return None if problem is None else f"expected a path of the tree, found {path!a}: {problem}"
 
 
 def ssh_key_problem(text: str) -> str | None:

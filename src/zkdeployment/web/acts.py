@@ -1,17 +1,22 @@
-"""Acts of users on the fleet, for the API and the pages: each is recorded with the user as its author."""
+"""Acts of users on the fleet, for the API and the pages.
+
+Each act checks whether the paths of the user permit it, raises ``ForbiddenError`` if they do not, and is recorded
+with the user as its author.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
-from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
+from zkdeployment.errors import ForbiddenError, NotFoundError, RefusedError, ZkdeploymentError
 from zkdeployment.fleet.branch.jobs import job_of
 from zkdeployment.fleet.locks import check_release, find_lock, plan_release
 from zkdeployment.fleet.requests import publication_obstacles
 from zkdeployment.fleet.rollout_directives import directive_description
 from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
+from zkdeployment.model.user import ActKind, act_refusal
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.branch.jobs import Job
@@ -29,8 +34,16 @@ def new_act(adapters: ServerAdapters, user: User, what: str, reason: str) -> Act
     return Act(by=user.name, what=what, reason=sanitize(reason), time=adapters.clock.now())
 
 
+def check_right(user: User, kind: ActKind, path: str | None = None) -> None:
+    """Raise ``ForbiddenError`` if a user may not act on the node at a path; ``None`` is the whole fleet."""
+    refusal = act_refusal(user, kind, path)
+    if refusal is not None:
+        raise ForbiddenError(refusal)
+
+
 def stop_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
     """Stop the fleet; return the act."""
+    check_right(user, ActKind.STOP)
     act = new_act(adapters, user, "stop", reason)
     adapters.operator.cluster.stop(act)
     return act
@@ -38,6 +51,7 @@ def stop_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
 
 def hold_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
     """Hold the fleet; return the act."""
+    check_right(user, ActKind.HOLD)
     act = new_act(adapters, user, "hold", reason)
     adapters.operator.cluster.hold(act)
     return act
@@ -45,6 +59,7 @@ def hold_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
 
 def resume_fleet(adapters: ServerAdapters, user: User, reason: str) -> tuple[Act, Revision]:
     """End a stop or a hold; return the act and the revision that is set again."""
+    check_right(user, ActKind.RESUME)
     act = new_act(adapters, user, "resume", reason)
     return act, adapters.operator.cluster.resume(act)
 
@@ -53,6 +68,7 @@ def resume_at_tip(
     adapters: ServerAdapters, user: User, reason: str, *, timeout: float, overrides: GuardOverrides
 ) -> tuple[Act, Revision]:
     """Request the publication of the branch's tip; return the act and the published revision."""
+    check_right(user, ActKind.RESUME)
     act = new_act(adapters, user, "resume --latest", reason)
     return act, adapters.operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
 
@@ -61,6 +77,7 @@ def direct_rollout(
     adapters: ServerAdapters, user: User, directive: Directive, reason: str, group: str | None = None
 ) -> tuple[Act, RolloutState]:
     """Record a directive for the coordinator; return the act and the rollout."""
+    check_right(user, ActKind.DIRECT_ROLLOUT)
     act = new_act(adapters, user, directive_description(directive, group), reason)
     return act, adapters.operator.rollouts.direct(directive, act, group)
 
@@ -71,6 +88,7 @@ def release_lock(adapters: ServerAdapters, user: User, name: str, reason: str, *
     Raises ``NotFoundError`` for an unknown lock, and ``RefusedError`` while its holder works, unless forced.
     """
     lock = find_lock(adapters.operator.locks.locks(), name)
+    check_right(user, ActKind.RELEASE_LOCK, lock.service)
     planned = plan_release(lock, adapters.operator.fleet.snapshot().hosts, now=adapters.clock.now())
     check_release(planned, force=force)
     act = new_act(adapters, user, planned.description, reason)
@@ -95,6 +113,7 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     published within ``timeout`` seconds. Raises what ``roll_back`` raises, and ``RefusedError`` if the service has
     no repository.
     """
+    check_right(user, ActKind.ROLL_BACK)
     commits, operator = _commits(adapters), adapters.operator
     order = RollbackOrder(
         author=commits.author(user.name),

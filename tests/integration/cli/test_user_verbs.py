@@ -91,10 +91,25 @@ def test_a_tenant_has_limits_and_its_ssh_key_is_masked(run, tmp_path):
     assert "expires in 89 d" in run("list").stdout
 
 
+def test_an_operator_is_limited_to_paths(run):
+    limit = ("--path", "/shop", "--path", "/web/front", "--path", "/shop")
+    added = run("add", "bob", "--role", "operator", *limit)
+    assert "added bob (operator, only /shop, /web/front); the key" in added.stderr
+    run("add", "alice", "--role", "operator")
+    run("reset-key", "bob", "--reason", "lost")
+    assert {name: user["paths"] for name, user in listed(run).items()} == {
+        "bob": ["/shop", "/web/front"],
+        "alice": [],
+    }
+    assert "/shop, /web/front" in run("list").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--role", "root"], "'root' is not one of"),
+        (["--role", "viewer", "--path", "/shop"], "--path: only operators can be limited to paths"),
+        (["--role", "operator", "--path", "shop"], "--path: expected a path of the tree such as /shop/web"),
         (["--role", "tenant", "--expires", "soon"], "expected a duration such as 90d"),
         (["--role", "tenant", "--expires", "2001-01-01"], "expected a time in the future"),
         (["--role", "tenant", "--session-lifetime", "0h"], "expected a duration such as 90d, 12h or 1h30m"),

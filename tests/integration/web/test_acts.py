@@ -136,3 +136,36 @@ def test_a_lock_is_released_with_a_reason(service: RunningService, client: Kazoo
     wait_until(lambda: client.get_children("/role-locks/web") == [], "the lock is free")
     again = service.client.post("/api/v1/locks/release", json={"name": "web", "reason": "burnt"}, auth=ann)
     assert again.status_code in {404, 409}
+
+
+@pytest.mark.usefixtures("published")
+def test_an_operator_with_paths_may_stop_the_fleet_and_release_locks_below_them_only(
+    service: RunningService, client: KazooClient
+):
+    bob = service.add_user(Role.OPERATOR, "bob", ("/shop",))
+    kept = ("/agent-locks/shopping/a__lock__0000000001", "/role-locks/web/lr-0000000001")
+    for contender in ("/agent-locks/shop,web/a__lock__0000000001", *kept):
+        client.create(contender, b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
+    post = service.client.post
+    for path, body in (
+        ("hold", {}),
+        ("resume", {}),
+        ("resume", {"latest": True}),
+        ("rollback", {}),
+        *((f"rollout/{directive}", {}) for directive in ("pause", "resume", "abort")),
+        ("rollout/promote", {"group": "x"}),
+        *(("locks/release", {"name": name}) for name in ("/shopping", "/agent-locks/shopping", "web")),
+        ("locks/release", {"name": "web", "force": True}),
+    ):
+        refused = post(f"/api/v1/{path}", json={"reason": "r", **body}, auth=bob)
+        assert (path, refused.status_code) == (path, 403)
+        assert "this user may act only at and below /shop (and stop the fleet); ask" in refused.json()["detail"]
+    assert service.client.get("/api/v1/locks", auth=bob).status_code == 200
+    assert post("/api/v1/locks/release", json={"name": "/shop/web", "reason": "r"}, auth=bob).status_code == 200
+    assert post("/api/v1/stop", json={"reason": "r"}, auth=bob).status_code == 200
+    assert version(client) is None
+    assert post("/api/v1/resume", json={}, auth=bob).status_code == 403
+    acts = [what for by, what, _ in recorded(service) if by == "bob"]
+    assert [what.partition(",")[0] for what in acts] == ["release the lock of /shop/web", "stop"]
+    assert client.get_children("/agent-locks/shop,web") == []
+    assert all(client.exists(contender) for contender in kept)

@@ -115,6 +115,35 @@ def test_a_viewer_sees_no_acts_and_may_not_act(service):
         assert browser.post("/acts/stop", data={"reason": "because"}).status_code == 403
 
 
+def test_an_operator_with_paths_sees_only_the_acts_that_it_may_do(service, client):
+    for contender in ("agent-locks/shop,web/a__lock__0000000001", "role-locks/web/lr-0000000001"):
+        client.create(f"/{contender}", b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
+    with service.browser(service.add_user(Role.OPERATOR, "bob", ("/shop",))) as browser:
+        fleet, locks = browser.get("/").text, browser.get("/locks").text
+        assert "/acts/stop" in fleet
+        assert "/acts/hold" not in fleet
+        assert locks.count("/acts/release") == 1
+        assert "/acts/release?lock=%2Fagent-locks%2Fshop%2Cweb" in locks
+        form = browser.get("/acts/release?lock=/shop/web")
+        token = {"csrf_token": form_token(form.text), "reason": "because"}
+        refused = (
+            browser.get("/acts/hold"),
+            browser.get("/acts/release?lock=web"),
+            browser.post("/acts/hold", data=token),
+            browser.post("/acts/resume", data=token),
+            browser.post("/acts/rollout-abort", data=token),
+            browser.post("/acts/release", data={**token, "lock": "web"}),
+        )
+        for page in refused:
+            assert page.status_code == 403
+            assert "this user may act only at and below /shop (and stop the fleet)" in page.text
+        assert browser.post("/acts/release", data={**token, "lock": "/shop/web"}).status_code == 303
+        assert browser.post("/acts/stop", data=token).status_code == 303
+        assert "/acts/" not in browser.get("/").text
+    assert client.get_children("/role-locks/web") == ["lr-0000000001"]
+    assert client.get_children("/agent-locks/shop,web") == []
+
+
 def test_a_page_asks_only_for_the_parts_that_changed(service):
     with service.browser(service.add_user(Role.VIEWER)) as browser:
         headers = {"HX-Request": "true", "X-Map-Extent": "2", "X-Changed-Hosts": "h1"}

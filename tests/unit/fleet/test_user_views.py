@@ -16,6 +16,7 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
         "retired_at": None,
         "key_expires_at": None,
         "identity": None,
+        "paths": [],
         "ssh_key": "***",
         "node_quota": 0,
         "effective_node_quota": 0,
@@ -24,6 +25,11 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
         "session_lifetime_max": None,
         "effective_session_lifetime_max": 120.0,
     }
+
+
+def test_the_paths_of_a_limited_operator_are_a_list():
+    bob = User(id=3, name="bob", role=Role.OPERATOR, created_at=1.0, paths=("/shop", "/web"))
+    assert user_to_json(bob, LIMITS)["paths"] == ["/shop", "/web"]
 
 
 def test_lists_of_users_and_new_keys_contain_users_in_the_same_form():

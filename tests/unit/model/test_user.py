@@ -2,9 +2,20 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.model.user import RIGHTS, IssuedKey, Right, Role, User, ssh_key_problem
+from zkdeployment.model.user import (
+    RIGHTS,
+    ActKind,
+    IssuedKey,
+    Right,
+    Role,
+    User,
+    act_refusal,
+    limit_problem,
+    ssh_key_problem,
+)
 
 ALICE = User(id=1, name="alice", role=Role.OPERATOR, created_at=1.0)
+BOB = User(id=2, name="bob", role=Role.OPERATOR, created_at=1.0, paths=("/shop", "/web/front"))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +52,58 @@ def test_a_retired_user_has_no_rights():
     assert retired.is_retired
     assert retired.rights == frozenset()
     assert not retired.may(Right.READ_FLEET)
+
+
+@pytest.mark.parametrize("path", [None, "/shop", "/shop/web", "/web/front/a/b"])
+@pytest.mark.parametrize("kind", ActKind)
+def test_a_limited_operator_acts_only_at_and_below_its_paths_but_may_always_stop(kind, path):
+    expected = path is not None or kind is ActKind.STOP
+
+    assert BOB.may_act(kind, path) is expected
+    assert (act_refusal(BOB, kind, path) is None) is expected
+    assert ALICE.may_act(kind, path)
+    assert not replace(BOB, role=Role.VIEWER).may_act(kind, path)
+    assert not replace(BOB, retired_at=2.0).may_act(kind, path)
+
+
+@pytest.mark.parametrize("path", ["/shopping", "/web", "/web/frontend", "/", "", "/db/shop"])
+def test_a_path_contains_whole_names_only(path):
+    assert not BOB.may_act(ActKind.RELEASE_LOCK, path)
+    assert BOB.may_act(ActKind.STOP, path)
+
+
+def test_a_refusal_names_the_limit_and_what_to_do():
+    assert act_refusal(BOB, ActKind.HOLD) == (
+        "the user bob may not hold the fleet: this user may act only at and below /shop, /web/front (and stop the"
+        " fleet); ask an operator without this limit"
+    )
+    assert "may not release the lock at /db: this user" in str(act_refusal(BOB, ActKind.RELEASE_LOCK, "/db"))
+    assert act_refusal(replace(ALICE, role=Role.VIEWER), ActKind.STOP) == (
+        "the user alice may not stop the fleet: its role is viewer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "paths", "problem"),
+    [
+        (Role.OPERATOR, ["/shop", "/web/front"], None),
+        (Role.VIEWER, [], None),
+        (Role.VIEWER, ["/shop"], "expected the role operator, found viewer"),
+        (Role.ADMIN, ["/shop"], "expected the role operator, found admin"),
+        (Role.OPERATOR, ["/shop", "web"], "such as /shop/web, without a slash at the end, found 'web'"),
+        (Role.OPERATOR, [""], "such as /shop/web, without a slash at the end, found ''"),
+        (Role.OPERATOR, ["/shop/"], "without a slash at the end, found '/shop/'"),
+        (Role.OPERATOR, ["/"], "'/' is the whole tree"),
+        (Role.OPERATOR, ["/shop//web"], "found '/shop//web': '' is not a node name"),
+        (Role.OPERATOR, ["/shop/../db"], "'..' is not a node name"),
+        (Role.OPERATOR, ["/shop web"], "'shop web' is not a node name"),
+        (Role.OPERATOR, ["/hosts/h1"], "/hosts is reserved"),
+    ],
+)
+def test_a_limit_consists_of_paths_of_the_tree(role, paths, problem):
+    found = limit_problem(role, paths)
+
+    assert found is None if problem is None else problem in found
 
 
 def test_a_key_expires_at_its_time():

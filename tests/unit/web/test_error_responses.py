@@ -5,6 +5,7 @@ from zkdeployment.errors import (
     ConfigurationError,
     ConflictError,
     DeniedError,
+    ForbiddenError,
     NotFoundError,
     RefusedError,
     TreeError,
@@ -20,6 +21,7 @@ from zkdeployment.web.error_responses import error_status
     [
         (ConfigurationError, 400),
         (NotFoundError, 404),
+        (ForbiddenError, 403),
         (AllStopError, 409),
         (ConflictError, 409),
         (RefusedError, 409),

@@ -12,7 +12,7 @@ from zkdeployment.cli.shared.options import output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.user.user_options import expires_option, print_key, read_duration, users_of_service
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.user import NewUser, Role, ssh_key_problem
+from zkdeployment.model.user import NewUser, Role, limit_problem, ssh_key_problem
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
@@ -29,6 +29,13 @@ _LONGEST_FILE = 16_384
     required=True,
     help="Rights of the user: viewer (read), operator (read and act), monitoring (answer checks), tenant (lease"
     " hosts), admin (everything).",
+)
+@click.option(
+    "--path",
+    "paths",
+    metavar="PATH",
+    multiple=True,
+    help="A path of the tree to which the acts of an operator are limited; repeat it for more paths.",
 )
 @click.option(
     "--ssh-key",
@@ -57,6 +64,7 @@ def add(
     name: str,
     role: str,
     *,
+    paths: tuple[str, ...],
     ssh_key: Path | None,
     quota: int | None,
     session_lifetime: float | None,
@@ -70,20 +78,26 @@ def add(
     \b
     Example:
       zkdeployment user add alice --role operator
+      zkdeployment user add bob --role operator --path /shop --path /web
       zkdeployment user add ci --role tenant --ssh-key ci.pub --quota 5 --expires 90d
     """
+    problem = limit_problem(Role(role), paths)
+    if problem is not None:
+        raise ConfigurationError(f"--path: {problem}")
     new = NewUser(
         name=name,
         role=Role(role),
         key_expires_at=expires,
+        paths=tuple(dict.fromkeys(paths)),
         ssh_key=None if ssh_key is None else _read_ssh_key(ssh_key),
         node_quota=quota,
         session_lifetime=session_lifetime,
         session_lifetime_max=session_lifetime_max,
     )
+    rights = f"{role}, only {', '.join(new.paths)}" if new.paths else role
     with users_of_service(connection) as users:
-        issued = users.add(new, new_act(f"add user {name} ({role})", reason))
-    print_key(issued, output, f"added {name} ({role})")
+        issued = users.add(new, new_act(f"add user {name} ({rights})", reason))
+    print_key(issued, output, f"added {name} ({rights})")
 
 
 @click.command(name="reset-key")

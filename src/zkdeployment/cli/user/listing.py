@@ -40,7 +40,11 @@ def command(connection: Servers, output: str) -> None:
         now = time.time()
         rows = (_cells(user, now) for user in users)
         table = ResponsiveTable(
-            ("ID", "NAME", "ROLE", "ADDED", "KEY"), rows, whole=("NAME", "ROLE"), numbers=("ID",)
+            ("ID", "NAME", "ROLE", "PATHS", "ADDED", "KEY"),
+            rows,
+            whole=("NAME", "ROLE"),
+            numbers=("ID",),
+            dispensable=("PATHS",),
         )
         console_for(stderr=False).print(table, soft_wrap=True)
     else:
@@ -48,7 +52,8 @@ def command(connection: Servers, output: str) -> None:
 
 
 def _cells(user: User, now: float) -> tuple[str, ...]:
-    return str(user.id), user.name, user.role.value, ago(user.created_at, now), _key_state(user, now)
+    paths = ", ".join(user.paths)
+    return str(user.id), user.name, user.role.value, paths, ago(user.created_at, now), _key_state(user, now)
 
 
 def _key_state(user: User, now: float) -> str:

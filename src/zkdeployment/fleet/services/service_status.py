@@ -14,6 +14,7 @@ from zkdeployment.errors import NotFoundError
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.model.checkout import is_checkout
 from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.tree import is_below
 from zkdeployment.planning.packages import has_version
 from zkdeployment.planning.targets.selection import unchecked_assignments
 
@@ -160,11 +161,6 @@ def paths_of_services(targets: Targets, path: str) -> frozenset[str]:
         for assignment in assignments
         if is_below(assignment.path, path)
     )
-
-
-def is_below(path: str, above: str) -> bool:
-    """Return whether a path is ``above``, or below it."""
-    return not above or path == above or path.startswith(f"{above}/")
 
 
 def services_status(

@@ -13,6 +13,7 @@ from zkdeployment.ports.feed import FleetFeed
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.local_paths import local_path
 from zkdeployment.web.access.rights import Operator
+from zkdeployment.web.acts import check_right
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import error_status
 from zkdeployment.web.pages.form_fields import FormFields
@@ -29,13 +30,13 @@ _SETTLING = 1.0
 def ask(request: Request, adapters: ConnectedAdapters, user: Operator, name: str) -> Response:
     """Return the form of an act."""
     values = dict(request.query_params)
-    return _show(request, adapters, user, _require_act(name, values, adapters), values)
+    return _show(request, adapters, user, _require_act(name, values, adapters, user), values)
 
 
 @router.post("/acts/{name}")
 def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str, values: FormFields) -> Response:
     """Perform an act, and return to the page from which the form was opened."""
-    prepared = _require_act(name, values, adapters)
+    prepared = _require_act(name, values, adapters, user)
     reason = sanitize(values.get("reason", ""))
     if prepared.form.objection:
         return _show(request, adapters, user, prepared, values, status=409)
@@ -51,10 +52,12 @@ def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str
     return RedirectResponse(local_path(values.get("back", "/")), 303)
 
 
-def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters) -> PreparedAct:
+def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, user: User) -> PreparedAct:
+    """Return the act that a form is for; answer 404 if there is none, and 403 if the user may not do it."""
     prepared = prepare_act(name, values, adapters)
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")
+    check_right(user, prepared.kind, prepared.path)
     return prepared
 
 

@@ -45,7 +45,7 @@ def show_fleet(request: Request, adapters: Adapters, user: Reader) -> Response:
     query = HostQuery.of_parameters({name: parameters.getlist(name) for name in parameters})
     changed = changed_hosts(request, len(cached.status.hosts))
     view = fleet_view(data, query, now=now, changed=changed)
-    acts = fleet_acts(cached.fleet, view_address(request)) if user.may(Right.ACT_ON_FLEET) else ()
+    acts = fleet_acts(cached.fleet, view_address(request), user)
     return show_page(
         request,
         adapters,

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import SourceError
 from zkdeployment.model.cluster import Revision
-from zkdeployment.model.user import Right
+from zkdeployment.model.user import ActKind
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
@@ -62,7 +62,7 @@ def show_publication(
         page=page,
         now=adapters.clock.now(),
         may_roll_back=adapters.commits is not None
-        and user.may(Right.ACT_ON_FLEET)
+        and user.may_act(ActKind.ROLL_BACK)
         and isinstance(records[-1].revision, str),
         may_compare=adapters.read_revision is not None and before is not None,
     )

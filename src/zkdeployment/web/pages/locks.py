@@ -22,6 +22,6 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
         last_known(request).read(Known.LOCKS, adapters.feed.locks, ()),
         cached.fleet.hosts,
         now=adapters.clock.now(),
-        may_act=may_act,
+        user=user if may_act else None,
     )
     return show_page(request, adapters, user, "locks.html", events=FLEET_EVENTS, rows=rows, may_act=may_act)

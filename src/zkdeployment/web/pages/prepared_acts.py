@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import ConflictError
 from zkdeployment.fleet.locks import find_lock
 from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts
 from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollback_form, rollout_form
@@ -31,10 +32,15 @@ _DIGITS = 17
 
 @dataclass(frozen=True, slots=True)
 class PreparedAct:
-    """An act: its form, and the function that performs it."""
+    """An act: its form, the function that performs it, and what rights it takes.
+
+    ``path`` is the service that the act concerns, ``None`` for the whole fleet.
+    """
 
     form: ActForm
     perform: Performer
+    kind: ActKind
+    path: str | None = None
 
 
 def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
@@ -66,13 +72,17 @@ def _act_on_fleet(name: str, values: Mapping[str, str], adapters: ServerAdapters
         "hold": lambda user, reason: acts.hold_fleet(adapters, user, reason),
         "resume": resume,
     }
-    return None if form is None else PreparedAct(form, performers[name])
+    return None if form is None else PreparedAct(form, performers[name], ActKind[name.upper()])
 
 
 def _direct(directive: Directive, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
     group = values.get("group", "") if directive is Directive.PROMOTE else None
     form = rollout_form(directive, adapters.feed.snapshot().fleet.rollout, group or "")
-    return PreparedAct(form, lambda user, reason: acts.direct_rollout(adapters, user, directive, reason, group))
+
+    def perform(user: User, reason: str) -> object:
+        return acts.direct_rollout(adapters, user, directive, reason, group)
+
+    return PreparedAct(form, perform, ActKind.DIRECT_ROLLOUT)
 
 
 def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
@@ -98,11 +108,16 @@ def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedA
             raise ConflictError(f"{outcome.commit} is committed, but not published: {'; '.join(obstacles)}")
         return outcome
 
-    return PreparedAct(rollback_form(revision, "" if record.origin is None else record.origin.subject), perform)
+    form = rollback_form(revision, "" if record.origin is None else record.origin.subject)
+    return PreparedAct(form, perform, ActKind.ROLL_BACK)
 
 
 def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
     name, force = values.get("lock", ""), bool(values.get("force"))
     lock = find_lock(adapters.operator.locks.locks(), name)
     form = release_form(lock, adapters.feed.snapshot().fleet.hosts, adapters.clock.now())
-    return PreparedAct(form, lambda user, reason: acts.release_lock(adapters, user, name, reason, force=force))
+
+    def perform(user: User, reason: str) -> object:
+        return acts.release_lock(adapters, user, name, reason, force=force)
+
+    return PreparedAct(form, perform, ActKind.RELEASE_LOCK, lock.service)

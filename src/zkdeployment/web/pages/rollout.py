@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from zkdeployment.model.user import Right
+from zkdeployment.model.user import ActKind
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.live_page import show_page
@@ -16,6 +16,6 @@ router = APIRouter(include_in_schema=False)
 def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page of the rollout."""
     cached = adapters.feed.snapshot()
-    may_act = cached.connected and user.may(Right.ACT_ON_FLEET)
+    may_act = cached.connected and user.may_act(ActKind.DIRECT_ROLLOUT)
     view = rollout_view(cached.fleet, now=adapters.clock.now(), may_act=may_act)
     return show_page(request, adapters, user, "rollout.html", events="rollout publication stop", view=view)

@@ -9,6 +9,7 @@ from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import plan_release
 from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.rollout.state_machine import GroupVerdict
 from zkdeployment.web.views.links import act_page
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Lock
+    from zkdeployment.model.user import User
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -61,20 +63,31 @@ class ActForm:
     objection: str = ""
 
 
-def fleet_acts(snapshot: FleetSnapshot, back: str) -> tuple[ActLink, ...]:
-    """Return the acts on the whole fleet that its present state permits."""
-    stop, hold = ActLink("Stop", act_page("stop", back), "danger"), ActLink("Hold", act_page("hold", back))
-    resume = ActLink("Resume", act_page("resume", back), "primary")
-    match None if snapshot.cluster is None else snapshot.cluster.state:
-        case None:
-            return ()
-        case ClusterState.STOPPED:
-            return (resume,)
-        case ClusterState.HELD:
-            return resume, stop
-        case ClusterState.IMPORTING:
-            return (stop,)
-    return hold, stop
+#: The acts that a fleet accepts in each state, in the order in which they are shown.
+_FLEET_ACTS = {
+    ClusterState.STOPPED: (ActKind.RESUME,),
+    ClusterState.HELD: (ActKind.RESUME, ActKind.STOP),
+    ClusterState.IMPORTING: (ActKind.STOP,),
+    ClusterState.RUNNING: (ActKind.HOLD, ActKind.STOP),
+}
+
+#: The label and the style of each button.
+_FLEET_BUTTONS = {
+    ActKind.STOP: ("Stop", "danger"),
+    ActKind.HOLD: ("Hold", ""),
+    ActKind.RESUME: ("Resume", "primary"),
+}
+
+
+def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink, ...]:
+    """Return the acts on the whole fleet that its present state and the rights of the user permit."""
+    kinds = () if snapshot.cluster is None else _FLEET_ACTS[snapshot.cluster.state]
+    return tuple(_fleet_link(kind, back) for kind in kinds if user.may_act(kind))
+
+
+def _fleet_link(kind: ActKind, back: str) -> ActLink:
+    label, style = _FLEET_BUTTONS[kind]
+    return ActLink(label, act_page(kind.name.lower(), back), style)
 
 
 def fleet_form(name: str, snapshot: FleetSnapshot, status: FleetStatus) -> ActForm | None:

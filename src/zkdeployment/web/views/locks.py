@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.locks import by_urgency, is_orphaned
+from zkdeployment.model.user import ActKind
 from zkdeployment.web.views.links import act_page, host_page
 from zkdeployment.web.views.problems import HostLink
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Contender, Lock
+    from zkdeployment.model.user import User
 
 #: How many waiting hosts a row names.
 _NAMED = 3
@@ -38,13 +40,18 @@ class LockRow:
     release: str | None
 
 
-def lock_rows(locks: Sequence[Lock], hosts: Sequence[Host], *, now: float, may_act: bool) -> tuple[LockRow, ...]:
-    """Return the locks at ``now``, those that need attention first, then the oldest."""
+def lock_rows(
+    locks: Sequence[Lock], hosts: Sequence[Host], *, now: float, user: User | None
+) -> tuple[LockRow, ...]:
+    """Return the locks at ``now``, those that need attention first, then the oldest.
+
+    ``user`` is who may act; ``None`` if nobody can act at present.
+    """
     registered = {host.identity.id for host in hosts}
-    return tuple(_row(lock, registered, now, may_act=may_act) for lock in by_urgency(locks, hosts))
+    return tuple(_row(lock, registered, now, user) for lock in by_urgency(locks, hosts))
 
 
-def _row(lock: Lock, registered: set[str], now: float, *, may_act: bool) -> LockRow:
+def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> LockRow:
     holder, left = lock.holder, lock.abandoned_work
     warning = ""
     if left is not None:
@@ -55,7 +62,8 @@ def _row(lock: Lock, registered: set[str], now: float, *, may_act: bool) -> Lock
         warning = (
             "The holder is not registered. The lock stays held until that host is back, or the lock is released."
         )
-    releasable = may_act and (holder is not None or left is not None)
+    may_release = user is not None and user.may_act(ActKind.RELEASE_LOCK, lock.service)
+    releasable = may_release and (holder is not None or left is not None)
     return LockRow(
         name=lock.name,
         kind=lock.kind.value,

@@ -12,6 +12,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.stop import Stop
+from zkdeployment.model.user import Role, User
 from zkdeployment.model.work import LockedWork
 from zkdeployment.rollout.state import Directive, Ending
 from zkdeployment.web.views.acts import (
@@ -24,6 +25,7 @@ from zkdeployment.web.views.acts import (
 )
 
 NOW = 10_000.0
+ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
 HOSTS = (
     Host(Identity("h1", "h1"), "r1", deploying="r2"),
     Host(Identity("h2", "h2"), None, error="boom"),
@@ -53,11 +55,22 @@ def form(name, version, *, stops=()):
     ],
 )
 def test_the_fleet_page_offers_the_acts_that_the_state_permits(version, labels):
-    assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed")] == labels
+    assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed", ANN)] == labels
+
+
+@pytest.mark.parametrize(("version", "labels"), [(("r2",), ["Stop"]), ((None,), []), ((False,), ["Stop"])])
+def test_an_operator_with_paths_is_offered_nothing_but_to_stop_the_fleet(version, labels):
+    bob = replace(ANN, paths=("/shop",))
+
+    assert [link.label for link in fleet_acts(snapshot(version), "/", bob)] == labels
+
+
+def test_a_viewer_is_offered_no_act():
+    assert fleet_acts(snapshot(("r2",)), "/", replace(ANN, role=Role.VIEWER)) == ()
 
 
 def test_an_act_leads_back_to_the_view_from_which_it_was_opened():
-    hold, _ = fleet_acts(snapshot(("r2",)), "/?state=failed&page=2")
+    hold, _ = fleet_acts(snapshot(("r2",)), "/?state=failed&page=2", ANN)
 
     assert hold.href == "/acts/hold?back=%2F%3Fstate%3Dfailed%26page%3D2"
 

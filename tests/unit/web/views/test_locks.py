@@ -1,11 +1,15 @@
 """The page of locks: holders, their work, who waits, and what needs attention."""
 
+from dataclasses import replace
+
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.lock import Contender, Lock, LockKind
+from zkdeployment.model.user import Role, User
 from zkdeployment.model.work import LockedWork
 from zkdeployment.web.views.locks import lock_rows
 
 NOW = 10_000.0
+ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
 HOSTS = (Host(Identity("h1", "h1.example.com"), "r1"),)
 
 
@@ -17,8 +21,8 @@ def service(*contenders, work=None):
     return Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
 
 
-def rows(*locks, may_act=True):
-    return lock_rows(locks, HOSTS, now=NOW, may_act=may_act)
+def rows(*locks, user=ANN):
+    return lock_rows(locks, HOSTS, now=NOW, user=user)
 
 
 def test_a_lock_shows_its_holder_the_work_and_the_first_hosts_that_wait():
@@ -48,7 +52,20 @@ def test_a_syncer_is_no_host_and_viewers_release_nothing():
     syncer = Contender("syncer on adm1", 9_000.0, "/hosts-lock/a")
     lock = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (syncer,))
 
-    (row,) = rows(lock, may_act=False)
+    (row,) = rows(lock, user=replace(ANN, role=Role.VIEWER))
 
     assert row.holder is not None
     assert (row.holder.href, row.release) == ("", None)
+
+
+def test_an_operator_with_paths_releases_only_the_locks_of_services_below_them():
+    role = Lock(LockKind.ROLE, "web", "/role-locks/web", (contender(1),))
+    lock = service(contender(1))
+
+    offered = {
+        paths: [row.name for row in rows(lock, role, user=replace(ANN, paths=paths)) if row.release]
+        for paths in ((), ("/shop",), ("/sho",))
+    }
+
+    assert offered == {(): ["/shop/web", "web"], ("/shop",): ["/shop/web"], ("/sho",): []}
+    assert [row.release for row in rows(lock, user=None)] == [None]

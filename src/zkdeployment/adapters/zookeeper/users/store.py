@@ -136,6 +136,7 @@ class ZooKeeperUsers:
                 created_at=self._now(),
                 key_expires_at=new.key_expires_at,
                 identity=identity,
+                paths=new.paths,
                 ssh_key=new.ssh_key,
                 node_quota=new.node_quota,
                 session_lifetime=new.session_lifetime,

@@ -34,6 +34,7 @@ def encode_user(record: UserRecord) -> bytes:
         "key_number": user.key_number,
         "key_expires_at": user.key_expires_at,
         "identity": user.identity,
+        "paths": [*user.paths] or None,
         "ssh_key": user.ssh_key,
         "node_quota": user.node_quota,
         "session_lifetime": user.session_lifetime,
@@ -57,6 +58,7 @@ def decode_user(name: str, node: Node | None) -> UserRecord | None:
             key_number=_whole(properties, "key_number"),
             key_expires_at=_number_or_none(properties, "key_expires_at"),
             identity=_text_or_none(properties, "identity"),
+            paths=_paths(properties),
             ssh_key=_text_or_none(properties, "ssh_key"),
             node_quota=None if properties.get("node_quota") is None else _whole(properties, "node_quota"),
             session_lifetime=_number_or_none(properties, "session_lifetime"),
@@ -84,6 +86,14 @@ def _whole(properties: Properties, name: str) -> int:
     if not isinstance(value, int):
         raise ValueError(f"{name}: expected a whole number, found {value}")  # noqa: TRY004
     return value
+
+
+def _paths(properties: Properties) -> tuple[str, ...]:
+    """Return the paths to which a user is limited; a damaged limit must not read as no limit."""
+    value = properties.get("paths", [])
+    if not isinstance(value, list) or not all(isinstance(path, str) and path[:1] == "/" for path in value):
+        raise ValueError(f"paths: expected a list of paths of the tree, found {value!a}")
+    return tuple(map(str, value))
 
 
 def _text_or_none(properties: Properties, name: str) -> str | None:

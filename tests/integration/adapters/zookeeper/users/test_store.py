@@ -40,6 +40,23 @@ def test_a_user_gets_an_id_and_a_key_of_which_only_a_hash_is_stored(service, ses
     assert read_acts(session) == (ACT, ACT)
 
 
+@pytest.mark.parametrize("damaged", ["/shop", [1], [""], None, {}])
+def test_a_damaged_limit_does_not_read_as_no_limit(service, client, damaged):
+    limited = service.users.add(replace(ALICE, paths=("/shop",)), ACT).user
+    assert limited.paths == ("/shop",)
+    assert service.users.user("alice") == limited
+    stored = json.loads(client.get("/zkdeployment/users/alice")[0])
+    assert stored["paths"] == ["/shop"]
+    client.set("/zkdeployment/users/alice", json.dumps({**stored, "paths": damaged}).encode())
+    wait_until(lambda: service.users.user("alice") is None, "the damaged user is no user")
+
+
+def test_a_user_without_the_property_paths_is_not_limited(service, client):
+    service.users.add(ALICE, ACT)
+    assert "paths" not in json.loads(client.get("/zkdeployment/users/alice")[0])
+    assert service.users.users()[0].paths == ()
+
+
 def test_a_name_is_used_only_once(service):
     service.users.add(ALICE, ACT)
     with pytest.raises(RefusedError, match="there is a user alice already, or there was one"):
