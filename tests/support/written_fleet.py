@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.model.history import HostResult, PublicationRecord
@@ -19,7 +20,7 @@ from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import Publication, next_sequence
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.stop import Stop
+from zkdeployment.model.stop import FailureOutput, Stop
 from zkdeployment.model.work import LockedWork
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import assignments_for
@@ -139,11 +140,13 @@ class WrittenFleet:
         for result in pending:
             result.get(timeout=60)
 
-    def fail(self, host: Host, step: str, reason: str, revision: str) -> None:
-        """Record the failure of a host at a step, which stops the fleet."""
+    def fail(self, host: Host, step: str, reason: str, revision: str, output: str = "") -> None:
+        """Record the failure of a host at a step, with the output of its script if any, which stops the fleet."""
         self.register(host)
         stop = Stop(host.identity.id, host.identity.name, revision, step, reason, time.time())
         self._put(f"{paths.STOPS}/{host.identity.id}", stop.properties())
+        if output:
+            write_output(self._session, FailureOutput(host.identity.id, revision, step, time.time(), output))
         self._put(paths.HOSTS, {"version": None})
 
     def begin_rollout(self, state: RolloutState) -> None:

@@ -96,6 +96,16 @@ def test_every_page_shows_hostile_texts_as_text(service):
     assert "No strategy is published" in pages["/rollout"].text
 
 
+def test_the_page_of_a_failed_host_shows_the_end_of_its_scripts_output(service, fleet):
+    failed = Host(Identity("h1", "h1.example.com"), None, error="boom", step="deploy /shop/web 0")
+    fleet.fail(failed, "deploy /shop/web 0", "boom", "r2", output=f"first line\nbind() failed {HOSTILE}\n")
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        wait_until(lambda: "Output of the failed script" in browser.get("/hosts/h1").text, "the output is shown")
+        page = browser.get("/hosts/h1").text
+        assert "first line\nbind() failed &lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "Output of the failed script" not in browser.get("/hosts/h2").text
+
+
 @pytest.mark.parametrize(
     "path",
     ["/hosts/none", "/services/none", "/history/12", "/map/99", "/acts/explode", "/acts/release?lock=none"],

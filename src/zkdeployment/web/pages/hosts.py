@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
@@ -23,9 +24,13 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     if status is None:
         raise HTTPException(404, f"no host with the id or name {host} is known")
     known = read_or(lambda: feed.known_hosts([status.id]), ())
+    explanation = explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now)
+    if explanation.cause is Cause.FAILED:
+        output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
+        explanation = explanation.with_output(output)
     view = host_view(
         status,
-        explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now),
+        explanation,
         cached.fleet,
         known[0] if known else None,
         last.read(Known.TARGETS, feed.targets, {}),
