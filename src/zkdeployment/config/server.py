@@ -7,14 +7,23 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from zkdeployment.config import external_logins
+from zkdeployment.config import external_logins, webhooks
 from zkdeployment.config.access import read_acl, yes_no_problem
 from zkdeployment.config.settings import ServerSettings
 
 if TYPE_CHECKING:
     from zkdeployment.config.section import Section
 
-KEYS = ("listen", "certificate", "key", "plain-text", "base-url", "users-acl", *external_logins.KEYS)
+KEYS = (
+    "listen",
+    "certificate",
+    "key",
+    "plain-text",
+    "base-url",
+    "users-acl",
+    *external_logins.KEYS,
+    *webhooks.KEYS,
+)
 
 _DEFAULT = "127.0.0.1:8420"
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
@@ -46,6 +55,7 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
         base_url=(section.checked("base-url", _base_url_problem) or "").rstrip("/") or None,
         openid=external_logins.read_openid(section),
         proxies=external_logins.read_proxies(section),
+        webhooks=webhooks.read_webhooks(section),
         users_acl=read_acl(section, "users-acl", authenticated=authenticated),
     )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.config.external_logins import OpenIdSettings
+    from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.host import Identity
     from zkdeployment.model.servers import AclEntry
 
@@ -52,7 +53,8 @@ class ServerSettings:
 
     ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
     people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
-    users and logins. ``openid`` and ``proxies`` are where people may log in instead.
+    users and logins. ``openid`` and ``proxies`` are where people may log in instead. ``webhooks`` are the
+    receivers of events.
     """
 
     host: str = "127.0.0.1"
@@ -64,6 +66,7 @@ class ServerSettings:
     users_acl: tuple[AclEntry, ...] = ()
     openid: OpenIdSettings | None = None
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    webhooks: WebhookSettings | None = None
 
     @property
     def listen(self) -> str:

@@ -64,13 +64,15 @@ class EventBatch:
     """The events of one reading, in order.
 
     ``id`` is the last transaction that the reading certainly contains; clients resume from it. ``upto`` is the
-    last transaction that the reading can contain. ``number`` counts the batches of this service.
+    last transaction that the reading can contain. ``number`` counts the batches of this service. ``time`` is that
+    of the reading, in seconds since the epoch.
     """
 
     number: int
     id: int
     upto: int
     events: tuple[FleetEvent, ...]
+    time: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ class EventLog:
     batches: tuple[EventBatch, ...] = ()
     last: int = 0
 
-    def appended(self, id_: int, upto: int, events: Sequence[FleetEvent]) -> EventLog:
+    def appended(self, id_: int, upto: int, events: Sequence[FleetEvent], time: float = 0.0) -> EventLog:
         """Return the log with a batch of these events; the oldest batches are dropped when there are too many."""
         shown = tuple(events) if len(events) <= MOST_AT_ONCE else (RESET_EVENT,)
-        batches = (*self.batches, EventBatch(self.last + 1, id_, upto, shown))
+        batches = (*self.batches, EventBatch(self.last + 1, id_, upto, shown, time))
         base, kept = self.base, sum(len(batch.events) for batch in batches)
         start = 0
         while kept > KEPT and start < len(batches) - 1:

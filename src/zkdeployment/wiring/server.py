@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,14 +16,18 @@ from zkdeployment.adapters.listener import open_listener, server_encryption
 from zkdeployment.adapters.metrics_file import render
 from zkdeployment.adapters.secret_file import read_secret
 from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.webhooks import HttpWebhookSender
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.adapters.zookeeper.webhook_lead import ZooKeeperWebhookLead
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.daemons.server.service_daemon import ServiceDaemon
+from zkdeployment.daemons.server.webhooks import WebhookDispatcher
 from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.webhooks.cloud_event import signed_request
 from zkdeployment.log import get_logger
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.process import Clock
 
-#: Seconds: the session has no ephemeral nodes, and a request must not wait long for ZooKeeper.
+#: Seconds: an elected service that was killed is replaced soon, and a request must not wait long for ZooKeeper.
 _SESSION = 10.0
 _CALL = 5.0
 
@@ -67,13 +73,14 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 adapters = replace(adapters, read_revision=partial(read_revision, settings))
             application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
+            webhooks = open_webhooks(session, feed, settings.server)
             yield (
                 ServiceDaemon(
                     server,
                     control,
                     url=settings.server.url,
                     connect=session.open,
-                    feed=feed,
+                    parts=(feed,) if webhooks is None else (feed, webhooks),
                     notifier=SystemdNotifier(),
                 ),
                 control,
@@ -113,6 +120,24 @@ def server_adapters(
         openid=None if server.openid is None else _openid_provider(server.openid, clock),
         clock=clock,
         commits=commits,
+    )
+
+
+def open_webhooks(session: Session, feed: FleetFeed, server: ServerSettings) -> WebhookDispatcher | None:
+    """Return what sends the events of ``feed`` to the configured receivers, if there are some.
+
+    Raises ``ConfigurationError`` if the key cannot be used.
+    """
+    settings = server.webhooks
+    if settings is None:
+        return None
+    return WebhookDispatcher(
+        settings.webhooks,
+        feed=feed,
+        lead=ZooKeeperWebhookLead(session, f"service on {socket.gethostname()} (process {os.getpid()})"),
+        sender=HttpWebhookSender(settings.ca),
+        clock=SystemClock(),
+        encode=partial(signed_request, source=server.url, key=read_secret(settings.key)),
     )
 
 

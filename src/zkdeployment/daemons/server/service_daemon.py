@@ -5,27 +5,38 @@ The service has no state of its own. Any number of services may run; each of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.errors import RestartError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.server.http_server import HttpServer
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.process import Notifier
 
 #: Seconds between two checks of the connection and of the HTTP server.
 _INTERVAL = 2.0
 
 
-class ServiceDaemon:
-    """Answers requests at ``url``, from ``feed`` where it can.
+class ServicePart(Protocol):
+    """What runs in threads of its own while the service runs."""
 
-    ``connect`` opens the session and does nothing when it is open.
+    def start(self) -> None:
+        """Begin to work; does not wait."""
+
+    def close(self) -> None:
+        """End the work."""
+
+
+class ServiceDaemon:
+    """Answers requests at ``url``.
+
+    ``connect`` opens the session and does nothing when it is open. ``parts`` run in the background: they are
+    started in this order, and closed in the other one before the HTTP server is stopped. The feed is one of them:
+    its end is that of the event streams, which would keep the server from stopping.
     """
 
     def __init__(
@@ -35,14 +46,14 @@ class ServiceDaemon:
         *,
         url: str,
         connect: Callable[[], None],
-        feed: FleetFeed,
+        parts: Sequence[ServicePart],
         notifier: Notifier,
     ) -> None:
         self._server = server
         self._control = control
         self._url = url
         self._connect = connect
-        self._feed = feed
+        self._parts = parts
         self._notifier = notifier
         self._logged: str | None = None
 
@@ -51,7 +62,8 @@ class ServiceDaemon:
 
         Raises ``RestartError`` if the connection cannot be restored or the HTTP server has ended.
         """
-        self._feed.start()
+        for part in self._parts:
+            part.start()
         self._server.start()
         get_logger().info("service-started", url=self._url)
         self._notifier.ready()
@@ -62,7 +74,8 @@ class ServiceDaemon:
                 self._control.wait(min(_INTERVAL, self._notifier.pace))
         finally:
             self._notifier.stopping()
-            self._feed.close()  # ends the event streams, which would keep the server from stopping
+            for part in reversed(self._parts):
+                part.close()
             self._server.stop()
             get_logger().info("service-ended")
 

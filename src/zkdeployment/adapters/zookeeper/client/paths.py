@@ -35,6 +35,7 @@ LOGINS = f"{OURS}/logins"
 LOGIN_SESSIONS = f"{LOGINS}/sessions"
 LOGIN_THROTTLE = f"{LOGINS}/throttle"
 FAILED_LOGINS = f"{LOGINS}/failed"
+WEBHOOKS = f"{OURS}/webhooks"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10

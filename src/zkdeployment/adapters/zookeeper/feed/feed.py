@@ -233,10 +233,12 @@ class ZooKeeperFeed:
             log = EventLog(base=reading.finished)
         elif reading.started < former.started:  # another ensemble, or one that was set back: ids begin again
             log = EventLog(base=reading.finished, last=self._log.last)
-            log = log.appended(reading.started, reading.finished, (RESET_EVENT,))
+            log = log.appended(reading.started, reading.finished, (RESET_EVENT,), read_at)
         else:
             events = events_between(former, reading)
-            log = self._log.appended(reading.started, reading.finished, events) if events else self._log
+            log = self._log
+            if events:
+                log = log.appended(reading.started, reading.finished, events, read_at)
         with self._lock:
             self._reading, self._read_at, self._log = reading, read_at, log
         self._notify()
@@ -250,7 +252,7 @@ class ZooKeeperFeed:
             reading = self._reading
             if reading is not None:
                 event: FleetEvent = connection_event(connected=connected, read_at=self._read_at)
-                self._log = self._log.appended(self._confirmed, self._confirmed, (event,))
+                self._log = self._log.appended(self._confirmed, self._confirmed, (event,), self._read_at)
         self._notify()
 
     def _notify(self) -> None:

@@ -1,0 +1,1 @@
+"""Webhooks: which events a service sends to which receivers, in which form and when."""
