@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
 
 from zkdeployment.config.load import load
 from zkdeployment.config.settings import ServerSettings
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.fleet.webhooks.webhook import Webhook
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
 from zkdeployment.model.logins.trusted_proxy import group_rule
 from zkdeployment.model.user import Role
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -135,3 +134,43 @@ def test_problems_of_logins_elsewhere_are_reported(server, lines, problem):
     with pytest.raises(ConfigurationError) as caught:
         server(*lines)
     assert problem in str(caught.value)
+
+
+def test_webhooks_have_a_url_and_kinds(server):
+    assert server().webhooks is None
+    webhooks = server(
+        "webhooks =",
+        "    https://chat.example.com/hooks/1 stop, rollout",
+        "    http://127.0.0.1:9/all *",
+        "webhook-key = /etc/zkdeployment/webhook.secret",
+    ).webhooks
+    assert webhooks.key == Path("/etc/zkdeployment/webhook.secret")
+    assert webhooks.webhooks == (
+        Webhook("https://chat.example.com/hooks/1", frozenset({"stop", "rollout"})),
+        Webhook("http://127.0.0.1:9/all", frozenset({"host", "publication", "rollout", "stop"})),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("http://chat.example.com/token *", "found another URL in line 1"),
+        ("https://me:token@chat.example.com/ *", "found another URL in line 1"),
+        ("https://chat.example.com:x/token *", "found another URL in line 1"),
+        ("https://chat.example.com/token", "publication, rollout, stop, separated by commas; found nothing"),
+        ("https://chat.example.com/token stop,feed", "found 'feed'"),
+        ("https://chat.example.com/token *\n  https://chat.example.com/token stop", "one line for each URL"),
+        ("\n".join(f"  https://chat.example.com/token{n} *" for n in range(21)), "expected at most 20 lines"),
+    ],
+)
+def test_problems_of_webhooks_are_reported_without_their_urls(server, line, problem):
+    with pytest.raises(ConfigurationError, match=re.escape(problem)) as caught:
+        server(f"webhooks =\n  {line}", "webhook-key = /k")
+    assert "token" not in str(caught.value)
+
+
+def test_webhooks_need_a_key(server):
+    with pytest.raises(ConfigurationError, match="expected both webhooks and webhook-key"):
+        server("webhooks = https://chat.example.com/ *")
+    with pytest.raises(ConfigurationError, match="webhooks is not specified"):
+        server("webhook-ca = /ca.pem")

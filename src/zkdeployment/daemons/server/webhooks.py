@@ -153,7 +153,7 @@ class WebhookDispatcher:
         log = self._feed.recent_events()
         batches = log.after(self._number)
         if batches is None:
-            batches = (reset_batch(log, self._clock.now()),)
+            batches = (reset_batch(last_transaction(log), self._clock.now()),)
         for receiver in self._receivers:
             receiver.add(batches, confirmed)
         self._number = log.last

@@ -91,19 +91,19 @@ def unsent_batches(log: EventLog, acknowledged: int | None, now: float) -> tuple
     """Return what a newly elected service sends first: the batches after transaction ``acknowledged``.
 
     Without such a transaction there is nothing to send. If the log does not reach back far enough, the receiver is
-    asked to load everything again; ``now`` is the time of that event.
+    asked to load everything again, and gets all that the log has; ``now`` is the time of that request.
     """
     if acknowledged is None:
         return ()
     batches = log.since(acknowledged)
     if batches is None:
-        return (reset_batch(log, now),)
+        return (reset_batch(log.base, now), *log.batches)
     return batches
 
 
-def reset_batch(log: EventLog, now: float) -> EventBatch:
-    """Return a batch for receivers that missed events: load everything again."""
-    return EventBatch(log.last, last_transaction(log), last_transaction(log), (RESET_EVENT,), now)
+def reset_batch(transaction: int, now: float) -> EventBatch:
+    """Return a batch for receivers that missed events up to ``transaction``: load everything again."""
+    return EventBatch(0, transaction, transaction, (RESET_EVENT,), now)
 
 
 def last_transaction(log: EventLog) -> int:
