@@ -150,7 +150,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
     done = box.sandbox("stop", "host1", "host9")
     assert done.returncode == 2
     assert (
-        "host9 is not in this sandbox; expected one of host1, web-1, syncer, coordinator, zookeeper1"
+        "host9 is not in this sandbox; expected one of host1, web-1, syncer, coordinator, server, zookeeper1"
         in done.stderr
     )
     assert box.status["hosts"]["host1"]["pid"] is not None

@@ -20,7 +20,11 @@ from zkdeployment.wiring.process import check_access
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.config.webhooks import WebhookSettings
+    from zkdeployment.model.logins.external import RoleRule
+    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
     from zkdeployment.model.servers import Access, AclEntry
 
 
@@ -99,7 +103,46 @@ def _plain_server(server: ServerSettings) -> dict[str, object]:
         "plain-text": "yes" if server.plain_text else "no",
         "base-url": server.base_url,
         "users-acl": _plain_acl(server.users_acl),
+        **_plain_openid(server.openid),
+        **_plain_proxies(server.proxies),
+        **_plain_webhooks(server.webhooks),
     }
+
+
+def _plain_openid(openid: OpenIdSettings | None) -> dict[str, object]:
+    client = None if openid is None else openid.client
+    return {
+        "openid-issuer": None if client is None else client.issuer,
+        "openid-client-id": None if client is None else client.client_id,
+        "openid-client-secret": None if openid is None else _value(openid.secret),
+        "openid-ca": None if openid is None else _value(openid.ca),
+        "openid-scopes": [] if client is None else list(client.scopes),
+        "openid-name": None if client is None else client.name_claim,
+        "openid-roles": [] if client is None else [_plain_rule(rule, rule.claim) for rule in client.roles],
+    }
+
+
+def _plain_proxies(proxies: TrustedProxies) -> dict[str, object]:
+    return {
+        "proxies": [str(network) for network in proxies.networks],
+        "proxy-user": proxies.user_header,
+        "proxy-groups": proxies.groups_header,
+        "proxy-roles": [_plain_rule(rule) for rule in proxies.roles],
+    }
+
+
+def _plain_webhooks(settings: WebhookSettings | None) -> dict[str, object]:
+    """Return the webhooks by their origins: the rest of a URL may be secret."""
+    webhooks = () if settings is None else settings.webhooks
+    return {
+        "webhooks": [f"{webhook.origin} {','.join(sorted(webhook.kinds))}" for webhook in webhooks],
+        "webhook-key": None if settings is None else _value(settings.key),
+        "webhook-ca": None if settings is None else _value(settings.ca),
+    }
+
+
+def _plain_rule(rule: RoleRule, *claim: str) -> str:
+    return " ".join(part for part in (rule.role.value, *claim, rule.value) if part)
 
 
 def _plain_access(access: Access) -> dict[str, object]:

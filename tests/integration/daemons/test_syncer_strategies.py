@@ -58,7 +58,7 @@ def test_a_change_of_the_strategy_alone_is_previewed_and_published(publishing: P
     if whole:
         publishing.invalidate()
     assert preview(publishing, force=True) == [
-        "nodes: no change; targets: 0 changed; strategy: changed",
+        "nodes: no change; targets: 0 changed; strategy: changed; documents: 1 changed",
         "change strategy deployment-strategy",
         "change group control-nodes",
     ]
@@ -118,7 +118,8 @@ def test_the_next_revision_waits_for_the_end_of_the_rollout_but_not_for_failed_h
         f"/zkdeployment/rollouts/{going.id}", encode_state(active_rollout(going, granted=["bad"]))
     )
     with pytest.raises(
-        NotConvergedError, match=rf"rollout {sequence}-1 .* under way; group one is in its prepare phase, with bad"
+        NotConvergedError,
+        match=rf"rollout {sequence}-1 .* under way; group one is in its prepare phase, bad \(bad\) busy",
     ):
         publishing.sync()
     with publishing.syncer("another") as another, pytest.raises(NotConvergedError):

@@ -19,6 +19,7 @@ from zkdeployment.adapters.scripts.record import ScriptRecord
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.scripts.scopes import Scope
 from zkdeployment.errors import ScriptError, ShutdownError
+from zkdeployment.model.stop import MAX_OUTPUT_BYTES
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_failure_has_a_message_and_the_end_of_the_output(tmp_path, make):
         make().run([script(tmp_path, text), "-u", "/a", "0"], name="x", revision="r")
     assert str(caught.value) == f"{tmp_path}/a-script -u /a 0 failed with exit status 42"
     assert caught.value.tail.endswith("5000\n\\x1b[31mred\\x07\n")
-    assert len(caught.value.tail) < 5000
+    assert len(caught.value.tail) < MAX_OUTPUT_BYTES + 100
 
 
 def test_a_script_killed_by_a_signal_is_a_failure(tmp_path, make):

@@ -56,7 +56,7 @@ class TestCredentials:
         with (
             Session(Servers(zookeeper, Access(secret=secret))) as session,
             pytest.raises(
-                DeniedError, match=r"does not allow to read /ours: missing rights .*zookeeper-credentials"
+                DeniedError, match=r"does not allow to read /ours: missing rights; set zookeeper-credentials"
             ),
         ):
             session.get("/ours")
