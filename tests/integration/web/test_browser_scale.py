@@ -102,4 +102,4 @@ def test_on_a_slow_line_the_page_appears_and_a_change_costs_little(page, large):
     page.get_by_label("Find a host").fill("app01234")
     expect(page.locator("#list tbody tr")).to_have_count(1)
     fleet.register(hosts[1234])
-    expect(page.locator("h1")).to_have_text("All 10,000 hosts have the wanted revision")
+    expect(page.locator("h1")).to_have_text("All 10,000 hosts have the wanted revision", timeout=20_000)
