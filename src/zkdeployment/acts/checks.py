@@ -1,4 +1,4 @@
-"""The check that every act has to pass before it is pushed: what ``lint`` and the hooks would say."""
+"""The check that every act passes before it is pushed: the same problems that ``lint`` and the hooks report."""
 
 from __future__ import annotations
 
