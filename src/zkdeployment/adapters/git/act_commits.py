@@ -81,15 +81,14 @@ class GitTreeCommits:
         if str(revision) == commit:
             return True
         with self._lock:
-            for fetched in (False, True):
-                if fetched:
-                    self.source.fetch()
-                try:
-                    if self.source.descends(revision, commit):
-                        return True
-                except SourceError:
-                    continue  # the mirror may be older than the revision
-        return False
+            try:
+                return self.source.descends(revision, commit)
+            except SourceError:
+                self.source.fetch()  # the mirror may be older than the revision
+            try:
+                return self.source.descends(revision, commit)
+            except SourceError:
+                return False
 
     def trailer(self, revision: Revision, key: str) -> str | None:
         if not is_commit(str(revision)):

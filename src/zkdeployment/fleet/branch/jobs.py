@@ -50,13 +50,15 @@ def job_of(
     """Return the job of a commit.
 
     ``records`` are the publications, newest first; ``contains`` returns whether a revision is the commit or
-    descends from it. A commit that was refused and published later is processed.
+    descends from it. A commit that was refused and published later is processed, and so is one that was published
+    before the branch was set back.
     """
     sequence = None
     for record in records:
-        if not contains(record.revision):
-            break
-        sequence = record.sequence
+        if contains(record.revision):
+            sequence = record.sequence
+        elif sequence is not None:
+            break  # the publications before the first one with the commit
     if sequence is not None:
         return Job(commit, JobState.PROCESSED, sequence)
     refusal = next((refusal for refusal in refusals if refusal.revision == commit), None)

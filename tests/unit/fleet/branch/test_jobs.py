@@ -30,3 +30,10 @@ def test_a_refused_commit_failed_with_the_problems():
 
 def test_a_commit_that_was_refused_and_published_later_is_processed():
     assert job("r2", Refusal("r2", ("no",), 1.0)).state is JobState.PROCESSED
+
+
+def test_a_commit_that_was_published_before_the_branch_was_set_back_is_processed():
+    records = [
+        PublicationRecord(name, 1.0, sequence=sequence) for name, sequence in (("r1", 40), ("r3", 30), ("r1", 20))
+    ]
+    assert job_of("r2", records, (), lambda revision: revision >= "r2") == Job("r2", JobState.PROCESSED, 30)
