@@ -127,7 +127,7 @@ install_fedora() {
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
-    [ "$1" != test ] || has_nagios || wanted+=(nagios)
+    [ "$1" != test ] || has_nagios || wanted+=(nagios nagios-plugins-dummy nagios-plugins-http nagios-plugins-tcp)
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     has_zookeeper || has mvn || wanted+=(maven)
@@ -174,15 +174,27 @@ fetch_zookeeper() {
     rm -r build/zookeeper-pom
 }
 
+# Whether there are Nagios and its plugins, of packages or unpacked here.
 has_nagios() {
-    has nagios4 || has nagios || [ -x build/nagios/usr/sbin/nagios4 ]
+    { has nagios4 || has nagios || [ -x build/nagios/usr/sbin/nagios4 ]; } && has_plugins
 }
 
-# Only the program: to install the package would bring a mail server and a service.
+has_plugins() {
+    local place
+    for place in /usr/lib/nagios /usr/lib64/nagios build/nagios/usr/lib/nagios; do
+        [ ! -x "$place/plugins/check_tcp" ] || return 0
+    done
+    return 1
+}
+
+# Only the programs: to install the package would bring a mail server and a service.
 fetch_nagios() {
     rm -rf build/nagios
     mkdir -p build/nagios
-    (cd build/nagios && apt-get --quiet download nagios4-core && dpkg-deb --extract nagios4-core_*.deb .)
+    (
+        cd build/nagios && apt-get --quiet download nagios4-core monitoring-plugins-basic || exit
+        for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
+    )
 }
 
 has_chromium() {
