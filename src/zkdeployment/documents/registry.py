@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import Fault, one_of
+from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
 from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.strategies.kinds import CONFIGURATION, STRATEGY
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.kinds import DocumentKind
 
-KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION, QUARANTINE)
+KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION, QUARANTINE, GROUP, CLUSTER)
 
 #: The kinds by their schema.
 BY_SCHEMA: Mapping[str, DocumentKind[Any]] = {kind.schema: kind for kind in KINDS}

@@ -1,0 +1,118 @@
+"""Documents of deployment intent groups and clusters: their forms, and the faults that lint reports."""
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.documents.edits import change_document, render_document
+from zkdeployment.documents.file_names import document_file_name
+from zkdeployment.documents.intents.kinds import CLUSTER, GROUP, approval_value, intent_document
+from zkdeployment.documents.intents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+    subject_text,
+)
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.model.source_files import SourceFile
+
+SHOP = DeploymentIntentGroup(
+    "p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",), "db": ("/p1/shop/db", "/p1/shop/cache")}
+)
+APPROVAL = Approval(f"sha256:{'0' * 64}", "alice@example.com", "the launch")
+WEB = ClusterIntents("ams", "web-server", {"vlan12": ("/net/vlan12",)})
+
+TEXT = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain
+  apps: {front: [/p1/shop/front], db: [/p1/shop/db, /p1/shop/cache]}
+  state: Created                 # Created, Approved, Instantiated, Terminated
+---
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: web-server}
+data:
+  network-intents: {vlan12: [/net/vlan12]}
+  state: Created
+"""
+
+
+def read(text):
+    return read_documents([SourceFile("i.yaml", text.encode())])
+
+
+def test_both_documents_of_the_manual_are_read():
+    found = read(TEXT)
+    assert found.problems == ()
+    assert found.of(GROUP) == {SHOP.subject: SHOP}
+    assert found.of(CLUSTER) == {WEB.subject: WEB}
+    assert [subject_text(subject) for _, subject in found.entries] == ["p1/store/v1/shop", "ams/web-server"]
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        SHOP,
+        WEB,
+        replace(WEB, state=IntentState.APPLIED),
+        replace(SHOP, state=IntentState.INSTANTIATED, approval=APPROVAL, update=UpdateRule.APPROVE),
+        replace(SHOP, state=IntentState.TERMINATED, approval=replace(APPROVAL, signature="-----BEGIN\nxyz\n")),
+    ],
+)
+def test_a_written_document_is_read_as_the_same_intent(intent):
+    found = read(render_document(intent_document(intent)))
+    assert found.problems == ()
+    assert [entry.value for entry in found.entries.values()] == [intent]
+
+
+def test_an_approval_changes_two_keys_and_keeps_the_comments():
+    changes = {("data", "state"): "Approved", ("data", "approval"): approval_value(APPROVAL)}
+    text = change_document(TEXT, 0, changes)
+    assert read(text).of(GROUP)[SHOP.subject] == replace(SHOP, state=IntentState.APPROVED, approval=APPROVAL)
+    assert "# Created, Approved, Instantiated, Terminated" in text
+
+
+def test_files_are_named_by_kind_and_full_subject():
+    assert document_file_name(GROUP.name, SHOP.subject) == "intent-p1-store-v1-shop.yaml"
+    assert document_file_name(CLUSTER.name, WEB.subject) == "cluster-ams-web-server.yaml"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("state: Created   ", "state: Applied   ", "6:10: data.state: expected one of: Created, Approved, Inst"),
+        ("state: Created   ", "state: Approved   ", "Approved needs the key approval; expected Created"),
+        ("state: Created\n", "state: Approved\n", "data.state: expected one of: Created, Applied, Terminated"),
+        ("project: p1", "project: p/1", "metadata.project: expected a name of at most 128 letters"),
+        (
+            "apps: {front: [/p1/shop/front]",
+            "apps: {front: [p1]",
+            "data.apps.front[0]: expected the path of a node",
+        ),
+        ("apps: {front: [/p1/shop/front]", "apps: {front: []", "data.apps.front: expected a list of at least one"),
+        ("/p1/shop/cache", "/p1/shop/front/x", "/p1/shop/front/x and /p1/shop/front of front overlap"),
+        ("/p1/shop/cache", "/p1", "/p1 and /p1/shop/front of front overlap"),
+        ("apps:", "app:", "data.app: unknown key 'app'; did you mean apps?"),
+        (
+            "state: Created   ",
+            "state: Created\n  update: never   #",
+            "data.update: expected one of: terminate, appr",
+        ),
+        ("name: shop", "nam: shop", "metadata.nam: unknown key 'nam'; did you mean name?"),
+        ("provider: ams, ", "", "'provider' is a required property"),
+        ("DeploymentIntentGroup/v1", "DeploymentIntentGroup/v2", "schema: expected one of: "),
+    ],
+)
+def test_a_faulty_document_is_an_error_with_its_place(before, after, expected):
+    assert before in TEXT
+    messages = [str(problem) for problem in read(TEXT.replace(before, after, 1)).problems]
+    assert all(message.startswith("i.yaml:") for message in messages)
+    assert any(expected in message for message in messages), messages
+
+
+def test_two_documents_of_one_subject_are_an_error():
+    messages = [str(problem) for problem in read(f"{TEXT}---\n{TEXT}").problems]
+    assert any("there is another intent p1 store v1 shop in i.yaml, line 1" in message for message in messages)

@@ -1,0 +1,56 @@
+"""The intents of a revision: their snapshots, and problems at their places in the documents."""
+
+from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.intents.reading import intent_problems, intent_snapshots
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.tree.parse import parse
+
+TREE = """\
+/p1
+  /front : front
+    version = '1'
+    /deploy
+      /web
+"""
+DOCUMENTS = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain
+  apps:
+    front: [/p1/front]
+    db: [/p1/db]
+  state: Created
+---
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: web}
+data:
+  network-intents: {front: [/p1/front]}
+  state: Applied
+"""
+
+
+def test_problems_of_intents_with_the_tree_have_the_place_of_the_path():
+    tree = parse("t.zk", TREE).tree
+    documents = read_documents([SourceFile("i.yaml", DOCUMENTS.encode())])
+    found = [str(problem) for problem in intent_problems(documents, tree, compile_targets(tree)[0])]
+    assert found == [
+        "i.yaml:7:10: data.apps.db[0]: there is no node /p1/db; expected the path of a node of the tree",
+        (
+            "i.yaml:13:29: data.network-intents.front[0]: /p1/front for web is governed by p1/store/v1/shop, too;"
+            " expected one intent for each service and target"
+        ),
+    ]
+
+
+def test_each_intent_has_its_content_and_state():
+    tree = parse("t.zk", TREE).tree
+    documents = read_documents([SourceFile("i.yaml", DOCUMENTS.encode())])
+    snapshots = intent_snapshots(documents, tree)
+    assert {subject: snapshot.state for subject, snapshot in snapshots.items()} == {
+        ("p1", "store", "v1", "shop"): IntentState.CREATED,
+        ("ams", "web"): IntentState.APPLIED,
+    }
+    assert all("/p1/front/deploy/web" in snapshot.content.nodes for snapshot in snapshots.values())
