@@ -10,6 +10,10 @@ from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import FleetStatus, fleet_status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.publication import SyncerReport
 
 
@@ -20,7 +24,7 @@ class FleetReading:
     ``started`` and ``finished`` are the last transactions of ZooKeeper (zxids) that the service knew of when the
     reading started and when it was finished: the reading contains every change up to ``started`` and none after
     ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
-    readings of this service in which something changed.
+    readings of this service in which something changed. ``intents`` is what publications recorded of each intent.
     """
 
     fleet: FleetSnapshot = field(default_factory=FleetSnapshot)
@@ -29,6 +33,7 @@ class FleetReading:
     number: int = 0
     sequence: int = 0
     syncer: SyncerReport | None = None
+    intents: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
 
     @cached_property
     def status(self) -> FleetStatus:

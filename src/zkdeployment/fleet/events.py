@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.fleet.rollout_states import rollout_state
 from zkdeployment.fleet.rollout_text import describe_rollout
 from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.cached_fleet import FleetReading
     from zkdeployment.fleet.snapshot import FleetSnapshot
+    from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.model.tree import Value
 
 #: The most events of one reading that are passed on. After more changes at once, clients load everything again.
@@ -39,13 +41,17 @@ class EventKind(Enum):
     PUBLICATION = "publication"  # the cluster version or the published revision changed, or a tip was refused
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
+    INTENT = "intent"  # the state, the document or the newest instance of an intent changed
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
 
 
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
-    """One event: its kind, the id of its subject (a host id, a sequence, a rollout's id), and a small body."""
+    """One event: its kind, the id of its subject, and a small body.
+
+    Subjects are host ids, sequences, ids of rollouts, and subjects of intents.
+    """
 
     kind: EventKind
     subject: str
@@ -185,6 +191,38 @@ def _halt(fleet: FleetSnapshot) -> ClusterState | None:
     return state if state in {ClusterState.STOPPED, ClusterState.HELD} else None
 
 
+def _intents(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event for each intent that changed; ``begun`` and ``ended`` concern its newest instance."""
+    if before.intents is after.intents:
+        return
+    for subject in sorted(before.intents.keys() | after.intents.keys()):
+        old, new = before.intents.get(subject), after.intents.get(subject)
+        if _compared(old) == _compared(new):
+            continue
+        former, last = _newest(old), _newest(new)
+        is_new = last is not None and (former is None or former.id != last.id)
+        was_active = is_new or (former is not None and former.terminated is None)
+        yield FleetEvent(
+            EventKind.INTENT,
+            subject_text(subject),
+            {
+                "state": None if new is None else new.state.value,
+                "former": None if old is None else old.state.value,
+                "instance": None if last is None else last.id,
+                "begun": is_new,
+                "ended": last is not None and last.terminated is not None and was_active,
+            },
+        )
+
+
+def _compared(record: IntentRecord | None) -> object:
+    return None if record is None else (record.state, record.intent, _newest(record))
+
+
+def _newest(record: IntentRecord | None) -> IntentInstance | None:
+    return record.instances[-1] if record is not None and record.instances else None
+
+
 def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     """Yield an event for each host whose node changed; a new cluster version alone is no event of every host."""
     new = after.fleet
@@ -230,6 +268,7 @@ _DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
     _publications,
     _stops,
     _rollouts,
+    _intents,
     _hosts,
     _absences,
 )

@@ -10,7 +10,7 @@ import pytest
 from zkdeployment.config.load import load
 from zkdeployment.config.settings import ServerSettings
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.fleet.webhooks.webhook import Webhook
+from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
 from zkdeployment.model.logins.trusted_proxy import group_rule
 from zkdeployment.model.user import Role
@@ -147,7 +147,7 @@ def test_webhooks_have_a_url_and_kinds(server):
     assert webhooks.key == Path("/etc/zkdeployment/webhook.secret")
     assert webhooks.webhooks == (
         Webhook("https://chat.example.com/hooks/1", frozenset({"stop", "rollout"})),
-        Webhook("http://127.0.0.1:9/all", frozenset({"host", "publication", "rollout", "stop"})),
+        Webhook("http://127.0.0.1:9/all", frozenset(WEBHOOK_KINDS)),
     )
 
 
@@ -157,7 +157,7 @@ def test_webhooks_have_a_url_and_kinds(server):
         ("http://chat.example.com/token *", "found another URL in line 1"),
         ("https://me:token@chat.example.com/ *", "found another URL in line 1"),
         ("https://chat.example.com:x/token *", "found another URL in line 1"),
-        ("https://chat.example.com/token", "publication, rollout, stop, separated by commas; found nothing"),
+        ("https://chat.example.com/token", "rollout, stop, intent, separated by commas; found nothing"),
         ("https://chat.example.com/token stop,feed", "found 'feed'"),
         ("https://chat.example.com/token *\n  https://chat.example.com/token stop", "one line for each URL"),
         ("\n".join(f"  https://chat.example.com/token{n} *" for n in range(21)), "expected at most 20 lines"),

@@ -1,5 +1,6 @@
 import pytest
 
+from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.fleet.cached_fleet import FleetReading
 from zkdeployment.fleet.events import (
     KEPT,
@@ -12,6 +13,7 @@ from zkdeployment.fleet.events import (
     events_between,
 )
 from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.intents.instances import IntentInstance, IntentRecord
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
@@ -50,6 +52,52 @@ def test_a_changed_host_is_an_event_with_its_id_and_its_state():
 def test_long_errors_of_hosts_are_shortened():
     (event,) = events_between(reading(), reading(hosts=(Host(A, "r0", error="x" * 4000),)))
     assert event.body["error"] == "x" * 300
+
+
+GROUP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop",)})
+FIRST = IntentInstance(5, 1.0, "ann", 5, GROUP.apps, ())
+ENDED = IntentInstance(5, 1.0, "ann", 8, GROUP.apps, (), terminated=2.0)
+FINAL = IntentInstance(5, 1.0, "ann", 8, GROUP.apps, (), terminated=2.0, final=())
+SECOND = IntentInstance(9, 3.0, "ann", 9, GROUP.apps, ())
+
+
+def with_intent(state: IntentState | None = None, *instances: IntentInstance) -> FleetReading:
+    intents = {} if state is None else {GROUP.subject: IntentRecord(GROUP, state, instances)}
+    return FleetReading(intents=intents)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "body"),
+    [
+        (with_intent(), with_intent(IntentState.CREATED), ("Created", None, None, False, False)),
+        (
+            with_intent(IntentState.APPROVED),
+            with_intent(IntentState.INSTANTIATED, FIRST),
+            ("Instantiated", "Approved", 5, True, False),
+        ),
+        (
+            with_intent(IntentState.INSTANTIATED, FIRST),
+            with_intent(IntentState.TERMINATED, ENDED),
+            ("Terminated", "Instantiated", 5, False, True),
+        ),
+        (
+            with_intent(IntentState.TERMINATED, ENDED),
+            with_intent(IntentState.TERMINATED, FINAL),
+            ("Terminated", "Terminated", 5, False, False),
+        ),
+        (
+            with_intent(IntentState.TERMINATED, FINAL),
+            with_intent(IntentState.INSTANTIATED, FINAL, SECOND),
+            ("Instantiated", "Terminated", 9, True, False),
+        ),
+        (with_intent(IntentState.CREATED), with_intent(), (None, "Created", None, False, False)),
+    ],
+)
+def test_a_changed_intent_is_an_event_with_its_state_and_what_became_of_its_instance(before, after, body):
+    (event,) = events_between(before, after)
+    assert (event.kind, event.subject) == (EventKind.INTENT, "p1/store/v1/shop")
+    assert tuple(event.body.values()) == body
+    assert events_between(after, FleetReading(intents=dict(after.intents))) == ()
 
 
 def test_a_host_that_left_is_absent():
