@@ -1,0 +1,163 @@
+"""The values of a check instance: its key, its versioned configurations, and its flags.
+
+How they change is in ``workflow`` and its siblings, their encoding in ``instance_json``.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.tree import Value
+
+#: What a monitoring system needs to know about a check: a JSON object.
+CheckDetails: TypeAlias = "Mapping[str, Value]"
+
+#: A value of a property that has several; each of them gets an instance.
+AttributeValue: TypeAlias = bool | int | float | str
+
+#: The namespace of the identifiers of instances and configurations. It must never change.
+_NAMESPACE = uuid.UUID("b4192c95-33fe-5251-92dc-4f825ef1e3f1")
+
+
+class CheckState(Enum):
+    """The state of one configuration of a check instance."""
+
+    AWAITING_COMPUTATION = "awaiting_computation"
+    COMPUTED = "computed"
+    BLOCKED = "blocked"
+    AWAITING_ROLLOUT = "awaiting_rollout"
+    ROLLOUT_IN_PROGRESS = "rollout_in_progress"
+    ROLLOUT_FAILED = "rollout_failed"
+    ACTIVE = "active"
+    AWAITING_DEPROVISION = "awaiting_deprovision"
+    DEPROVISION_IN_PROGRESS = "deprovision_in_progress"
+    DEPROVISION_FAILED = "deprovision_failed"
+    DEPROVISIONED = "deprovisioned"
+    AWAITING_DELETION = "awaiting_deletion"
+
+
+#: The states of a configuration that its monitoring system does not know yet.
+UNORDERED = frozenset({CheckState.AWAITING_COMPUTATION, CheckState.COMPUTED})
+
+#: The states of a configuration that is on the way down, or was undeployed.
+UNDEPLOYING = frozenset(
+    {
+        CheckState.AWAITING_DEPROVISION,
+        CheckState.DEPROVISION_IN_PROGRESS,
+        CheckState.DEPROVISION_FAILED,
+        CheckState.DEPROVISIONED,
+    }
+)
+
+#: The states in which a configuration waits for its monitoring system: those of a list of all deployments.
+OPEN = frozenset(
+    {
+        CheckState.AWAITING_ROLLOUT,
+        CheckState.ROLLOUT_IN_PROGRESS,
+        CheckState.AWAITING_DEPROVISION,
+        CheckState.DEPROVISION_IN_PROGRESS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceKey:
+    """What a check instance checks: equal keys are the same instance.
+
+    ``check`` is the name of the check configuration, ``host`` the identifier of a host, and ``attributes`` the
+    values that were chosen of properties with several values, sorted by the names of the properties.
+    """
+
+    check: str
+    path: str
+    number: int
+    host: str
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The identifier of the instance: a UUID that follows from the key."""
+        parts = [self.check, self.path, self.number, self.host, [list(pair) for pair in self.attributes]]
+        return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceConfiguration:
+    """One version of a check instance, as its monitoring system gets it.
+
+    ``details`` are empty until they are computed, and never change afterwards; they contain neither ``config_id``
+    nor ``version`` nor ``task``. ``system`` is the monitoring system of this version. ``publication`` is the
+    sequence of the publication that wanted the version, ``reason`` what the monitoring system said in its last
+    answer, and ``changed`` the time at which the version came into its state, in seconds since the epoch.
+    """
+
+    version: int
+    config_id: str
+    state: CheckState
+    details: CheckDetails = field(default_factory=dict)
+    system: str = ""
+    publication: int = 0
+    reason: str = ""
+    created: float = 0.0
+    changed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInstance:
+    """A check of one deployment on one host, with its configurations, oldest version first.
+
+    ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
+    first. ``update_available`` is whether the monitoring system must still be notified, and ``flag`` counts how
+    often that was set. ``poked`` is the time of the last successful poke, if the current configuration has not
+    moved since. A ``deleted`` instance is not wanted any more.
+    """
+
+    key: InstanceKey
+    configurations: tuple[InstanceConfiguration, ...] = ()
+    current: int | None = None
+    update_available: bool = False
+    deleted: bool = False
+    flag: int = 0
+    poked: float | None = None
+
+    @property
+    def id(self) -> str:
+        """The identifier of the instance."""
+        return self.key.id
+
+    @property
+    def current_configuration(self) -> InstanceConfiguration | None:
+        """The configuration that the monitoring system gets; ``None`` if there is none."""
+        return None if self.current is None else self.configuration(self.current)
+
+    @property
+    def newest(self) -> InstanceConfiguration | None:
+        """The newest configuration that does not await its deletion; ``None`` if there is none."""
+        return next((found for found in reversed(self.configurations) if is_kept(found)), None)
+
+    @property
+    def system(self) -> str:
+        """The monitoring system that the instance belongs to now; empty if it has no configuration."""
+        configuration = self.current_configuration or self.newest
+        return "" if configuration is None else configuration.system
+
+    def configuration(self, version: int) -> InstanceConfiguration | None:
+        """Return the configuration with a version; ``None`` if there is none."""
+        return next((found for found in self.configurations if found.version == version), None)
+
+
+def is_kept(configuration: InstanceConfiguration) -> bool:
+    """Return whether a configuration does not await its deletion."""
+    return configuration.state is not CheckState.AWAITING_DELETION
+
+
+def config_id(instance: str, version: int) -> str:
+    """Return the identifier of a version of an instance: a UUID that follows from both."""
+    return str(uuid.uuid5(uuid.UUID(instance), str(version)))
