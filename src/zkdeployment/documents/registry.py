@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.documents.forms import Fault, one_of
 from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
 from zkdeployment.documents.quarantine import QUARANTINE
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.kinds import DocumentKind
 
-KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION, QUARANTINE, GROUP, CLUSTER)
+KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION, QUARANTINE, GROUP, CLUSTER, SYSTEM, CHECK)
 
 #: The kinds by their schema.
 BY_SCHEMA: Mapping[str, DocumentKind[Any]] = {kind.schema: kind for kind in KINDS}

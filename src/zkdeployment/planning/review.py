@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.checks.references import check_problems
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.reading import document_files, read_documents
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new
 #: program then does not rely on what an older program published.
-RULES = 3
+RULES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
     placed += (place(problem, linted) for problem in quarantine_problems(targets, documents))
+    placed += check_problems(documents, linted.tree if linted.parsed else None)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
     return Review(digest, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
 

@@ -65,7 +65,7 @@ def _group(value: Mapping[str, Any]) -> Group:
         name=value["name"],
         critical=value["critical"],
         depends_on=tuple(dict.fromkeys(value["depends_on"])),
-        selectors=tuple(_selector(selector) for selector in value["selectors"]),
+        selectors=tuple(selector_from_value(selector) for selector in value["selectors"]),
         criteria=Criteria(
             percent_successful=_optional_count(criteria.get("percent_successful_nodes")),
             minimum_successful=_optional_count(criteria.get("minimum_successful_nodes")),
@@ -84,7 +84,8 @@ def _group(value: Mapping[str, Any]) -> Group:
     )
 
 
-def _selector(value: Mapping[str, Any]) -> Selector:
+def selector_from_value(value: Mapping[str, Any]) -> Selector:
+    """Return the selector of hosts in a value of a valid form."""
     return Selector(
         names=frozenset(value.get("node_names", ())),
         tags=frozenset(value.get("node_tags", ())),

@@ -44,7 +44,8 @@ _LABEL = {
     "description": "a label as in 'tier: web', with one colon",
 }
 
-_SELECTOR = {
+#: The form of a selector of hosts, also in other documents.
+SELECTOR: dict[str, Any] = {
     "type": "object",
     "minProperties": 1,
     "additionalProperties": False,
@@ -87,7 +88,7 @@ _GROUP = {
         "name": _NAME,
         "critical": {"type": "boolean"},
         "depends_on": _NAMES,
-        "selectors": {"type": "array", "items": _SELECTOR},
+        "selectors": {"type": "array", "items": SELECTOR},
         "success_criteria": _CRITERIA,
         "max_parallel": {
             "anyOf": [

@@ -1,0 +1,1 @@
+"""Check configurations and monitoring systems: their values, forms and faults."""
