@@ -97,9 +97,8 @@ _GROUP_FORM = _object(
                             "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
                         },
                         "by": _TEXT,
-                        "reason": _TEXT,
                     },
-                    {"signature": _TEXT},
+                    {"reason": _TEXT, "signature": _TEXT},
                 ),
             },
         ),
@@ -149,7 +148,9 @@ def intent_document(intent: Intent) -> dict[str, Any]:
 
 def approval_value(approval: Approval) -> dict[str, str]:
     """Return an approval as the value of the key ``approval``."""
-    value = {"content": approval.content, "by": approval.by, "reason": approval.reason}
+    value = {"content": approval.content, "by": approval.by}
+    if approval.reason:
+        value["reason"] = approval.reason
     return value if approval.signature is None else {**value, "signature": approval.signature}
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from zkdeployment.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,7 +47,7 @@ class Approval:
 
     content: str
     by: str
-    reason: str
+    reason: str = ""
     signature: str | None = None
 
 
@@ -120,3 +122,18 @@ Intent: TypeAlias = DeploymentIntentGroup | ClusterIntents
 def subject_text(subject: IntentSubject) -> str:
     """Return a subject as commands and messages write it: ``p1/store/v1/shop``."""
     return "/".join(subject)
+
+
+def parse_subject(text: str) -> IntentSubject:
+    """Return the subject that ``subject_text`` wrote; raises ``ConfigurationError`` for other text."""
+    parts = tuple(text.split("/"))
+    if len(parts) not in _SUBJECT_LENGTHS or not all(parts):
+        raise ConfigurationError(
+            f"SUBJECT is {text!r}: expected PROJECT/APP/VERSION/NAME, as in p1/store/v1/shop, or PROVIDER/CLUSTER,"
+            " as in ams/web-server"
+        )
+    return parts
+
+
+#: The number of names in the subject of a group, and of a cluster.
+_SUBJECT_LENGTHS = (4, 2)

@@ -1,0 +1,231 @@
+"""Acts on intents: commits that approve, instantiate, apply and terminate them, or change their documents.
+
+The life cycle decides what an act may do in the state that the tip of the branch has. Every function raises
+``NotFoundError`` for an unknown subject, ``RefusedError`` if the state forbids the act or an earlier act on the
+subject is not published yet, and what ``TreeCommits.commit`` raises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.acts.checks import check_change
+from zkdeployment.documents.intents.values import Approval, UpdateRule, subject_text
+from zkdeployment.errors import RefusedError, SourceError, TreeError
+from zkdeployment.intents.content import changed_keys, changed_paths
+from zkdeployment.intents.edits import (
+    described_as,
+    find_intent,
+    unpublished_act,
+    with_description,
+    with_new_intent,
+    with_state,
+    without_intent,
+)
+from zkdeployment.intents.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.model.commits import FileChanges
+from zkdeployment.ports.commits import CommitOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.content import IntentContent
+    from zkdeployment.intents.edits import PlacedIntent
+    from zkdeployment.intents.life_cycle import LifeCycleStep
+    from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.commits import TreeCommits
+
+#: The most commits in which the approved content is looked for.
+_SEARCHED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentOrder:
+    """The request for an act on an intent: by whom, and why; ``published`` are the published documents."""
+
+    subject: IntentSubject
+    author: Author
+    published: PublishedDocuments
+    reason: str = ""
+
+
+class _LifeCycleError(RefusedError):
+    """The life cycle refuses an act on an intent."""
+
+    def __init__(self, refusal: IntentRefusal, snapshot: IntentSnapshot, act: IntentAct) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.snapshot = snapshot
+        self.act = act
+
+
+def approve_intent(
+    commits: TreeCommits,
+    order: IntentOrder,
+    *,
+    content: str | None = None,
+    sign: Callable[[IntentSubject, str], str] | None = None,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Write the approval of the content at the tip into the document of a group.
+
+    ``content`` is the digest of the content that the approver has seen: another content is refused. ``sign``
+    returns the signature of a subject and the digest of its content.
+    """
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        placed = find_intent(branch.files, order.subject)
+        step = _step(placed.snapshot, IntentAct.APPROVE)
+        digest = placed.snapshot.content.digest
+        if content not in {None, digest}:
+            raise RefusedError(
+                f"the content of {subject_text(order.subject)} changed after it was shown: expected {content},"
+                f" found {digest}; look at it again, then approve it"
+            )
+        if IntentEffect.WRITE_APPROVAL not in step.effects:
+            return _message({}, IntentAct.APPROVE, order)
+        _require_published(placed.intent, order)
+        signature = None if sign is None else sign(order.subject, digest)
+        approval = Approval(digest, order.author.email, order.reason, signature)
+        return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def change_state(
+    commits: TreeCommits, order: IntentOrder, act: IntentAct, *, dry_run: bool = False
+) -> CommitOutcome:
+    """Instantiate, apply or terminate an intent."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        placed = find_intent(branch.files, order.subject)
+        step = _step(placed.snapshot, act)
+        _require_published(placed.intent, order)
+        return _message(_written(placed, step), act, order)
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def create_intent(
+    commits: TreeCommits, order: IntentOrder, intent: Intent, *, dry_run: bool = False
+) -> CommitOutcome:
+    """Add the document of a new intent, in a file of its own; the intent is Created, whatever its given state."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        files = with_new_intent(branch.files, intent)
+        _require_published(None, order)
+        return FileChanges(files, _subject("Create", order))
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def replace_intent(
+    commits: TreeCommits, order: IntentOrder, intent: Intent, *, dry_run: bool = False
+) -> CommitOutcome:
+    """Change the description of an intent; its state and its approval stay as they are."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        placed = find_intent(branch.files, order.subject)
+        wanted = described_as(placed.intent, intent)
+        files = with_description(placed, wanted)
+        if files:
+            _require_modifiable(branch.files, placed, files)
+            _require_published(placed.intent, order)
+        return FileChanges(files, _subject("Change", order))
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def remove_intent(
+    commits: TreeCommits, order: IntentOrder, *, is_terminating: bool, dry_run: bool = False
+) -> CommitOutcome:
+    """Remove the document of an intent; ``is_terminating`` is whether hosts still undeploy its last instance."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        placed = find_intent(branch.files, order.subject)
+        _step(placed.snapshot, IntentAct.REMOVE, is_terminating=is_terminating)
+        _require_published(placed.intent, order)
+        return FileChanges(without_intent(placed), _subject("Remove", order))
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def approved_content(commits: TreeCommits, intent: Intent) -> IntentContent | None:
+    """Return the content that was approved last, as the branch had it then; ``None`` if it is not found."""
+    if intent.approval is None:
+        return None
+    for revision in commits.revisions_with(intent.approval.content, most=_SEARCHED):
+        try:
+            content = find_intent(commits.files(revision), intent.subject).snapshot.content
+        except (RefusedError, SourceError, TreeError):
+            continue  # this revision does not have the subject, or is not signed as it has to be
+        if content.digest == intent.approval.content:
+            return content
+    return None
+
+
+def _commit(
+    commits: TreeCommits,
+    order: IntentOrder,
+    compute: Callable[[BranchSnapshot], FileChanges],
+    *,
+    dry_run: bool,
+) -> CommitOutcome:
+    """Make the commit; a refusal because of a changed content names what has changed."""
+    try:
+        return commits.commit(
+            CommitOrder(author=order.author, compute=compute, check=check_change), dry_run=dry_run
+        )
+    except _LifeCycleError as error:
+        snapshot = error.snapshot
+        is_changed = error.act is IntentAct.INSTANTIATE and not (snapshot.state.is_active or snapshot.is_approved)
+        old = approved_content(commits, snapshot.intent) if is_changed else None
+        if old is None:
+            raise
+        changed = (*changed_keys(old, snapshot.content), *changed_paths(old, snapshot.content))
+        raise RefusedError(str(replace(error.refusal, paths=changed))) from error
+
+
+def _step(snapshot: IntentSnapshot, act: IntentAct, *, is_terminating: bool = False) -> LifeCycleStep:
+    outcome = perform(snapshot, act, is_terminating=is_terminating)
+    if isinstance(outcome, IntentRefusal):
+        raise _LifeCycleError(outcome, snapshot, act)
+    return outcome
+
+
+def _require_modifiable(
+    files: Sequence[SourceFile], placed: PlacedIntent, changed: dict[str, bytes | None]
+) -> None:
+    """Raise ``RefusedError`` if the state of an intent forbids the change of its document."""
+    after = find_intent(FileChanges(changed, "").apply(files), placed.intent.subject).snapshot
+    before = placed.snapshot
+    is_update = before.intent.update is after.intent.update is UpdateRule.APPROVE
+    act = IntentAct.UPDATE if is_update and before.state.is_active else IntentAct.MODIFY
+    outcome = perform(before, act, changed=after)
+    if isinstance(outcome, IntentRefusal):
+        raise RefusedError(str(replace(outcome, paths=changed_keys(before.content, after.content))))
+
+
+def _require_published(tip: Intent | None, order: IntentOrder) -> None:
+    reason = unpublished_act(order.subject, tip, order.published)
+    if reason is not None:
+        raise RefusedError(reason)
+
+
+def _written(
+    placed: PlacedIntent, step: LifeCycleStep, approval: Approval | None = None
+) -> dict[str, bytes | None]:
+    return {} if step.state is None else with_state(placed, step.state, approval)
+
+
+def _message(files: dict[str, bytes | None], act: IntentAct, order: IntentOrder) -> FileChanges:
+    return FileChanges(files, _subject(act.value.capitalize(), order))
+
+
+def _subject(verb: str, order: IntentOrder) -> str:
+    """Return the first line of the commit message."""
+    return f"{verb} {subject_text(order.subject)}" + (f": {order.reason}" if order.reason else "")

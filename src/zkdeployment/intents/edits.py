@@ -1,0 +1,179 @@
+"""Changes of intents in the files of a revision: acts, and new, changed and removed documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.documents.edits import (
+    REMOVED,
+    add_document,
+    change_document,
+    remove_document,
+    render_document,
+)
+from zkdeployment.documents.file_names import document_file_name
+from zkdeployment.documents.intents.kinds import CLUSTER, GROUP, approval_value, intent_document
+from zkdeployment.documents.intents.values import (
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+    subject_text,
+)
+from zkdeployment.errors import NotFoundError, RefusedError
+from zkdeployment.intents.content import intent_content
+from zkdeployment.intents.life_cycle import IntentSnapshot
+from zkdeployment.planning.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zkdeployment.documents.collection import DocumentEntry, Documents
+    from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
+    from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.documents.yaml_values import Way
+    from zkdeployment.model.source_files import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedIntent:
+    """An intent in one revision: its content, the text of its file, and its document's place in that file."""
+
+    snapshot: IntentSnapshot
+    file: str
+    position: int
+    text: str
+
+    @property
+    def intent(self) -> Intent:
+        """The intent as its document describes it."""
+        return self.snapshot.intent
+
+
+def find_intent(files: Sequence[SourceFile], subject: IntentSubject) -> PlacedIntent:
+    """Return the intent of a subject; raises ``NotFoundError`` if the files have no valid document of it."""
+    reviewed = review(files)
+    entry = _entry(reviewed.documents, subject)
+    if entry is None:
+        faulty = sorted({problem.file for problem in reviewed.documents.problems if problem.file})
+        hint = f"; documents in {', '.join(faulty)} have errors: see 'zkdeployment lint'" if faulty else ""
+        raise NotFoundError(
+            f"there is no intent {subject_text(subject)} at the tip of the branch: expected one of those that"
+            f" 'zkdeployment intent list' shows{hint}"
+        )
+    text = _content(files, entry.file)
+    snapshot = IntentSnapshot(entry.value, intent_content(entry.value, reviewed.linted.tree))
+    return PlacedIntent(snapshot, entry.file, entry.position, text)
+
+
+def with_state(
+    placed: PlacedIntent, state: IntentState, approval: Approval | None = None
+) -> dict[str, bytes | None]:
+    """Return the file that changes when an act gives an intent a new state, and, if given, a new approval."""
+    changes: dict[Way, object] = {}
+    if placed.intent.state is not state:
+        changes["data", "state"] = state.value
+    if approval is not None:
+        changes["data", "approval"] = approval_value(approval)
+    return _changed(placed, changes)
+
+
+def with_new_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
+    """Return the file of a new intent, which is Created; raises ``RefusedError`` if the subject exists."""
+    entry = _entry(review(files).documents, intent.subject)
+    if entry is not None:
+        raise RefusedError(
+            f"{subject_text(intent.subject)} exists already: {entry.file} holds its document; change it instead"
+        )
+    document = intent_document(_new(intent))
+    kind = CLUSTER if isinstance(intent, ClusterIntents) else GROUP
+    name = document_file_name(kind.name, intent.subject)
+    present = _content(files, name)
+    text = add_document(present, document) if present.strip() else render_document(document)
+    return {name: text.encode()}
+
+
+def described_as(present: Intent, wanted: Intent) -> Intent:
+    """Return an intent with the description of another one, and with its own state and approval."""
+    if isinstance(wanted, ClusterIntents):
+        return replace(wanted, state=present.state)
+    return replace(wanted, state=present.state, approval=present.approval)
+
+
+def with_description(placed: PlacedIntent, wanted: Intent) -> dict[str, bytes | None]:
+    """Return the file that changes when an intent gets another description; its state and approval stay."""
+    present = placed.intent
+    changes: dict[Way, object] = {}
+    if isinstance(present, DeploymentIntentGroup) and isinstance(wanted, DeploymentIntentGroup):
+        if present.composite_profile != wanted.composite_profile:
+            changes["data", "composite-profile"] = wanted.composite_profile
+        if present.update is not wanted.update:
+            is_default = wanted.update is UpdateRule.TERMINATE
+            changes["data", "update"] = REMOVED if is_default else wanted.update.value
+    key = "network-intents" if isinstance(present, ClusterIntents) else "apps"
+    changes |= {("data", key, *way): value for way, value in _parts_changes(present.apps, wanted.apps).items()}
+    return _changed(placed, changes)
+
+
+def without_intent(placed: PlacedIntent) -> dict[str, bytes | None]:
+    """Return the file that changes when the document of an intent is removed."""
+    rest = remove_document(placed.text, placed.position)
+    return {placed.file: rest.encode() if rest.strip() else None}
+
+
+def unpublished_act(subject: IntentSubject, tip: Intent | None, published: PublishedDocuments) -> str | None:
+    """Return why an act has to wait: an earlier one is in the branch and not published; ``None`` if none is.
+
+    Acts change states and approvals. A subject without a document counts as Created.
+    """
+    kind: Any = CLUSTER if len(subject) == len(_CLUSTER_PARTS) else GROUP
+    before: Intent | None = published.of(kind).get(subject)
+    old, new = _progress(before), _progress(tip)
+    if old == new:
+        return None
+    found = "it has another approval" if old[0] is new[0] else f"it is {new[0].value}"
+    return (
+        f"an earlier act on {subject_text(subject)} is not published yet: at the tip of the branch {found}, in the"
+        f" last publication it is {old[0].value}; wait until the tip is published, then try again"
+    )
+
+
+#: The parts of a cluster's subject.
+_CLUSTER_PARTS = ("provider", "name")
+
+
+def _progress(intent: Intent | None) -> tuple[IntentState, Approval | None]:
+    return (IntentState.CREATED, None) if intent is None else (intent.state, intent.approval)
+
+
+def _new(intent: Intent) -> Intent:
+    if isinstance(intent, ClusterIntents):
+        return replace(intent, state=IntentState.CREATED)
+    return replace(intent, state=IntentState.CREATED, approval=None)
+
+
+def _entry(documents: Documents, subject: IntentSubject) -> DocumentEntry | None:
+    entries = documents.entries
+    return entries.get((GROUP.name, subject)) or entries.get((CLUSTER.name, subject))
+
+
+def _content(files: Sequence[SourceFile], name: str) -> str:
+    content = next((file.content for file in files if file.name == name), b"")
+    return content.decode("utf-8-sig")
+
+
+def _parts_changes(
+    present: Mapping[str, tuple[str, ...]], wanted: Mapping[str, tuple[str, ...]]
+) -> dict[Way, object]:
+    """Return the changes of a mapping of names to paths; new names come first, so that it is never empty."""
+    changes: dict[Way, object] = {
+        (name,): list(paths) for name, paths in wanted.items() if present.get(name) != paths
+    }
+    return changes | {(name,): REMOVED for name in present if name not in wanted}
+
+
+def _changed(placed: PlacedIntent, changes: Mapping[Way, object]) -> dict[str, bytes | None]:
+    if not changes:
+        return {}
+    return {placed.file: change_document(placed.text, placed.position, changes).encode()}

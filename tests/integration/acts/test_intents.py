@@ -1,0 +1,217 @@
+"""Acts on intents as commits, in a real repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.branches import Branch
+from zkdeployment.acts.intents import (
+    IntentOrder,
+    approve_intent,
+    change_state,
+    create_intent,
+    remove_intent,
+    replace_intent,
+)
+from zkdeployment.documents.intents.values import (
+    ClusterIntents,
+    DeploymentIntentGroup,
+    UpdateRule,
+    parse_subject,
+)
+from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.model.commits import Author
+from zkdeployment.model.source_files import SourceFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.adapters.git.act_commits import GitTreeCommits
+
+ANN = Author("Ann", "ann@example.com")
+SHOP = parse_subject("p1/store/v1/shop")
+FILE = "intent-p1-store-v1-shop.yaml"
+TREE = """\
+/defaults
+  greeting = '{greeting}'
+/p1
+  /shop
+    /front : web
+      version = '1.0'
+      greeting => /defaults greeting
+      /deploy
+        /h1
+    /db : db-1
+      /deploy
+        /h1
+/net
+  /vlan12 : vlan-1
+    /deploy
+      /web-server
+"""
+GROUP = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)})
+
+
+class Site:
+    """A branch, and the documents that were published last."""
+
+    def __init__(self, directory: Path) -> None:
+        self.branch = Branch(directory)
+        self.branch.push({"a.zk": TREE.format(greeting="hello")})
+        self.commits: GitTreeCommits = self.branch.commits()
+        self.published = PublishedDocuments()
+
+    def publish(self) -> None:
+        files = [SourceFile(name, text.encode()) for name, text in self.branch.files().items()]
+        self.published = PublishedDocuments(read_documents(files).contents)
+
+    def order(self, subject: tuple[str, ...] = SHOP, reason: str = "a reason") -> IntentOrder:
+        return IntentOrder(subject=subject, author=ANN, reason=reason, published=self.published)
+
+    def create(self, **fields: Any) -> None:
+        create_intent(self.commits, self.order(), DeploymentIntentGroup(*SHOP, "plain", **fields))
+        self.publish()
+
+    def approve(self) -> None:
+        approve_intent(self.commits, self.order())
+        self.publish()
+
+    def act(self, act: IntentAct, subject: tuple[str, ...] = SHOP) -> None:
+        assert change_state(self.commits, self.order(subject), act).made
+        self.publish()
+
+    @property
+    def subject_line(self) -> str:
+        return self.branch.ask("log", "-1", "--format=%an <%ae>|%s", "main")
+
+    def value(self) -> Any:
+        contents = read_documents([SourceFile(FILE, self.branch.files()[FILE].encode())]).contents
+        return contents["intent", SHOP]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_group_lives_from_its_creation_to_its_removal(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    assert site.subject_line == "Ann <ann@example.com>|Create p1/store/v1/shop: a reason"
+    site.approve()
+    assert site.subject_line == "Ann <ann@example.com>|Approve p1/store/v1/shop: a reason"
+    data = site.value()["data"]
+    digest = data["approval"]["content"]
+    assert data["state"] == "Approved"
+    assert data["approval"] == {"content": digest, "by": "ann@example.com", "reason": "a reason"}
+    again = approve_intent(site.commits, site.order())
+    assert (again.made, again.changed, again.commit) == (False, False, site.branch.tip())
+    for act, state in (
+        (IntentAct.INSTANTIATE, "Instantiated"),
+        (IntentAct.TERMINATE, "Terminated"),
+        (IntentAct.INSTANTIATE, "Instantiated"),
+        (IntentAct.TERMINATE, "Terminated"),
+    ):
+        site.act(act)
+        assert site.value()["data"]["state"] == state
+        with pytest.raises(RefusedError, match=f"p1/store/v1/shop is {state}, approved by ann@example.com: it is"):
+            change_state(site.commits, site.order(), act)
+    with pytest.raises(RefusedError, match="hosts still undeploy its last instance"):
+        remove_intent(site.commits, site.order(), is_terminating=True)
+    assert remove_intent(site.commits, site.order(), is_terminating=False).made
+    assert FILE not in site.branch.files()
+
+
+def test_an_act_is_refused_while_an_earlier_one_is_not_published(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    approve_intent(site.commits, site.order())
+    assert not approve_intent(site.commits, site.order()).changed
+    with pytest.raises(RefusedError, match="an earlier act on p1/store/v1/shop is not published yet"):
+        change_state(site.commits, site.order(), IntentAct.INSTANTIATE)
+    site.publish()
+    site.act(IntentAct.INSTANTIATE)
+
+
+def test_what_is_not_approved_is_not_instantiated(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    with pytest.raises(RefusedError, match="p1/store/v1/shop is Created: it must be approved first"):
+        change_state(site.commits, site.order(), IntentAct.INSTANTIATE)
+    with pytest.raises(NotFoundError, match="there is no intent p1/store/v1/other"):
+        change_state(site.commits, site.order(parse_subject("p1/store/v1/other")), IntentAct.INSTANTIATE)
+
+
+def test_a_content_that_changed_since_its_approval_is_not_instantiated_and_the_changes_are_named(
+    site: Site,
+) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    site.approve()
+    site.branch.push({"a.zk": TREE.format(greeting="good day")})
+    with pytest.raises(
+        RefusedError,
+        match=r"p1/store/v1/shop is Created, approved by ann@example\.com: its content has changed since it was"
+        r" approved by ann@example\.com; approve it again \(changed: /defaults, /p1/shop/front\)",
+    ):
+        change_state(site.commits, site.order(), IntentAct.INSTANTIATE)
+    wider = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",), "db": ("/p1/shop/db",)})
+    assert replace_intent(site.commits, site.order(), wider).made
+    with pytest.raises(RefusedError, match=r"\(changed: apps, /defaults, /p1/shop/db, /p1/shop/db/deploy,"):
+        change_state(site.commits, site.order(), IntentAct.INSTANTIATE)
+    site.approve()
+    site.act(IntentAct.INSTANTIATE)
+
+
+def test_only_the_content_that_was_shown_is_approved(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    shown = f"sha256:{'0' * 64}"
+    with pytest.raises(RefusedError, match="changed after it was shown: expected sha256:000"):
+        approve_intent(site.commits, site.order(), content=shown)
+    signed = approve_intent(site.commits, site.order(), sign=lambda subject, content: f"{subject[3]} {content}")
+    assert signed.made
+    approval = site.value()["data"]["approval"]
+    assert approval["signature"] == f"shop {approval['content']}"
+
+
+def test_an_instantiated_group_does_not_change_and_is_not_removed(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    site.approve()
+    site.act(IntentAct.INSTANTIATE)
+    other = DeploymentIntentGroup(*SHOP, "large", GROUP.apps)
+    with pytest.raises(RefusedError, match=r"is Instantiated.*terminate it first \(changed: composite-profile\)"):
+        replace_intent(site.commits, site.order(), other)
+    with pytest.raises(RefusedError, match=r"is Instantiated.*terminate it first"):
+        remove_intent(site.commits, site.order(), is_terminating=False)
+    with pytest.raises(RefusedError, match=r"is Instantiated.*terminate it first"):
+        approve_intent(site.commits, site.order())
+    assert not replace_intent(site.commits, site.order(), GROUP).changed
+
+
+def test_a_group_that_is_updated_in_place_needs_the_approval_in_the_same_change(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)}, update=UpdateRule.APPROVE)
+    site.approve()
+    site.act(IntentAct.INSTANTIATE)
+    other = DeploymentIntentGroup(*SHOP, "large", GROUP.apps, update=UpdateRule.APPROVE)
+    with pytest.raises(RefusedError, match="its new content must be approved in the same change"):
+        replace_intent(site.commits, site.order(), other)
+
+
+def test_a_cluster_is_applied_without_approval(site: Site) -> None:
+    ams = ClusterIntents("ams", "web-server", {"vlan12": ("/net/vlan12",)})
+    create_intent(site.commits, site.order(ams.subject), ams)
+    site.publish()
+    with pytest.raises(RefusedError, match="there is no act 'approve' for clusters"):
+        approve_intent(site.commits, site.order(ams.subject))
+    site.act(IntentAct.APPLY, ams.subject)
+    with pytest.raises(RefusedError, match="ams/web-server is Applied: it is applied already; terminate it first"):
+        change_state(site.commits, site.order(ams.subject), IntentAct.APPLY)
+    site.act(IntentAct.TERMINATE, ams.subject)
+
+
+def test_a_result_with_errors_is_not_committed(site: Site) -> None:
+    before = site.branch.tip()
+    with pytest.raises(TreeError, match="expected the path of a node"):
+        create_intent(site.commits, site.order(), DeploymentIntentGroup(*SHOP, "plain", {"front": ("p1",)}))
+    assert site.branch.tip() == before

@@ -1,0 +1,169 @@
+"""Changes of intents in the files of a revision: only what an act concerns, with all comments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.documents.intents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    Intent,
+    IntentState,
+    UpdateRule,
+)
+from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.errors import NotFoundError, RefusedError
+from zkdeployment.intents.edits import (
+    find_intent,
+    unpublished_act,
+    with_description,
+    with_new_intent,
+    with_state,
+    without_intent,
+)
+from zkdeployment.model.source_files import SourceFile
+
+SHOP = ("p1", "store", "v1", "shop")
+AMS = ("ams", "web-server")
+DIGEST = f"sha256:{'0' * 64}"
+APPROVAL = Approval(DIGEST, "alice@example.com", "the shop opens")
+TREE = SourceFile(
+    "a.zk", b"/p1\n  /shop\n    /front : web\n      /deploy\n        /h1\n    /db : db\n/net\n  /vlan12 : vlan\n"
+)
+GROUP = """\
+# The shop of Amsterdam.
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain   # the only one
+  apps:
+    front: [/p1/shop/front]  # two hosts
+    db: [/p1/shop/db]
+  state: Created  # see the runbook
+"""
+CLUSTER = """\
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: web-server}
+data: {network-intents: {vlan12: [/net/vlan12]}, state: Applied}
+"""
+FILES = (TREE, SourceFile("all.yaml", f"{GROUP}---\n{CLUSTER}".encode()))
+
+
+def text(changes: dict[str, bytes | None], name: str = "all.yaml") -> str:
+    content = changes[name]
+    assert content is not None
+    return content.decode()
+
+
+def test_an_approval_changes_the_state_and_adds_itself_and_every_comment_stays() -> None:
+    changes = with_state(find_intent(FILES, SHOP), IntentState.APPROVED, replace(APPROVAL, signature="a\nb\n"))
+    assert text(changes) == GROUP.replace("state: Created", "state: Approved") + (
+        f'  approval:\n    content: "{DIGEST}"\n    by: alice@example.com\n    reason: the shop opens\n'
+        f'    signature: "a\\nb\\n"\n---\n{CLUSTER}'
+    )
+
+
+def test_another_approval_takes_the_place_of_the_last_one() -> None:
+    once = with_state(find_intent(FILES, SHOP), IntentState.APPROVED, APPROVAL)
+    files = (TREE, SourceFile("all.yaml", text(once).encode()))
+    other = Approval(f"sha256:{'1' * 64}", "bob@example.com")
+    twice = with_state(find_intent(files, SHOP), IntentState.APPROVED, other)
+    after = find_intent((TREE, SourceFile("all.yaml", text(twice).encode())), SHOP)
+    assert after.intent.approval == other
+    assert "# see the runbook" in text(twice)
+
+
+def test_a_state_that_an_intent_has_changes_nothing() -> None:
+    assert with_state(find_intent(FILES, AMS), IntentState.APPLIED) == {}
+
+
+def test_a_document_that_does_not_exist_is_not_found_and_faulty_files_are_named() -> None:
+    with pytest.raises(NotFoundError, match=r"there is no intent a/b at the tip of the branch"):
+        find_intent(FILES, ("a", "b"))
+    faulty = SourceFile("x.yaml", CLUSTER.replace("Applied", "Aplied").encode())
+    with pytest.raises(NotFoundError, match=r"documents in x\.yaml have errors: see 'zkdeployment lint'"):
+        find_intent((TREE, faulty), AMS)
+
+
+@pytest.mark.parametrize(
+    ("intent", "name"),
+    [
+        (
+            DeploymentIntentGroup(
+                *SHOP, "plain", {"front": ("/p1/shop/front",)}, IntentState.INSTANTIATED, approval=APPROVAL
+            ),
+            "intent-p1-store-v1-shop.yaml",
+        ),
+        (ClusterIntents(*AMS, {"vlan12": ("/net/vlan12",)}, IntentState.APPLIED), "cluster-ams-web-server.yaml"),
+    ],
+)
+def test_a_new_intent_is_created_in_a_file_of_its_own(intent: Intent, name: str) -> None:
+    changes = with_new_intent((TREE,), intent)
+    assert changes.keys() == {name}
+    found = find_intent((TREE, SourceFile(name, text(changes, name).encode())), intent.subject).intent
+    assert (found.state, found.approval, found.apps) == (IntentState.CREATED, None, intent.apps)
+    with pytest.raises(RefusedError, match=f"exists already: {name} holds its document"):
+        with_new_intent((TREE, SourceFile(name, text(changes, name).encode())), intent)
+
+
+def test_a_new_intent_whose_file_holds_other_documents_is_added_to_them() -> None:
+    name = "intent-p1-store-v1-shop.yaml"
+    group = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)})
+    changes = with_new_intent((TREE, SourceFile(name, CLUSTER.encode())), group)
+    assert text(changes, name).startswith(f"{CLUSTER}---\nschema: zkdeployment/DeploymentIntentGroup/v1\n")
+
+
+def test_another_description_changes_its_keys_alone() -> None:
+    placed = find_intent(FILES, SHOP)
+    assert isinstance(placed.intent, DeploymentIntentGroup)
+    wanted = replace(
+        placed.intent,
+        composite_profile="large",
+        update=UpdateRule.APPROVE,
+        apps={"front": ("/p1/shop/front",), "base": ("/p1/shop/db",)},
+    )
+    changes = with_description(placed, wanted)
+    after = (TREE, SourceFile("all.yaml", text(changes).encode()))
+    assert find_intent(after, SHOP).intent == wanted
+    assert "front: [/p1/shop/front]  # two hosts" in text(changes)
+    assert "composite-profile: large   # the only one" in text(changes)
+    back = with_description(find_intent(after, SHOP), placed.intent)
+    assert find_intent((TREE, SourceFile("all.yaml", text(back).encode())), SHOP).intent == placed.intent
+    assert with_description(placed, placed.intent) == {}
+
+
+def test_a_removed_document_leaves_the_others_of_its_file_and_the_last_one_removes_the_file() -> None:
+    assert without_intent(find_intent(FILES, SHOP)) == {
+        "all.yaml": f"# The shop of Amsterdam.\n---\n{CLUSTER}".encode()
+    }
+    alone = (TREE, SourceFile("c.yaml", CLUSTER.encode()))
+    assert without_intent(find_intent(alone, AMS)) == {"c.yaml": None}
+
+
+def published(*texts: str) -> PublishedDocuments:
+    files = [SourceFile(f"{number}.yaml", content.encode()) for number, content in enumerate(texts)]
+    return PublishedDocuments(read_documents(files).contents)
+
+
+def test_an_act_waits_until_the_last_one_on_its_subject_is_published() -> None:
+    tip = find_intent(FILES, SHOP).intent
+    assert unpublished_act(SHOP, tip, published(GROUP)) is None
+    assert unpublished_act(SHOP, tip, published()) is None
+    assert isinstance(tip, DeploymentIntentGroup)
+    approved = replace(tip, state=IntentState.APPROVED, approval=APPROVAL)
+    assert unpublished_act(SHOP, approved, published(GROUP)) == (
+        "an earlier act on p1/store/v1/shop is not published yet: at the tip of the branch it is Approved, in the"
+        " last publication it is Created; wait until the tip is published, then try again"
+    )
+    assert unpublished_act(AMS, find_intent(FILES, AMS).intent, published(GROUP, CLUSTER)) is None
+    assert "in the last publication it is Applied" in str(unpublished_act(AMS, None, published(CLUSTER)))
+
+
+def test_another_description_is_no_act() -> None:
+    tip = find_intent(FILES, SHOP).intent
+    assert isinstance(tip, DeploymentIntentGroup)
+    assert unpublished_act(SHOP, replace(tip, composite_profile="large"), published(GROUP)) is None
