@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.deployment_failure import DeploymentFailure
     from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
 
@@ -21,23 +22,6 @@ class RecordedDeployment:
     package: str | None = None
     version: str | None = None
     sequence: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentFailure:
-    """The failure of a host: the publication, the step, and the deployment or the packages that failed."""
-
-    sequence: int
-    step: str
-    path: str | None = None
-    number: int | None = None
-    packages: frozenset[str] = frozenset()
-
-    def concerns(self, deployment: Deployment, assignment: Assignment) -> bool:
-        """Whether the host failed at a deployment, or at its packages."""
-        if self.path is None:
-            return bool(self.packages & {assignment.package, *assignment.patches})
-        return self.path == deployment.path and self.number in {None, deployment.number}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.deployment_failure import DeploymentFailure
 from zkdeployment.model.origin import Origin
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class HostResult:
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
-    deployment. ``error`` is one line; ``None`` means success.
+    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` is about;
+    results of older agents lack it.
     """
 
     host_id: str
@@ -35,6 +37,7 @@ class HostResult:
     time: float
     seconds: float
     error: str | None = None
+    failed: DeploymentFailure | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the result as it is stored in ZooKeeper and printed by ``-o json``."""
@@ -44,6 +47,7 @@ class HostResult:
             "time": round(self.time, 1),
             "seconds": round(self.seconds, 1),
             "error": None if self.error is None else self.error[:MAX_ERROR_LENGTH],
+            **({} if self.failed is None else {"failed": self.failed.properties()}),
         }
 
     @classmethod
@@ -56,6 +60,7 @@ class HostResult:
             time=_number(properties.get("time")),
             seconds=_number(properties.get("seconds")),
             error=None if error is None else str(error),
+            failed=DeploymentFailure.from_properties(properties.get("failed")),
         )
 
 

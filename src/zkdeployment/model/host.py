@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.deployment_failure import DeploymentFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +66,10 @@ class Host:
     ``version`` is the revision that is completely deployed. It is ``None`` before the first deployment, and from
     the first change of a deployment until that deployment is complete; ``former`` is then the version before it.
     ``sequence`` is that of the publication with which the host reached ``version``, 0 if there is none; ``None``
-    means that an old agent does not report it. ``since`` is the time of the node's last change, in seconds since
-    the epoch; it is not one of its properties.
+    means that an old agent does not report it. ``completed`` is the sequence of the last publication that the host
+    deployed completely; unlike ``sequence`` it stays during the next deployment. ``failed`` is the failure that
+    ``error`` is about. ``since`` is the time of the node's last change, in seconds since the epoch; it is not one
+    of its properties.
     """
 
     identity: Identity
@@ -82,6 +85,9 @@ class Host:
     rack: str | None = None
     since: float | None = None
     sequence: int | None = None
+    completed: int | None = None
+    failed: DeploymentFailure | None = None
+    address: str | None = None
 
     @property
     def facts(self) -> Facts:
@@ -121,9 +127,11 @@ class Host:
             "name": self.identity.name,
             "version": self.version,
             "sequence": self.sequence,
+            "completed": self.completed,
             "former": self.former,
             "role": self.identity.role,
             "error": self.error,
+            "failed": None if self.failed is None else self.failed.properties(),
             "deploying": self.deploying,
             "step": self.step,
             "steps": None if self.steps is None else list(self.steps),
@@ -131,6 +139,7 @@ class Host:
             "tags": list(self.tags) or None,
             "labels": dict(self.labels) or None,
             "rack": self.rack,
+            "address": self.address,
         }
         return {name: value for name, value in properties.items() if value is not None or name == "version"}
 
@@ -149,16 +158,22 @@ class Host:
             value = properties.get(name)
             return value if is_revision(value) else None
 
+        def number(name: str) -> int | None:
+            value = properties.get(name)
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+
         steps = properties.get("steps")
-        pid, sequence = properties.get("pid"), properties.get("sequence")
+        pid = properties.get("pid")
         tags = properties.get("tags")
         labels = properties.get("labels")
         return cls(
             identity=Identity(id=host_id, name=text("name") or host_id, role=text("role")),
             version=revision("version"),
-            sequence=sequence if isinstance(sequence, int) and not isinstance(sequence, bool) else None,
+            sequence=number("sequence"),
+            completed=number("completed"),
             former=revision("former"),
             error=text("error"),
+            failed=DeploymentFailure.from_properties(properties.get("failed")),
             deploying=text("deploying"),
             step=text("step"),
             steps=_pair(steps),
@@ -166,6 +181,7 @@ class Host:
             tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
             labels={key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {},
             rack=text("rack"),
+            address=text("address"),
             since=since,
         )
 

@@ -51,7 +51,8 @@ class Marker:
 
     ``files`` are base names: the ``.deployed`` file and the files of older tools beside it (spelled with commas,
     ``.script`` notes). ``package`` is ``None`` when no file names the package that owns the deployment;
-    ``version`` is the version of that package (not the revision of the tree).
+    ``version`` is the version of that package (not the revision of the tree). ``sequence`` is that of the
+    publication in which it was deployed; ``None`` in markers of older agents.
     """
 
     deployment: Deployment
@@ -61,6 +62,7 @@ class Marker:
     script: str | None = None
     version: str | None = None
     files: tuple[str, ...] = ()
+    sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class KnownHost:
 
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.
+    ``address`` is the host's, and ``completed`` the sequence of the last publication that it deployed completely;
+    older agents report neither.
     """
 
     identity: Identity
@@ -112,6 +116,8 @@ class KnownHost:
     tags: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     rack: str | None = None
+    address: str | None = None
+    completed: int | None = None
 
     @property
     def facts(self) -> Facts:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.cached_fleet import CachedFleet
     from zkdeployment.fleet.events import EventLog
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
@@ -67,6 +68,12 @@ class FleetFeed(Protocol):
 
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
         """Return the registered instances of services: for each path of a service, name to properties."""
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        """Return what all known hosts and the providers of these services report, without any clusters.
+
+        Inventories are read once, and again only after they changed.
+        """
 
     def locks(self) -> tuple[Lock, ...]:
         """Return every lock that is held or waited for, as ``LockStore`` does."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.fleet.snapshot import FleetSnapshot
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import PublicationRecord, Refusal
@@ -38,6 +39,12 @@ class FleetReader(Protocol):
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         """Return the inventories of all known hosts, absent ones included."""
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        """Return what all known hosts and the providers of these services report, without any clusters.
+
+        The number of requests does not grow with the fleet.
+        """
 
     def forget(self, host: str) -> KnownHost:
         """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host
@@ -32,6 +33,9 @@ class PublicationStore(Protocol):
 
     def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
         """Read the inventories of the known hosts that are not among ``hosts``, the registered ones."""
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        """Read what all known hosts and the providers of these services report, without any clusters."""
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""

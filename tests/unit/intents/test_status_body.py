@@ -9,7 +9,6 @@ from zkdeployment.documents.intents.values import ClusterIntents, DeploymentInte
 from zkdeployment.errors import ConfigurationError, NotFoundError
 from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.intents.reality import (
-    DeploymentFailure,
     FleetReports,
     RecordedDeployment,
     ReportedHost,
@@ -20,6 +19,7 @@ from zkdeployment.intents.resources import instance_resources, is_terminating, r
 from zkdeployment.intents.status_body import status_body
 from zkdeployment.intents.status_query import read_query
 from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.deployment_failure import DeploymentFailure
 from zkdeployment.model.host import Identity
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",), "db": ("/p1/db",)})

@@ -1,6 +1,7 @@
 import pytest
 
 from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
+from zkdeployment.model.deployment_failure import DeploymentFailure
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 
@@ -18,6 +19,10 @@ def test_host_node_round_trips():
         tags=("ssd",),
         labels={"site": "ams"},
         rack="rack01",
+        sequence=0,
+        completed=7,
+        failed=DeploymentFailure(8, "deploy /who/myfoo 0", "/who/myfoo", 0),
+        address="192.0.2.7",
     )
     assert Host.from_properties("id1", host.properties()) == host
 

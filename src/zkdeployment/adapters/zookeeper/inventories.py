@@ -15,7 +15,7 @@ from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from zkdeployment.adapters.zookeeper.client.session import Session
 
@@ -72,15 +72,20 @@ def encode(known: KnownHost) -> bytes:
             "tags": list(known.tags),
             "labels": dict(known.labels),
             "rack": known.rack,
+            "address": known.address,
+            "completed": known.completed,
             "inventory": None if known.inventory is None else _to_json(known.inventory),
         }
     )
 
 
-def decode(host_id: str, data: bytes) -> KnownHost:
-    """Decode a host's node; an invalid one gives an unknown inventory, so that other hosts are still shown."""
+def decode(host_id: str, data: bytes, *, software: bool = True) -> KnownHost:
+    """Decode a host's node; an invalid one gives an unknown inventory, so that other hosts are still shown.
+
+    Without ``software`` only the markers of the inventory are decoded.
+    """
     try:
-        return _known_host(host_id, unpack(data))
+        return _known_host(host_id, unpack(data), _inventory if software else _markers_only)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         message = f"its inventory cannot be read ({type(error).__name__}: {error})"
         return KnownHost(Identity(host_id, host_id), unknown=message)
@@ -111,6 +116,8 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
             ]
             for marker in inventory.markers
         ],
+        # Beside the markers, whose lists older programs read by their length.
+        "sequences": [marker.sequence for marker in inventory.markers],
         "managed": dict(inventory.managed),
         "checkouts": dict(inventory.checkouts),
         "applications": sorted(inventory.applications),
@@ -120,17 +127,19 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
     }
 
 
-def _known_host(host_id: str, value: Any) -> KnownHost:
+def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
     inventory = value["inventory"]
     return KnownHost(
         identity=Identity(host_id, _text(value["name"]), _text_or_none(value["role"])),
-        inventory=None if inventory is None else _inventory(inventory),
+        inventory=None if inventory is None else decode_inventory(inventory),
         time=float(value["time"]),
         unknown=_text(value["unknown"]),
         # Agents of old releases do not publish these.
         tags=tuple(_text(tag) for tag in value.get("tags", ())),
         labels=_texts(value.get("labels", {})),
         rack=_text_or_none(value.get("rack")),
+        address=_text_or_none(value.get("address")),
+        completed=_number_or_none(value.get("completed")),
     )
 
 
@@ -145,7 +154,7 @@ def _inventory(value: Any) -> Inventory:
         },
         scripts=_texts(value["scripts"]),
         directories=_names(value["directories"]),
-        markers=tuple(_marker(*fields) for fields in value["markers"]),
+        markers=_markers(value),
         managed=_texts(value["managed"]),
         checkouts=_texts(value["checkouts"]),
         applications=_names(value["applications"]),
@@ -153,6 +162,19 @@ def _inventory(value: Any) -> Inventory:
         # Agents of old releases do not publish these.
         lost_scripts=_names(value.get("lost_scripts", ())),
         originals=_texts(value.get("originals", {})),
+    )
+
+
+def _markers_only(value: Any) -> Inventory:
+    return Inventory(markers=_markers(value))
+
+
+def _markers(value: Any) -> tuple[Marker, ...]:
+    markers = value["markers"]
+    sequences = value.get("sequences") or [None] * len(markers)  # agents of old releases do not publish these
+    return tuple(
+        replace(_marker(*fields), sequence=_number_or_none(sequence))
+        for fields, sequence in zip(markers, sequences, strict=True)
     )
 
 
@@ -186,6 +208,10 @@ def _text(value: object) -> str:
 
 def _text_or_none(value: object) -> str | None:
     return None if value is None else _text(value)
+
+
+def _number_or_none(value: object) -> int | None:
+    return None if value is None else _number(value)
 
 
 def _number(value: object) -> int:

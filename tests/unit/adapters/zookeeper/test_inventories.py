@@ -1,6 +1,7 @@
 """The encoding of the inventories that hosts publish."""
 
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ markers = st.builds(
     optional,
     optional,
     st.lists(names, max_size=2).map(tuple),
+    st.none() | numbers,
 )
 packages = st.dictionaries(names, st.lists(st.tuples(numbers, names, names, names), max_size=2), max_size=3).map(
     lambda packages_by_name: {
@@ -53,6 +55,8 @@ known_hosts = st.builds(
     st.lists(names, max_size=2).map(tuple),
     st.dictionaries(names, names, max_size=2),
     optional,
+    optional,
+    st.none() | numbers,
 )
 
 
@@ -109,3 +113,17 @@ def test_an_inventory_of_an_older_agent_has_neither_lost_scripts_nor_originals()
     written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
     del written["inventory"]["lost_scripts"], written["inventory"]["originals"]
     assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})
+
+
+def test_markers_of_an_older_agent_have_no_sequence():
+    marker = Marker(Deployment("/a", 0), "foo", "foo", sequence=7)
+    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(markers=(marker,)), completed=7)))
+    del written["inventory"]["sequences"], written["completed"], written["address"]
+    expected = KnownHost(Identity("h1", "app1"), Inventory(markers=(Marker(Deployment("/a", 0), "foo", "foo"),)))
+    assert decode("h1", pack(written)) == expected
+
+
+@given(known_hosts)
+def test_without_software_only_the_markers_of_an_inventory_are_decoded(known):
+    markers_only = known.inventory and Inventory(markers=known.inventory.markers)
+    assert decode(known.identity.id, encode(known), software=False) == replace(known, inventory=markers_only)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import math
 import threading
 import time
 from collections import deque
@@ -103,6 +104,15 @@ class Session(Connection):
         seen, nodes = self._read_many([Read(check_path(path)) for path in paths])
         return seen, [None if answer is None else Node.read(answer) for answer in nodes]
 
+    def get_in(self, paths: Iterable[str], *, requests: int) -> list[Node | None]:
+        """Return nodes in the given order, read with at most ``requests`` requests, however many nodes these are.
+
+        For many small nodes: the server builds the answer to each request in its memory.
+        """
+        wanted = [Read(check_path(path)) for path in paths]
+        _, nodes = self._read_many(wanted, together=max(1, math.ceil(len(wanted) / requests)))
+        return [None if answer is None else Node.read(answer) for answer in nodes]
+
     def look(
         self, nodes: Sequence[str], children: Sequence[str]
     ) -> tuple[list[Node | None], list[list[str] | None]]:
@@ -164,25 +174,25 @@ class Session(Connection):
         except exceptions.NoNodeError:
             return None
 
-    def _read_many(self, wanted: list[Read]) -> tuple[int, list[Any]]:
+    def _read_many(self, wanted: list[Read], *, together: int = TOGETHER) -> tuple[int, list[Any]]:
         """Return the last transaction that every read has seen, and the answers of one pipelined round."""
 
         def attempt() -> tuple[int, list[Any]]:
             self._get_ready(time.monotonic() + self.call_timeout)
             seen, session = self._client.last_zxid, self.id
-            answers = [answer for _, answer in self._pipeline(deque(wanted))]
+            answers = [answer for _, answer in self._pipeline(deque(wanted), together)]
             if self.id != session:
                 raise exceptions.ConnectionLoss  # the new session's server may lag behind ``seen``
             return seen, answers
 
         return self._again(f"read {len(wanted)} nodes", attempt)
 
-    def _pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
+    def _pipeline(self, waiting: deque[Read], together: int = TOGETHER) -> Iterator[tuple[Read, Any]]:
         flying: deque[tuple[list[Read], Any]] = deque()
         self._get_ready(time.monotonic() + self.call_timeout)
         while waiting or flying:
             while waiting and len(flying) < WINDOW // TOGETHER:
-                reads = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting)))]
+                reads = [waiting.popleft() for _ in range(min(together, len(waiting)))]
                 flying.append((reads, read_together(self._client, reads)))
             reads, sent = flying.popleft()
             yield from zip(reads, self._answers(reads, sent), strict=True)

@@ -15,12 +15,13 @@ from zkdeployment.adapters.zookeeper.feed.shared_read import SharedReads
 from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
-from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication
+from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication, read_results
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.cached_fleet import CachedFleet, FleetReading
 from zkdeployment.fleet.events import RESET_EVENT, EventLog, connection_event, events_between
+from zkdeployment.intents.fleet_reports import fleet_reports
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.fleet.events import FleetEvent
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
@@ -127,6 +129,10 @@ class ZooKeeperFeed:
         session, wanted = self._ready(), tuple(sorted(services))
         return self._shared.get(("providers", wanted), lambda: read_providers(session, wanted))
 
+    def reports(self, services: Collection[str]) -> FleetReports:
+        session, wanted = self._ready(), tuple(sorted(services))
+        return self._shared.get(("reports", wanted), lambda: self._current_reports(session, wanted))
+
     def locks(self) -> tuple[Lock, ...]:
         session = self._ready()
         return self._shared.get("locks", lambda: read_locks(session))
@@ -156,6 +162,13 @@ class ZooKeeperFeed:
         if session is None or not session.connected:
             raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
         return session
+
+    def _current_reports(self, session: Session, services: Collection[str]) -> FleetReports:
+        """Return the reports of the fleet; only providers, and results of hosts, are read again."""
+        fleet = self.snapshot().fleet
+        ids = {host.identity.id for host in fleet.hosts} | {host.identity.id for host in fleet.absent}
+        results = self._shared.get("results", lambda: read_results(session, fleet.since))
+        return fleet_reports(fleet.hosts, self.known_hosts(ids), results, read_providers(session, services))
 
     def _current_targets(self, session: Session) -> Targets:
         """Return the targets; they are read again only after their parent node changed, as each import does."""

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.failure_outputs import read_output
+from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
@@ -25,10 +26,11 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
@@ -92,6 +94,9 @@ class ZooKeeperFleetReader:
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         return read_inventories(self._session)
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        return read_reports(self._session, services)
 
     def forget(self, host: str) -> KnownHost:
         known = {entry.identity.id: entry for entry in self.known_hosts()}

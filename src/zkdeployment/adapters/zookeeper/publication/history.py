@@ -35,6 +35,9 @@ _DROPPED = 20
 
 _CHUNK = 1000
 
+#: Requests for the results of all hosts.
+_REQUESTS = 8
+
 
 def write_result(session: Session, revision: Revision, result: HostResult) -> None:
     """Record a host's result in the publication of ``revision``; a version that was set by hand has no record."""
@@ -82,6 +85,22 @@ def read_publication(session: Session, sequence: int) -> tuple[PublicationRecord
         return ()
     place = sequences.index(sequence)
     return _records(session, sequences[place : place + 2])
+
+
+def read_results(session: Session, since: int) -> dict[str, HostResult]:
+    """Return the latest result of each host in the publications from the sequence ``since`` on, by host id.
+
+    The number of requests does not grow with the hosts.
+    """
+    places = [paths.history_path(sequence) for sequence in _sequences(session) if sequence >= since > 0]
+    records, children = session.look(places, places)
+    wanted = [f"{path}/{name}" for path, names in zip(places, children, strict=True) for name in names or ()]
+    unfolded = {
+        path.rpartition("/")[2]: HostResult.from_json(node.properties)
+        for path, node in zip(wanted, session.get_in(wanted, requests=_REQUESTS), strict=True)
+        if node is not None
+    }
+    return merge(*(_record(node).results for node in records if node is not None), unfolded)
 
 
 def _records(session: Session, sequences: Iterable[int]) -> tuple[PublicationRecord, ...]:

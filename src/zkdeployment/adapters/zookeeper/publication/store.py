@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.failure_outputs import remove_outputs
+from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
@@ -92,6 +94,9 @@ class ZooKeeperPublications:
     def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
         ids = known_ids(self._session) - {host.identity.id for host in hosts}
         return absent_hosts(read_inventories(self._session, ids), hosts)
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        return read_reports(self._session, services)
 
     def strategy(self) -> Strategy | None:
         return read_strategy(self._session)
