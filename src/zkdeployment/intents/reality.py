@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.deployment_failure import DeploymentFailure
+    from zkdeployment.model.deployment import Deployment, DeploymentFailure
     from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.origin import Origin
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import DeploymentFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

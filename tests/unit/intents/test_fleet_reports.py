@@ -2,8 +2,7 @@
 
 from zkdeployment.intents.fleet_reports import fleet_reports
 from zkdeployment.intents.reality import RecordedDeployment
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import Deployment, DeploymentFailure
 from zkdeployment.model.history import HostResult
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker

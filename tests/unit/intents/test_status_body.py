@@ -18,8 +18,7 @@ from zkdeployment.intents.reality import (
 from zkdeployment.intents.resources import instance_resources, is_terminating, row_from_json, row_to_json
 from zkdeployment.intents.status_body import status_body
 from zkdeployment.intents.status_query import read_query
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure
 from zkdeployment.model.host import Identity
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",), "db": ("/p1/db",)})

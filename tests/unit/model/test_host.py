@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 

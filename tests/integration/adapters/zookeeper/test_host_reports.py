@@ -13,8 +13,7 @@ from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import UnreachableError
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import Deployment, DeploymentFailure
 from zkdeployment.model.history import HostResult
 from zkdeployment.model.host import Host, Identity
 

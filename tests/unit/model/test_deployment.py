@@ -1,7 +1,6 @@
 import pytest
 
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.deployment_failure import DeploymentFailure
+from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure
 
 FRONT = Assignment("/shop/front", 2, "front", "front", patches={"front-fix": "1"})
 
