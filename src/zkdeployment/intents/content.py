@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import LinkError
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
@@ -70,6 +70,21 @@ def changed_keys(old: IntentContent, new: IntentContent) -> tuple[str, ...]:
     """Return the keys of the document whose values differ, sorted."""
     keys = old.description.keys() | new.description.keys()
     return tuple(sorted(key for key in keys if old.description.get(key) != new.description.get(key)))
+
+
+def content_to_json(content: IntentContent) -> dict[str, Any]:
+    """Return a content in the form that publications write."""
+    return {
+        "description": dict(content.description),
+        "nodes": {path: dict(properties) for path, properties in content.nodes.items()},
+        "sources": [[path, name, value] for (path, name), value in sorted(content.sources.items())],
+    }
+
+
+def content_from_json(value: Mapping[str, Any]) -> IntentContent:
+    """Return the content that ``content_to_json`` encoded."""
+    sources = {(path, name): found for path, name, found in value["sources"]}
+    return IntentContent(value["description"], value["nodes"], sources)
 
 
 class _ContentReader:

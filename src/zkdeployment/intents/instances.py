@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.intents.life_cycle import IntentEffect
+from zkdeployment.intents.content import IntentContent
+from zkdeployment.intents.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.planning.targets.encoding import assignment_from_json
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from zkdeployment.intents.governance import GovernedService
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties
+
+EMPTY_CONTENT = IntentContent({})
 
 #: The number of instances that the history keeps.
 KEPT_INSTANCES = 20
@@ -58,14 +61,36 @@ class IntentInstance:
     target: str | None = None
     final: tuple[Mapping[str, Any], ...] | None = None
 
+    @property
+    def awaits_final_status(self) -> bool:
+        """Whether the instance is terminated, and its final status is not recorded yet."""
+        return self.terminated is not None and self.final is None
+
 
 @dataclass(frozen=True, slots=True)
 class IntentRecord:
-    """What publications recorded about an intent: its document, its state, and its instances, oldest first."""
+    """What publications recorded about an intent: its document, its state, and its instances, oldest first.
+
+    ``content`` is the published content. ``approved`` is the content that the approval in the document covers, if
+    it was ever published. ``stamp`` is the version of the record, which changes with each write.
+    """
 
     intent: Intent
     state: IntentState
     instances: tuple[IntentInstance, ...] = ()
+    content: IntentContent = EMPTY_CONTENT
+    approved: IntentContent | None = None
+    stamp: int = field(default=0, compare=False)
+
+    @property
+    def snapshot(self) -> IntentSnapshot:
+        """The intent with its published content."""
+        return IntentSnapshot(self.intent, self.content)
+
+    @property
+    def awaits_final_status(self) -> bool:
+        """Whether the last instance is terminated, and its final status is not recorded yet."""
+        return bool(self.instances) and self.instances[-1].awaits_final_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,49 +175,29 @@ def instances_body(instances: Iterable[IntentInstance]) -> dict[str, Any]:
     }
 
 
-def instance_to_json(instance: IntentInstance) -> dict[str, Any]:
-    """Return an instance in the form that publications write."""
-    return {
-        "id": instance.id,
-        "instantiated": instance.instantiated,
-        "terminated": instance.terminated,
-        "by": instance.by,
-        "changed": instance.changed,
-        "apps": {app: list(paths) for app, paths in instance.apps.items()},
-        "services": [
-            {
-                "app": service.app,
-                "target": service.target,
-                "assignment": service.assignment.to_json(),
-                "wanted": service.wanted,
-                "properties": dict(service.properties),
-            }
-            for service in instance.services
-        ],
-        "target": instance.target,
-        "final": None if instance.final is None else list(instance.final),
-    }
+def services_to_json(services: Iterable[InstanceService]) -> list[dict[str, Any]]:
+    """Return the services of an instance in the form that publications write."""
+    return [
+        {
+            "app": service.app,
+            "target": service.target,
+            "assignment": service.assignment.to_json(),
+            "wanted": service.wanted,
+            "properties": dict(service.properties),
+        }
+        for service in services
+    ]
 
 
-def instance_from_json(value: Mapping[str, Any]) -> IntentInstance:
-    """Return the instance that ``instance_to_json`` encoded; raises ``TreeError`` for an invalid assignment."""
-    return IntentInstance(
-        id=value["id"],
-        instantiated=value["instantiated"],
-        by=value["by"],
-        changed=value["changed"],
-        apps={app: tuple(paths) for app, paths in value["apps"].items()},
-        services=tuple(
-            InstanceService(
-                service["app"],
-                service["target"],
-                assignment_from_json(service["assignment"]),
-                service["wanted"],
-                service["properties"],
-            )
-            for service in value["services"]
-        ),
-        terminated=value["terminated"],
-        target=value["target"],
-        final=None if value["final"] is None else tuple(value["final"]),
+def services_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[InstanceService, ...]:
+    """Return the services that ``services_to_json`` encoded; raises ``TreeError`` for an invalid assignment."""
+    return tuple(
+        InstanceService(
+            service["app"],
+            service["target"],
+            assignment_from_json(service["assignment"]),
+            service["wanted"],
+            service["properties"],
+        )
+        for service in value
     )

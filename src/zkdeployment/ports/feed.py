@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.fleet.cached_fleet import CachedFleet
     from zkdeployment.fleet.events import EventLog
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Properties
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -95,3 +98,12 @@ class FleetFeed(Protocol):
 
     def acts(self) -> tuple[Act, ...]:
         """Return the recorded acts of operators, oldest first."""
+
+    def intents(self) -> tuple[IntentRecord, ...]:
+        """Return the records of all intents, as ``IntentReader.records`` does."""
+
+    def intent(self, subject: IntentSubject) -> IntentRecord | None:
+        """Return the whole record of an intent; ``None`` if none was published."""
+
+    def withheld(self) -> frozenset[ServiceTarget]:
+        """Return the services and targets that are not deployed because of the state of their intents."""

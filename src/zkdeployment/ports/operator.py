@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
+    from zkdeployment.ports.intents import IntentReader
     from zkdeployment.rollout.state import Directive, RolloutState
     from zkdeployment.tree.links import Lookup
 
@@ -181,6 +182,7 @@ class OperatorAdapters:
     locks: LockStore
     rollouts: RolloutControl
     cluster: ClusterControl
+    intents: IntentReader
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

@@ -9,6 +9,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.locks.contention import ZooKeeperLocks
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
 from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.rollout.control import ZooKeeperRolloutControl
 from zkdeployment.ports.operator import OperatorAdapters
@@ -36,4 +37,5 @@ def operator_adapters(session: Session) -> OperatorAdapters:
         locks=ZooKeeperLocks(session),
         rollouts=ZooKeeperRolloutControl(session),
         cluster=ZooKeeperClusterControl(session),
+        intents=ZooKeeperIntents(session),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -237,3 +238,12 @@ CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
     subject=lambda value: (value["metadata"]["provider"], value["metadata"]["name"]),
     faults=_cluster_faults,
 )
+
+
+def intent_of_document(document: Mapping[str, Any]) -> Intent:
+    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid."""
+    kind: DocumentKind[Any] = CLUSTER if document.get("schema") == CLUSTER_SCHEMA else GROUP
+    for _, message in form_faults(document, kind.form):
+        raise ValueError(message)
+    intent: Intent = kind.parse(document)
+    return intent

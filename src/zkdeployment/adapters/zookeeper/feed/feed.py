@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication, read_results
+from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records, read_withheld
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.fleet.events import FleetEvent
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Properties
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.rollout.state import RolloutState
 
 #: Seconds between the starts of two readings: changes in between are read together.
@@ -156,6 +160,18 @@ class ZooKeeperFeed:
     def acts(self) -> tuple[Act, ...]:
         session = self._ready()
         return self._shared.get("acts", lambda: read_acts(session))
+
+    def intents(self) -> tuple[IntentRecord, ...]:
+        session = self._ready()
+        return self._shared.get("intents", lambda: read_records(session))
+
+    def intent(self, subject: IntentSubject) -> IntentRecord | None:
+        session = self._ready()
+        return self._shared.get(("intent", subject), lambda: read_record(session, subject))
+
+    def withheld(self) -> frozenset[ServiceTarget]:
+        session = self._ready()
+        return self._shared.get("withheld", lambda: read_withheld(session))
 
     def _ready(self) -> Session:
         session = self._session

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.documents.kinds import Subject
     from zkdeployment.model.publication import DocumentKey, Publication
 
 #: Larger documents are compressed; smaller ones stay readable for people who look at the node.
@@ -30,7 +31,12 @@ _COMPRESSED_FROM = 4096
 def document_path(key: DocumentKey) -> str:
     """Return the path of a document's node."""
     kind, subject = key
-    return f"{paths.DOCUMENTS}/{kind}/{':'.join(quote(name, safe='') for name in subject) or ':'}"
+    return f"{paths.DOCUMENTS}/{kind}/{subject_name(subject)}"
+
+
+def subject_name(subject: Subject) -> str:
+    """Return a subject as the name of a node."""
+    return ":".join(quote(name, safe="") for name in subject) or ":"
 
 
 def read_published_documents(session: Session) -> PublishedDocuments:
@@ -67,7 +73,7 @@ def document_operations(
     wanted = {document_path(key): publication.documents[key] for key in keys if key in publication.documents}
     yield from (Create(f"{paths.DOCUMENTS}/{kind}") for kind in sorted({key[0] for key in keys} - set(kinds)))
     for path, content in sorted(wanted.items()):
-        data, node = _encode(content), nodes.get(path)
+        data, node = encode_content(content), nodes.get(path)
         if node is None:
             yield Create(path, data)
         elif node.data != data:
@@ -75,7 +81,8 @@ def document_operations(
     yield from (Delete(path, nodes[path].version) for path in sorted(nodes.keys() - wanted.keys()))
 
 
-def _encode(content: Mapping[str, object]) -> bytes:
+def encode_content(content: Mapping[str, object]) -> bytes:
+    """Return a mapping as JSON, compressed if it is large."""
     data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode("ascii")
     return data if len(data) < _COMPRESSED_FROM else pack(content)
 

@@ -1,0 +1,348 @@
+"""The records of intents: an index for each intent, and parts that never change.
+
+``/zkdeployment/intents/SUBJECT`` is the index: the document, the state, the digest of the content and the list of
+instances. The nodes below it are parts: contents, the services of instances, and final statuses. A part is named
+by its kind and a hash of its data, and is created before the index that names it: a process that dies in between
+leaves the former record whole. Parts that no index names are removed with the next index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.publication.documents import encode_content, subject_name
+from zkdeployment.documents.intents.kinds import intent_document, intent_of_document
+from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.errors import ConflictError, TreeError
+from zkdeployment.intents.content import content_from_json, content_to_json
+from zkdeployment.intents.instances import (
+    IntentInstance,
+    IntentRecord,
+    services_from_json,
+    services_to_json,
+)
+from zkdeployment.log import get_logger
+from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.planning.targets.withheld import ServiceTarget
+
+#: Bytes of one part: two of them, with what else a transaction has, fit into one.
+_PART = 256 * 1024
+
+#: Rows of a final status that are packed together.
+_ROWS = 20_000
+
+#: What an index has at least.
+_KEYS = frozenset({"document", "state", "content", "approved", "instances"})
+
+#: Further readings, if parts of an index were replaced in the meantime.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class IntentNodes:
+    """The nodes that a change of records may concern: indexes by name, and the names of the parts of each.
+
+    ``exists`` is whether the node above the indexes exists. ``withheld`` is the node of the withheld services.
+    """
+
+    exists: bool
+    withheld: Node | None
+    indexes: Mapping[str, Node]
+    parts: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class IntentOperations:
+    """Operations that write records: the parts, and then the indexes that name them, in one transaction."""
+
+    parts: Sequence[Operation] = ()
+    indexes: Sequence[Operation] = ()
+
+
+# Reading
+
+
+def read_records(session: Session) -> tuple[IntentRecord, ...]:
+    """Return the records of all intents, sorted by subject; of former instances only what lists of them show.
+
+    A damaged record is left out and logged. The number of requests grows with the number of intents only.
+    """
+    return _read(session, None)
+
+
+def read_record(session: Session, subject: IntentSubject) -> IntentRecord | None:
+    """Return the whole record of an intent, with all instances; ``None`` if there is none."""
+    return next(iter(_read(session, subject)), None)
+
+
+def read_withheld(session: Session) -> frozenset[ServiceTarget]:
+    """Return the services and targets that the last publication withheld."""
+    node = session.get(paths.WITHHELD)
+    return decode_withheld(node)
+
+
+def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
+    """Return the withheld services of their node; raises ``TreeError`` if it is damaged."""
+    if node is None or not node.data:
+        return frozenset()
+    try:
+        value = unpack(node.data)
+    except ValueError as error:
+        raise TreeError(f"{paths.WITHHELD} cannot be read: {error}; publish again") from error
+    if not isinstance(value, dict):
+        raise TreeError(f"{paths.WITHHELD} holds no mapping of services to targets; publish again")
+    return withheld_from_json(value)
+
+
+def _read(session: Session, subject: IntentSubject | None) -> tuple[IntentRecord, ...]:
+    whole = subject is not None
+    indexes, parts = _read_nodes(session, subject)
+    for _ in range(_ATTEMPTS):
+        if None not in parts.values():
+            break
+        indexes, parts = _read_nodes(session, subject)
+    found = (_record(name, node, index, parts, whole=whole) for name, (node, index) in indexes.items())
+    return tuple(record for record in found if record is not None)
+
+
+def _read_nodes(
+    session: Session, subject: IntentSubject | None
+) -> tuple[dict[str, tuple[Node, dict[str, Any]]], dict[str, Node | None]]:
+    """Return indexes by name, and the parts that they name by path (``None``: removed in the meantime)."""
+    names = session.children(paths.INTENTS) or [] if subject is None else [subject_name(subject)]
+    indexes = {
+        name: (node, index)
+        for name, node in zip(names, session.get_many(map(_path, names)), strict=True)
+        if node is not None and (index := _index(name, node)) is not None
+    }
+    wanted = [
+        f"{_path(name)}/{part}"
+        for name, (_, index) in indexes.items()
+        for part in _named_parts(index, whole=subject is not None)
+    ]
+    return indexes, dict(zip(wanted, session.get_many(wanted), strict=True))
+
+
+def _index(name: str, node: Node) -> dict[str, Any] | None:
+    """Return the value of an index; ``None`` if the index is not written yet, or damaged."""
+    if not node.data:
+        return None
+    try:
+        value = unpack(node.data)
+    except ValueError as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+    if isinstance(value, dict) and value.keys() >= _KEYS:
+        return value
+    get_logger().warning("intent-damaged", path=_path(name), reason="keys are missing")
+    return None
+
+
+def _named_parts(index: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    """Yield the names of the parts that a record needs; ``whole``: also those of former instances."""
+    yield from index["content"]
+    yield from index["approved"] or ()
+    for entry in index["instances"] if whole else index["instances"][-1:]:
+        yield from entry["services"]
+        for packed in entry["final"] or ():
+            yield from packed
+
+
+def _record(
+    name: str, node: Node, index: Mapping[str, Any], parts: Mapping[str, Node | None], *, whole: bool
+) -> IntentRecord | None:
+    def value_of(names: Iterable[str]) -> Any:
+        data = (part.data for one in names if (part := parts[f"{_path(name)}/{one}"]) is not None)
+        return unpack(b"".join(data))
+
+    try:
+        intent = intent_of_document(index["document"])
+        *former, last = index["instances"] or (None,)
+        instances = [
+            _instance(entry, value_of) if whole or entry is last else _former_instance(entry)
+            for entry in (*former, last)
+            if entry is not None
+        ]
+        return IntentRecord(
+            intent,
+            IntentState(index["state"]),
+            tuple(instances),
+            content_from_json(value_of(index["content"])),
+            None if index["approved"] is None else content_from_json(value_of(index["approved"])),
+            node.version,
+        )
+    except (KeyError, TypeError, ValueError, TreeError) as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+
+
+def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
+    """Return the instance of an entry of an index."""
+    value = value_of(entry["services"])
+    final = None
+    if entry["final"] is not None:
+        final = tuple(row for packed in entry["final"] for row in value_of(packed))
+    return _instance_of(
+        entry,
+        apps={app: tuple(listed) for app, listed in value["apps"].items()},
+        services=services_from_json(value["services"]),
+        target=value["target"],
+        final=final,
+    )
+
+
+def _former_instance(entry: Mapping[str, Any]) -> IntentInstance:
+    """Return what lists show of an instance before the last one; its services are not read."""
+    return _instance_of(entry, apps={}, services=(), target=None, final=())
+
+
+def _instance_of(entry: Mapping[str, Any], **values: Any) -> IntentInstance:
+    return IntentInstance(
+        id=entry["id"],
+        instantiated=entry["instantiated"],
+        terminated=entry["terminated"],
+        by=entry["by"],
+        changed=entry["changed"],
+        **values,
+    )
+
+
+# Writing
+
+
+def read_intent_nodes(
+    session: Session, changed: Collection[IntentSubject], kept: Collection[IntentSubject]
+) -> IntentNodes:
+    """Return the nodes that a change concerns: of the ``changed`` intents, and of all that are not ``kept``."""
+    (withheld,), (listed,) = session.look([paths.WITHHELD], [paths.INTENTS])
+    names = {subject_name(subject) for subject in changed}
+    names |= set(listed or ()) - {subject_name(subject) for subject in kept}
+    found = [_path(name) for name in sorted(names)]
+    nodes, children = session.look(found, found) if found else ([], [])
+    existing = {name: node for name, node in zip(sorted(names), nodes, strict=True) if node is not None}
+    parts = {name: frozenset(below or ()) for name, below in zip(sorted(names), children, strict=True)}
+    return IntentNodes(listed is not None, withheld, existing, parts)
+
+
+def intent_operations(
+    records: Mapping[IntentSubject, IntentRecord], nodes: IntentNodes, withheld: Collection[ServiceTarget] | None
+) -> IntentOperations:
+    """Return the operations that write these records, and remove the intents of all other nodes.
+
+    ``withheld`` are the services that are not deployed; ``None`` leaves them as they are. Raises ``ConflictError``
+    if a record changed since it was read.
+    """
+    parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
+    indexes: list[Operation] = [] if withheld is None else list(_withheld_operations(withheld, nodes.withheld))
+    wanted = {subject_name(subject): record for subject, record in records.items()}
+    for name, record in sorted(wanted.items()):
+        path, node = _path(name), nodes.indexes.get(name)
+        version = 0 if node is None else node.version
+        if version != record.stamp:
+            raise ConflictError(f"{path} changed since it was read")
+        former = None if node is None else _index(name, node)
+        encoder = _RecordEncoder(record, former)
+        if node is None:
+            parts.append(Create(path))
+        existing = nodes.parts.get(name, frozenset())
+        parts += (Create(f"{path}/{part}", data) for part, data in encoder.parts.items() if part not in existing)
+        indexes.append(Set(path, encode_content(encoder.index), version))
+        used = set(_named_parts(encoder.index, whole=True))
+        indexes += (Delete(f"{path}/{part}") for part in sorted(existing - used))
+    for name in sorted(nodes.indexes.keys() - wanted.keys()):
+        path = _path(name)
+        indexes += (Delete(f"{path}/{part}") for part in sorted(nodes.parts[name]))
+        indexes.append(Delete(path, nodes.indexes[name].version))
+    return IntentOperations(parts, indexes)
+
+
+def _withheld_operations(withheld: Collection[ServiceTarget], node: Node | None) -> Iterator[Operation]:
+    data = encode_content(withheld_to_json(withheld)) if withheld else b""
+    if node is None:
+        if data:
+            yield Create(paths.WITHHELD, data)
+    elif node.data != data:
+        yield Set(paths.WITHHELD, data, node.version)
+
+
+@dataclass(slots=True)
+class _RecordEncoder:
+    """The index of a record and the data of its parts by name.
+
+    ``former`` is the present index; the parts that it names are not encoded again, and so may be missing from the
+    record.
+    """
+
+    record: IntentRecord
+    former: Mapping[str, Any] | None
+    parts: dict[str, bytes] = field(default_factory=dict)
+    index: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        record, approved = self.record, self.record.approved
+        entries = {entry["id"]: entry for entry in (self.former or {}).get("instances", ())}
+        self.index = {
+            "document": intent_document(record.intent),
+            "state": record.state.value,
+            "digest": record.content.digest,
+            "content": self._pack("content", content_to_json(record.content)),
+            "approved": None if approved is None else self._pack("content", content_to_json(approved)),
+            "instances": [self._entry(instance, entries.get(instance.id)) for instance in record.instances],
+        }
+
+    def _entry(self, instance: IntentInstance, former: Mapping[str, Any] | None) -> dict[str, Any]:
+        is_same = former is not None and former["changed"] == instance.changed
+        has_final = former is not None and former["final"] is not None
+        return {
+            "id": instance.id,
+            "instantiated": instance.instantiated,
+            "terminated": instance.terminated,
+            "by": instance.by,
+            "changed": instance.changed,
+            "services": former["services"] if former is not None and is_same else self._services(instance),
+            "final": former["final"] if former is not None and is_same and has_final else self._final(instance),
+        }
+
+    def _services(self, instance: IntentInstance) -> list[str]:
+        value = {
+            "apps": {app: list(listed) for app, listed in instance.apps.items()},
+            "services": services_to_json(instance.services),
+            "target": instance.target,
+        }
+        return self._pack(f"instance-{instance.id}", value)
+
+    def _final(self, instance: IntentInstance) -> list[list[str]] | None:
+        if instance.final is None:
+            return None
+        starts = range(0, len(instance.final), _ROWS)
+        return [
+            self._pack(f"final-{instance.id}", [dict(row) for row in instance.final[start : start + _ROWS]])
+            for start in starts
+        ]
+
+    def _pack(self, kind: str, value: object) -> list[str]:
+        """Add a value as parts and return their names."""
+        data = pack(value)
+        names = []
+        for start in range(0, len(data), _PART):
+            piece = data[start : start + _PART]
+            name = f"{kind}-{hashlib.sha256(piece).hexdigest()[:32]}"
+            self.parts[name] = piece
+            names.append(name)
+        return names
+
+
+def _path(name: str) -> str:
+    return f"{paths.INTENTS}/{name}"
