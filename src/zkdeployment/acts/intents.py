@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import check_change
 from zkdeployment.documents.intents.values import Approval, UpdateRule, subject_text
-from zkdeployment.errors import RefusedError, SourceError, TreeError
-from zkdeployment.intents.content import changed_keys, changed_paths
+from zkdeployment.errors import RefusedError
+from zkdeployment.intents.content import changed_keys
 from zkdeployment.intents.edits import (
     described_as,
     find_intent,
@@ -31,36 +31,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.documents.intents.values import Intent, IntentSubject
-    from zkdeployment.documents.published import PublishedDocuments
-    from zkdeployment.intents.content import IntentContent
     from zkdeployment.intents.edits import PlacedIntent
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import LifeCycleStep
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import TreeCommits
 
-#: The most commits in which the approved content is looked for.
-_SEARCHED = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentOrder:
-    """The request for an act on an intent: by whom, and why; ``published`` are the published documents."""
+    """The request for an act on an intent: by whom, and why.
+
+    ``record`` is what the last publication recorded about the intent, ``None`` if it was never published.
+    """
 
     subject: IntentSubject
     author: Author
-    published: PublishedDocuments
+    record: IntentRecord | None
     reason: str = ""
-
-
-class _LifeCycleError(RefusedError):
-    """The life cycle refuses an act on an intent."""
-
-    def __init__(self, refusal: IntentRefusal, snapshot: IntentSnapshot, act: IntentAct) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
-        self.snapshot = snapshot
-        self.act = act
 
 
 def approve_intent(
@@ -79,7 +68,7 @@ def approve_intent(
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = find_intent(branch.files, order.subject)
-        step = _step(placed.snapshot, IntentAct.APPROVE)
+        step = _step(placed.snapshot, IntentAct.APPROVE, order)
         digest = placed.snapshot.content.digest
         if content not in {None, digest}:
             raise RefusedError(
@@ -103,7 +92,7 @@ def change_state(
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = find_intent(branch.files, order.subject)
-        step = _step(placed.snapshot, act)
+        step = _step(placed.snapshot, act, order)
         _require_published(placed.intent, order)
         return _message(_written(placed, step), act, order)
 
@@ -147,25 +136,11 @@ def remove_intent(
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = find_intent(branch.files, order.subject)
-        _step(placed.snapshot, IntentAct.REMOVE, is_terminating=is_terminating)
+        _step(placed.snapshot, IntentAct.REMOVE, order, is_terminating=is_terminating)
         _require_published(placed.intent, order)
         return FileChanges(without_intent(placed), _subject("Remove", order))
 
     return _commit(commits, order, compute, dry_run=dry_run)
-
-
-def approved_content(commits: TreeCommits, intent: Intent) -> IntentContent | None:
-    """Return the content that was approved last, as the branch had it then; ``None`` if it is not found."""
-    if intent.approval is None:
-        return None
-    for revision in commits.revisions_with(intent.approval.content, most=_SEARCHED):
-        try:
-            content = find_intent(commits.files(revision), intent.subject).snapshot.content
-        except (RefusedError, SourceError, TreeError):
-            continue  # this revision does not have the subject, or is not signed as it has to be
-        if content.digest == intent.approval.content:
-            return content
-    return None
 
 
 def _commit(
@@ -175,25 +150,20 @@ def _commit(
     *,
     dry_run: bool,
 ) -> CommitOutcome:
-    """Make the commit; a refusal because of a changed content names what has changed."""
-    try:
-        return commits.commit(
-            CommitOrder(author=order.author, compute=compute, check=check_change), dry_run=dry_run
-        )
-    except _LifeCycleError as error:
-        snapshot = error.snapshot
-        is_changed = error.act is IntentAct.INSTANTIATE and not (snapshot.state.is_active or snapshot.is_approved)
-        old = approved_content(commits, snapshot.intent) if is_changed else None
-        if old is None:
-            raise
-        changed = (*changed_keys(old, snapshot.content), *changed_paths(old, snapshot.content))
-        raise RefusedError(str(replace(error.refusal, paths=changed))) from error
+    return commits.commit(CommitOrder(author=order.author, compute=compute, check=check_change), dry_run=dry_run)
 
 
-def _step(snapshot: IntentSnapshot, act: IntentAct, *, is_terminating: bool = False) -> LifeCycleStep:
-    outcome = perform(snapshot, act, is_terminating=is_terminating)
+def _step(
+    snapshot: IntentSnapshot, act: IntentAct, order: IntentOrder, *, is_terminating: bool = False
+) -> LifeCycleStep:
+    """Return what an act does; raises ``RefusedError`` with the changes since the approval, if there are any."""
+    approval, approved = snapshot.intent.approval, None if order.record is None else order.record.approved
+    if approval is None or approved is None or approved.digest != approval.content:
+        approved = None  # the approved content was never published
+    outcome = perform(snapshot, act, is_terminating=is_terminating, approved=approved)
     if isinstance(outcome, IntentRefusal):
-        raise _LifeCycleError(outcome, snapshot, act)
+        keys = () if approved is None or not outcome.paths else changed_keys(approved, snapshot.content)
+        raise RefusedError(str(replace(outcome, paths=(*keys, *outcome.paths))))
     return outcome
 
 
@@ -211,7 +181,7 @@ def _require_modifiable(
 
 
 def _require_published(tip: Intent | None, order: IntentOrder) -> None:
-    reason = unpublished_act(order.subject, tip, order.published)
+    reason = unpublished_act(order.subject, tip, None if order.record is None else order.record.intent)
     if reason is not None:
         raise RefusedError(reason)
 

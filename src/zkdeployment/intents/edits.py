@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zkdeployment.documents.edits import (
     REMOVED,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
-    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.documents.yaml_values import Way
     from zkdeployment.model.source_files import SourceFile
 
@@ -122,14 +121,12 @@ def without_intent(placed: PlacedIntent) -> dict[str, bytes | None]:
     return {placed.file: rest.encode() if rest.strip() else None}
 
 
-def unpublished_act(subject: IntentSubject, tip: Intent | None, published: PublishedDocuments) -> str | None:
+def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Intent | None) -> str | None:
     """Return why an act has to wait: an earlier one is in the branch and not published; ``None`` if none is.
 
     Acts change states and approvals. A subject without a document counts as Created.
     """
-    kind: Any = CLUSTER if len(subject) == len(_CLUSTER_PARTS) else GROUP
-    before: Intent | None = published.of(kind).get(subject)
-    old, new = _progress(before), _progress(tip)
+    old, new = _progress(published), _progress(tip)
     if old == new:
         return None
     found = "it has another approval" if old[0] is new[0] else f"it is {new[0].value}"
@@ -137,10 +134,6 @@ def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Publi
         f"an earlier act on {subject_text(subject)} is not published yet: at the tip of the branch {found}, in the"
         f" last publication it is {old[0].value}; wait until the tip is published, then try again"
     )
-
-
-#: The parts of a cluster's subject.
-_CLUSTER_PARTS = ("provider", "name")
 
 
 def _progress(intent: Intent | None) -> tuple[IntentState, Approval | None]:

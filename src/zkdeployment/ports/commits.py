@@ -56,12 +56,6 @@ class TreeCommits(Protocol):
     def revision(self, name: str) -> str:
         """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
 
-    def revisions_with(self, text: str, *, most: int) -> Sequence[str]:
-        """Return the commits of the branch that added or removed a text in a document, newest first."""
-
-    def files(self, revision: str) -> Sequence[SourceFile]:
-        """Return the tree files and documents of a commit of the branch."""
-
     def contains(self, revision: Revision, commit: str) -> bool:
         """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
 

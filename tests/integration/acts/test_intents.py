@@ -21,17 +21,20 @@ from zkdeployment.documents.intents.values import (
     UpdateRule,
     parse_subject,
 )
-from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.commits import Author
 from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.git.act_commits import GitTreeCommits
+    from zkdeployment.documents.intents.values import IntentSubject
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")
@@ -64,14 +67,19 @@ class Site:
         self.branch = Branch(directory)
         self.branch.push({"a.zk": TREE.format(greeting="hello")})
         self.commits: GitTreeCommits = self.branch.commits()
-        self.published = PublishedDocuments()
+        self.records: dict[IntentSubject, IntentRecord] = {}
 
     def publish(self) -> None:
+        """Record what a publication of the tip records."""
         files = [SourceFile(name, text.encode()) for name, text in self.branch.files().items()]
-        self.published = PublishedDocuments(read_documents(files).contents)
+        reviewed = review(files)
+        for subject, now in intent_snapshots(reviewed.documents, reviewed.linted.tree).items():
+            before = self.records.get(subject)
+            approved = now.content if now.is_approved else None if before is None else before.approved
+            self.records[subject] = IntentRecord(now.intent, now.state, (), now.content, approved)
 
     def order(self, subject: tuple[str, ...] = SHOP, reason: str = "a reason") -> IntentOrder:
-        return IntentOrder(subject=subject, author=ANN, reason=reason, published=self.published)
+        return IntentOrder(subject=subject, author=ANN, reason=reason, record=self.records.get(subject))
 
     def create(self, **fields: Any) -> None:
         create_intent(self.commits, self.order(), DeploymentIntentGroup(*SHOP, "plain", **fields))

@@ -14,8 +14,6 @@ from zkdeployment.documents.intents.values import (
     IntentState,
     UpdateRule,
 )
-from zkdeployment.documents.published import PublishedDocuments
-from zkdeployment.documents.reading import read_documents
 from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.intents.edits import (
     find_intent,
@@ -144,26 +142,24 @@ def test_a_removed_document_leaves_the_others_of_its_file_and_the_last_one_remov
     assert without_intent(find_intent(alone, AMS)) == {"c.yaml": None}
 
 
-def published(*texts: str) -> PublishedDocuments:
-    files = [SourceFile(f"{number}.yaml", content.encode()) for number, content in enumerate(texts)]
-    return PublishedDocuments(read_documents(files).contents)
-
-
 def test_an_act_waits_until_the_last_one_on_its_subject_is_published() -> None:
-    tip = find_intent(FILES, SHOP).intent
-    assert unpublished_act(SHOP, tip, published(GROUP)) is None
-    assert unpublished_act(SHOP, tip, published()) is None
-    assert isinstance(tip, DeploymentIntentGroup)
-    approved = replace(tip, state=IntentState.APPROVED, approval=APPROVAL)
-    assert unpublished_act(SHOP, approved, published(GROUP)) == (
+    created = find_intent(FILES, SHOP).intent
+    assert unpublished_act(SHOP, created, created) is None
+    assert unpublished_act(SHOP, created, None) is None
+    assert isinstance(created, DeploymentIntentGroup)
+    approved = replace(created, state=IntentState.APPROVED, approval=APPROVAL)
+    assert unpublished_act(SHOP, approved, created) == (
         "an earlier act on p1/store/v1/shop is not published yet: at the tip of the branch it is Approved, in the"
         " last publication it is Created; wait until the tip is published, then try again"
     )
-    assert unpublished_act(AMS, find_intent(FILES, AMS).intent, published(GROUP, CLUSTER)) is None
-    assert "in the last publication it is Applied" in str(unpublished_act(AMS, None, published(CLUSTER)))
+    again = replace(approved, approval=replace(APPROVAL, by="bob@example.com"))
+    assert "it has another approval" in str(unpublished_act(SHOP, again, approved))
+    applied = find_intent(FILES, AMS).intent
+    assert unpublished_act(AMS, applied, applied) is None
+    assert "in the last publication it is Applied" in str(unpublished_act(AMS, None, applied))
 
 
 def test_another_description_is_no_act() -> None:
-    tip = find_intent(FILES, SHOP).intent
-    assert isinstance(tip, DeploymentIntentGroup)
-    assert unpublished_act(SHOP, replace(tip, composite_profile="large"), published(GROUP)) is None
+    created = find_intent(FILES, SHOP).intent
+    assert isinstance(created, DeploymentIntentGroup)
+    assert unpublished_act(SHOP, replace(created, composite_profile="large"), created) is None

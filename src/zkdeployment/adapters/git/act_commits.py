@@ -22,7 +22,6 @@ from zkdeployment.errors import ConflictError, RefusedError, SourceError, TreeEr
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
 from zkdeployment.model.problem import Severity
-from zkdeployment.model.source_files import DOCUMENT_SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,9 +39,6 @@ ATTEMPTS = 5
 
 #: The newest commits of the branch among which the last one with a valid signature is looked for.
 _SEARCHED = 200
-
-#: The files at the top of the repository that may hold documents.
-_DOCUMENT_FILES = tuple(f":(top,glob)*{suffix}" for suffix in DOCUMENT_SUFFIXES)
 
 _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
 
@@ -80,16 +76,6 @@ class GitTreeCommits:
     def revision(self, name: str) -> str:
         with self._lock:
             return self._resolve(name, self._tip())
-
-    def revisions_with(self, text: str, *, most: int) -> Sequence[str]:
-        with self._lock:
-            options = ("--no-show-signature", "--format=%H", f"--max-count={most}", "--diff-merges=first-parent")
-            log = ("log", *options, f"-S{text}", "--end-of-options", self._tip(), "--")
-            return self._git.run(*log, *_DOCUMENT_FILES).check().text.split()
-
-    def files(self, revision: str) -> Sequence[SourceFile]:
-        with self._lock:
-            return self.source.files(revision)
 
     def contains(self, revision: Revision, commit: str) -> bool:
         if str(revision) == commit:
