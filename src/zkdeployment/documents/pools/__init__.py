@@ -1,0 +1,1 @@
+"""Documents of host pools: form, values, and how pools extend each other."""

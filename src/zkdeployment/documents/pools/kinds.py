@@ -1,0 +1,272 @@
+"""The document of host pools, ``zkdeployment/Pools/v1``: the keys below ``nodepools`` are those of Duffy 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.documents.forms import NAME, Fault, form_faults
+from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
+from zkdeployment.documents.pools.values import (
+    AnsibleMechanism,
+    Mechanism,
+    NodePool,
+    Playbook,
+    PoolConfiguration,
+    RoleMechanism,
+)
+from zkdeployment.model.durations import duration_seconds
+from zkdeployment.model.user import TenantLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SCHEMA = "zkdeployment/Pools/v1"
+
+#: The levels of mappings and lists in the values that only templates and playbooks read.
+_DEEPEST_VALUE = 6
+
+
+def _any_value(depth: int = _DEEPEST_VALUE) -> dict[str, Any]:
+    """Return the form of any value: numbers, booleans and null are read as YAML reads them."""
+    scalar: dict[str, Any] = {"type": ["null", "boolean", "integer", "number", "string"]}
+    if depth == 0:
+        return scalar
+    below = _any_value(depth - 1)
+    return {
+        "anyOf": [
+            scalar,
+            {"type": "object", "additionalProperties": below},
+            {"type": "array", "items": below},
+        ],
+        "description": "a value",
+    }
+
+
+_DURATION = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0},
+        {"type": "string", "pattern": r"^(?=.*[1-9])([0-9]{1,6}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s)?$"},
+    ],
+    "description": "seconds, or a duration as in 6h or 1h30m",
+}
+_COUNT = {"type": "integer", "minimum": 1, "description": "a whole number above 0"}
+_VALUES = {"type": "object", "additionalProperties": _any_value(), "description": "a mapping of names to values"}
+
+_PLAYBOOK = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"playbook": NAME | {"description": "the file of a playbook"}, "extra-vars": _VALUES},
+    "description": "a mapping with playbook and extra-vars",
+}
+
+_MECHANISM = {
+    "type": "object",
+    "additionalProperties": False,
+    "description": "a mapping with type, and ansible or role",
+    "properties": {
+        "type": {"enum": ["ansible", "role"], "description": "one of: ansible, role"},
+        "ansible": {
+            "type": "object",
+            "additionalProperties": False,
+            "description": "a mapping with topdir, provision, deprovision and extra-vars",
+            "properties": {
+                "topdir": NAME | {"description": "a directory"},
+                "extra-vars": _VALUES,
+                "provision": _PLAYBOOK,
+                "deprovision": _PLAYBOOK,
+            },
+        },
+        "role": {
+            "type": "object",
+            "additionalProperties": False,
+            "description": "a mapping with the roles idle and leased",
+            "properties": {"idle": NAME, "leased": NAME},
+        },
+    },
+}
+
+_POOL = {
+    "type": "object",
+    "additionalProperties": _any_value(),
+    "description": "a mapping with extends, mechanism, fill-level, reuse-nodes and run-parallel",
+    "properties": {
+        "extends": {
+            "anyOf": [NAME, {"type": "array", "items": NAME}],
+            "description": "the name of a pool, or a list of names",
+        },
+        "mechanism": _MECHANISM,
+        "fill-level": _COUNT,
+        "reuse-nodes": {
+            "anyOf": [
+                {"const": False, "type": "boolean"},
+                {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
+            ],
+            "description": "false, or a mapping of names to text or whole numbers",
+        },
+        "run-parallel": {"type": "boolean", "description": "true or false"},
+    },
+}
+
+_POOLS = {"type": "object", "additionalProperties": _POOL, "description": "a mapping of names to pools"}
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["metadata", "data"],
+    "properties": {
+        "schema": {},
+        "metadata": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["name"],
+            "properties": {"name": {"const": "pools", "description": "pools: there is one such document"}},
+        },
+        "data": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["nodepools"],
+            "properties": {
+                "defaults": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "session-lifetime": _DURATION,
+                        "session-lifetime-max": _DURATION,
+                        "node-quota": _COUNT,
+                    },
+                },
+                "nodepools": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["concrete"],
+                    "properties": {"abstract": _POOLS, "concrete": _POOLS},
+                },
+            },
+        },
+    },
+}
+
+#: What a merged pool must have, by the type of its mechanism.
+_COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {
+    "ansible": {
+        "type": "object",
+        "required": ["ansible"],
+        "properties": {
+            "ansible": {
+                "type": "object",
+                "required": ["topdir", "provision"],
+                "properties": {
+                    "provision": {"type": "object", "required": ["playbook"]},
+                    "deprovision": {"type": "object", "required": ["playbook"]},
+                },
+            }
+        },
+    },
+    "role": {
+        "type": "object",
+        "required": ["role"],
+        "properties": {"role": {"type": "object", "required": ["idle", "leased"]}},
+    },
+}
+
+
+def _all_pools(value: Any) -> dict[str, Mapping[str, Any]]:
+    pools = value["data"]["nodepools"]
+    return {**pools.get("abstract", {}), **pools["concrete"]}
+
+
+def _faults(value: Any) -> Iterator[Fault]:
+    """Return the faults of pools that appear only after pools were merged with those that they extend."""
+    nodepools = value["data"]["nodepools"]
+    for name in nodepools["concrete"].keys() & nodepools.get("abstract", {}).keys():
+        yield (
+            ("data", "nodepools", "concrete", name),
+            f"there is an abstract pool {name!r}, too; rename one of them",
+        )
+    pools = _all_pools(value)
+    for name in nodepools["concrete"]:
+        way = ("data", "nodepools", "concrete", name)
+        try:
+            merged = merged_pool(name, pools)
+        except ExtensionError as error:
+            yield (*way, "extends"), str(error)
+            continue
+        for message in _merged_faults(merged):
+            yield way, message
+    limits = _limits(value["data"].get("defaults", {}))
+    if limits.session_lifetime > limits.session_lifetime_max:
+        yield ("data", "defaults"), "session-lifetime is longer than session-lifetime-max; expected at most that"
+
+
+def _merged_faults(pool: Mapping[str, Any]) -> Iterator[str]:
+    """Return what a merged pool lacks, or has in a form that no pool may have."""
+    for way, message in form_faults(pool, _POOL):
+        yield f"with what it extends, {'.'.join(map(str, way)) or 'the pool'} is wrong: {message}"
+    mechanism = pool.get("mechanism")
+    kind = str(mechanism.get("type")) if isinstance(mechanism, dict) else ""
+    if kind not in _COMPLETE_MECHANISMS:
+        yield "expected mechanism with the type ansible or role, here or in a pool that it extends"
+        return
+    for way, message in form_faults(mechanism, _COMPLETE_MECHANISMS[kind]):
+        yield f"the mechanism {kind} is incomplete at {'.'.join(('mechanism', *map(str, way)))}: {message}"
+    if kind == "role" and pool.get("reuse-nodes"):
+        yield "reuse-nodes has no meaning for the mechanism role, whose hosts are always reused; leave it out"
+
+
+def _parse(value: Any) -> PoolConfiguration:
+    pools, names = _all_pools(value), value["data"]["nodepools"]["concrete"]
+    return PoolConfiguration(
+        {name: _pool(name, merged_pool(name, pools)) for name in names},
+        _limits(value["data"].get("defaults", {})),
+    )
+
+
+def _pool(name: str, values: Mapping[str, Any]) -> NodePool:
+    return NodePool(
+        name=name,
+        mechanism=_mechanism(values["mechanism"]),
+        fill_level=values.get("fill-level"),
+        reuse=values.get("reuse-nodes") or None,
+        run_parallel=values.get("run-parallel", True),
+        values={**values, "name": name},
+    )
+
+
+def _mechanism(value: Mapping[str, Any]) -> Mechanism:
+    if value["type"] == "role":
+        return RoleMechanism(value["role"]["idle"], value["role"]["leased"])
+    ansible = value["ansible"]
+    common = ansible.get("extra-vars", {})
+
+    def playbook(part: Mapping[str, Any]) -> Playbook:
+        return Playbook(part["playbook"], {**common, **part.get("extra-vars", {})})
+
+    removal = ansible.get("deprovision")
+    return AnsibleMechanism(
+        ansible["topdir"], playbook(ansible["provision"]), None if removal is None else playbook(removal)
+    )
+
+
+def _limits(defaults: Mapping[str, Any]) -> TenantLimits:
+    standard = TenantLimits()
+    return TenantLimits(
+        node_quota=defaults.get("node-quota", standard.node_quota),
+        session_lifetime=_seconds(defaults.get("session-lifetime", standard.session_lifetime)),
+        session_lifetime_max=_seconds(defaults.get("session-lifetime-max", standard.session_lifetime_max)),
+    )
+
+
+def _seconds(value: float | str) -> float:
+    """Return the seconds of a duration whose form is valid."""
+    return duration_seconds(value) or 0.0 if isinstance(value, str) else float(value)
+
+
+POOLS: DocumentKind[PoolConfiguration] = DocumentKind(
+    name="pools",
+    schema=SCHEMA,
+    form=FORM,
+    parse=_parse,
+    subject=lambda _: (),
+    faults=_faults,
+)

@@ -1,0 +1,49 @@
+"""How pools extend others: a deep merge, in which the values of the pool itself come last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+#: The values of a pool as they are written.
+PoolValues: TypeAlias = "Mapping[str, Any]"
+
+
+class ExtensionError(Exception):
+    """A pool extends one that does not exist, or itself."""
+
+
+def extended_names(values: PoolValues) -> tuple[str, ...]:
+    """Return the names of the pools that a pool extends, in the order in which they are merged."""
+    extends = values.get("extends") or ()
+    return (extends,) if isinstance(extends, str) else tuple(extends)
+
+
+def merged_pool(name: str, pools: Mapping[str, PoolValues]) -> dict[str, Any]:
+    """Return the values of a pool, merged with those that it extends; raises ``ExtensionError``."""
+    return _merged(name, pools, ())
+
+
+def _merged(name: str, pools: Mapping[str, PoolValues], below: tuple[str, ...]) -> dict[str, Any]:
+    if name in below:
+        raise ExtensionError(f"the pool extends itself: {' -> '.join((*below, name))}")
+    own = pools[name]
+    merged: dict[str, Any] = {}
+    for other in extended_names(own):
+        if other not in pools:
+            known = ", ".join(sorted(pools.keys() - {name})) or "none"
+            raise ExtensionError(f"there is no pool {other!r}; the others are: {known}")
+        merged = _deep_merge(merged, _merged(other, pools, (*below, name)))
+    return _deep_merge(merged, {key: value for key, value in own.items() if key != "extends"})
+
+
+def _deep_merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the union of two mappings; of two values that are no mappings the upper one counts."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = _deep_merge(below, value)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,84 @@
+"""Levels: how many nodes a pool lacks, which unused ones it takes, and when it tries again after failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.pools.values import RoleMechanism
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.documents.pools.values import NodePool
+
+#: The states that count for the level of a pool.
+_AVAILABLE = frozenset({NodeState.READY, NodeState.PROVISIONING})
+
+#: The delays in seconds after failures of provisioning in a row; the last one stays.
+_DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FillPlan:
+    """What fills a pool: unused nodes that it takes, as provisioning, and the number of new ones."""
+
+    taken: tuple[PoolNode, ...] = ()
+    new: int = 0
+
+
+def plan_filling(
+    pool: NodePool,
+    nodes: Collection[PoolNode],
+    now: float,
+    *,
+    reuse: Mapping[str, int | str] | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> FillPlan:
+    """Return what brings a pool to its level.
+
+    ``reuse`` are the values that unused nodes must have, with templates filled in; ``None``: nodes are made anew.
+    ``roles`` are the present hosts of the fleet and their configured roles: a pool of hosts takes those that have
+    its idle role.
+    """
+    lacking = (pool.fill_level or 0) - sum(1 for node in nodes if _counts(node, pool))
+    if lacking <= 0:
+        return FillPlan()
+    if isinstance(pool.mechanism, RoleMechanism):
+        idle = pool.mechanism.idle
+        usable = [
+            node for node in _unused(nodes) if node.host is not None and (roles or {}).get(node.host) == idle
+        ]
+    elif reuse is not None:
+        usable = [node for node in _unused(nodes) if node.host is None and _matches(node, reuse)]
+    else:
+        return FillPlan(new=lacking)
+    return FillPlan(tuple(node.after(NodeEvent.CHOSEN, now, pool=pool.name) for node in usable[:lacking]))
+
+
+def next_filling(failures: int, last: float) -> float:
+    """Return when a pool is filled again, after failures in a row of which the last one was at ``last``."""
+    return last + _DELAYS[min(failures, len(_DELAYS)) - 1] if failures else last
+
+
+def new_node(node_id: int, pool: NodePool, now: float) -> PoolNode:
+    """Return a node that is made anew for a pool."""
+    return PoolNode(
+        id=node_id, state=NodeState.PROVISIONING, created_at=now, changed=now, pool=pool.name, reusable=False
+    )
+
+
+def _counts(node: PoolNode, pool: NodePool) -> bool:
+    return node.is_active and node.pool == pool.name and node.state in _AVAILABLE
+
+
+def _unused(nodes: Iterable[PoolNode]) -> list[PoolNode]:
+    """Return the unused nodes, the one that was used longest ago first."""
+    unused = (node for node in nodes if node.state is NodeState.UNUSED and node.reusable)
+    return sorted(unused, key=lambda node: (node.changed, node.id))
+
+
+def _matches(node: PoolNode, reuse: Mapping[str, int | str]) -> bool:
+    """Whether the data of a node has the values that a pool demands; ``2`` is not ``"2"``, as in Duffy."""
+    return all(type(node.data.get(key)) is type(value) and node.data[key] == value for key, value in reuse.items())

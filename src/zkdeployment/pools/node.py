@@ -1,0 +1,137 @@
+"""The nodes of pools, and the table of what happens to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NodeState(Enum):
+    """The states of a node; the values are the words of Duffy's API."""
+
+    UNUSED = "unused"
+    PROVISIONING = "provisioning"
+    READY = "ready"
+    CONTEXTUALIZING = "contextualizing"
+    DEPLOYED = "deployed"
+    DEPROVISIONING = "deprovisioning"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class NodeEvent(Enum):
+    """What happens to a node."""
+
+    CHOSEN = "a pool below its level takes the node"
+    PROVISIONED = "the node is provisioned"
+    PROVISIONING_FAILED = "provisioning failed, and the node can be used again"
+    RESERVED = "a session reserves the node"
+    CONTEXTUALIZED = "the tenant's key is on the node"
+    CLEANED = "the session was not begun, and the tenant's key is off the node"
+    RELEASED = "the session ended, or the node is taken out of its pool"
+    DEPROVISIONED = "the node is deprovisioned, and can be used again"
+    REMOVED = "the node is deprovisioned, and cannot be used again"
+    FAILED = "the node failed"
+    FORGIVEN = "an operator lets the failed node be deprovisioned"
+    RETIRED = "an operator retires the node"
+
+
+_UNUSED, _PROVISIONING, _READY = NodeState.UNUSED, NodeState.PROVISIONING, NodeState.READY
+_CONTEXTUALIZING, _DEPLOYED = NodeState.CONTEXTUALIZING, NodeState.DEPLOYED
+_DEPROVISIONING, _DONE, _FAILED = NodeState.DEPROVISIONING, NodeState.DONE, NodeState.FAILED
+
+#: The state of a node after an event, by the state before it and the event. A node that could not be provisioned
+#: and cannot be used again is deleted; it has no state then.
+NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
+    (_UNUSED, NodeEvent.CHOSEN): _PROVISIONING,
+    (_PROVISIONING, NodeEvent.PROVISIONED): _READY,
+    (_PROVISIONING, NodeEvent.PROVISIONING_FAILED): _UNUSED,
+    (_READY, NodeEvent.RESERVED): _CONTEXTUALIZING,
+    (_CONTEXTUALIZING, NodeEvent.CONTEXTUALIZED): _DEPLOYED,
+    (_CONTEXTUALIZING, NodeEvent.CLEANED): _READY,
+    (_CONTEXTUALIZING, NodeEvent.FAILED): _FAILED,
+    (_CONTEXTUALIZING, NodeEvent.RELEASED): _DEPROVISIONING,
+    (_DEPLOYED, NodeEvent.RELEASED): _DEPROVISIONING,
+    (_READY, NodeEvent.RELEASED): _DEPROVISIONING,
+    (_DEPROVISIONING, NodeEvent.DEPROVISIONED): _UNUSED,
+    (_DEPROVISIONING, NodeEvent.REMOVED): _DONE,
+    (_DEPROVISIONING, NodeEvent.FAILED): _FAILED,
+    (_FAILED, NodeEvent.FORGIVEN): _DEPROVISIONING,
+    (_UNUSED, NodeEvent.RETIRED): _DONE,
+    (_FAILED, NodeEvent.RETIRED): _DONE,
+}
+
+#: The states in which a node belongs to a session.
+IN_SESSION = frozenset({_CONTEXTUALIZING, _DEPLOYED})
+
+#: What deprovisioning removes from the data of a node that is used again.
+_PASSING_DATA = frozenset({"error", "nodes_spec", "provision"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNode:
+    """A node: a machine that tenants lease.
+
+    ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
+    that has it. ``host`` is the id of the host of this fleet that the node is, ``None`` for other machines.
+    ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
+    the error of a failed node. Times are in seconds since the epoch.
+    """
+
+    id: int
+    state: NodeState
+    created_at: float
+    changed: float
+    pool: str | None = None
+    session: int | None = None
+    hostname: str | None = None
+    ipaddr: str | None = None
+    comment: str | None = None
+    reusable: bool = False
+    host: str | None = None
+    retired_at: float | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the node still exists for the pools."""
+        return self.retired_at is None
+
+    def after(self, event: NodeEvent, now: float, **changes: Any) -> PoolNode:
+        """Return the node after an event; raises ``RefusedError`` if that cannot happen in its state."""
+        state = NODE_TRANSITIONS.get((self.state, event))
+        if state is None:
+            raise RefusedError(f"node {self.id} is {self.state.value}; that excludes: {event.value}")
+        node = replace(self, state=state, changed=now, **changes)
+        if state in {_UNUSED, _DONE}:
+            kept = {key: value for key, value in node.data.items() if key not in _PASSING_DATA}
+            data = kept if state is _UNUSED else node.data
+            node = replace(node, pool=None, session=None, data=data)
+        if state is _DONE:
+            node = replace(node, retired_at=now)
+        elif state not in IN_SESSION:
+            node = replace(node, session=None)
+        return node
+
+
+def fail(node: PoolNode, detail: str, now: float) -> PoolNode:
+    """Return a node as failed, with the time and the reason in its data."""
+    error = {"failed_at": datetime.fromtimestamp(now, UTC).isoformat(), "detail": detail}
+    return node.after(NodeEvent.FAILED, now, data={**node.data, "error": error})
+
+
+def end_of_provisioning(node: PoolNode, now: float) -> PoolNode | None:
+    """Return a node whose provisioning failed: unused if it can be used again, else ``None``: it is deleted."""
+    return node.after(NodeEvent.PROVISIONING_FAILED, now) if node.reusable else None
+
+
+def end_of_deprovisioning(node: PoolNode, now: float) -> PoolNode:
+    """Return a node that was deprovisioned: unused if it can be used again, else done."""
+    return node.after(NodeEvent.DEPROVISIONED if node.reusable else NodeEvent.REMOVED, now)

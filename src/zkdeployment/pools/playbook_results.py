@@ -1,0 +1,103 @@
+"""The results of playbooks, ``duffy_out``: which node each of them is about."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.pools.node import NodeEvent, end_of_deprovisioning, end_of_provisioning, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.pools.node import PoolNode
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookOutcome:
+    """The nodes after a playbook, the ids of the nodes that are deleted, and what was wrong with the results."""
+
+    nodes: tuple[PoolNode, ...]
+    deleted: tuple[int, ...]
+    problems: tuple[str, ...]
+
+
+def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> PlaybookOutcome:
+    """Return the nodes after the playbook that provisions them.
+
+    The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
+    address is the name. A node without a result was not provisioned.
+    """
+    results, problems = _results(output)
+    kept: list[PoolNode] = []
+    deleted: list[int] = []
+    for position, node in enumerate(nodes):
+        result = results[position] if position < len(results) else None
+        problem = "there is no result" if result is None else _address_problem(result)
+        if result is not None and problem is None:
+            kept.append(_ready(node, result, now))
+            continue
+        problems.append(f"node {node.id} was not provisioned: {problem}")
+        rest = end_of_provisioning(node, now)
+        if rest is None:
+            deleted.append(node.id)
+        else:
+            kept.append(rest)
+    if len(results) > len(nodes):
+        problems.append(f"{len(results)} results for {len(nodes)} nodes; the last ones are ignored")
+    return PlaybookOutcome(tuple(kept), tuple(deleted), tuple(problems))
+
+
+def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> PlaybookOutcome:
+    """Return the nodes after the playbook that deprovisions them.
+
+    A result is about the node whose data of provisioning has all its values. Nodes without a result have failed.
+    """
+    results, problems = _results(output)
+    left = list(nodes)
+    ended: list[PoolNode] = []
+    for result in results:
+        match = next((node for node in left if _is_about(result, node)), None)
+        if match is None:
+            problems.append(f"a result matches no node: {dict(result)!r}")
+        else:
+            left.remove(match)
+            ended.append(end_of_deprovisioning(match, now))
+    for node in left:
+        problems.append(f"node {node.id} is in no result of deprovisioning")
+        ended.append(fail(node, "deprovisioning node failed: the playbook's result does not have it", now))
+    return PlaybookOutcome(tuple(ended), (), tuple(problems))
+
+
+def _results(output: object) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Return the results in an output, and what is wrong with it."""
+    nodes = output.get("nodes") if isinstance(output, Mapping) else None
+    if not isinstance(nodes, list):
+        return [], [f"expected duffy_out with a list of nodes, found {output!r}"]
+    return [result if isinstance(result, Mapping) else {} for result in nodes], []
+
+
+def _ready(node: PoolNode, result: Mapping[str, Any], now: float) -> PoolNode:
+    hostname = result.get("hostname") or result["ipaddr"]
+    data = {**node.data, "provision": dict(result)}
+    return node.after(NodeEvent.PROVISIONED, now, hostname=str(hostname), ipaddr=result["ipaddr"], data=data)
+
+
+def _address_problem(result: Mapping[str, Any]) -> str | None:
+    """Return why a result has no usable address, or ``None``."""
+    address = result.get("ipaddr")
+    try:
+        ipaddress.ip_address(address if isinstance(address, str) else "")
+    except ValueError:
+        return f"expected the address of the node as ipaddr, found {address!r}"
+    return None
+
+
+def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:
+    """Whether all values of a result, and at least one, are those of a node's provisioning."""
+    known = node.data.get("provision")
+    if not result or not isinstance(known, Mapping):
+        return False
+    return all(key in known and known[key] == value for key, value in result.items())

@@ -1,0 +1,118 @@
+"""Requests for sessions: the quota, and the choice of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.pools.tenant_session import TenantSession, effective_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.documents.pools.values import PoolConfiguration
+    from zkdeployment.model.user import User
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.tenant_session import NodesSpec
+
+
+class RequestProblem(Enum):
+    """Why a request gets no session."""
+
+    QUOTA = "quota exceeded"
+    NO_POOL = "no such pool"
+    TOO_FEW = "too few nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRefusal:
+    """A refused request, with a sentence for the tenant."""
+
+    problem: RequestProblem
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A session and its nodes, which have to get the tenant's key."""
+
+    session: TenantSession
+    nodes: tuple[PoolNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """A tenant's request. ``held`` is the number of nodes in the tenant's active sessions."""
+
+    id: int
+    tenant: User
+    specs: tuple[NodesSpec, ...]
+    held: int
+
+
+def reserve(
+    request: SessionRequest,
+    configuration: PoolConfiguration,
+    nodes: Collection[PoolNode],
+    now: float,
+    *,
+    offset: int = 0,
+    absent: Collection[str] = (),
+) -> Reservation | RequestRefusal:
+    """Return the session that a request gets, with the nodes that it reserves, or why it gets none.
+
+    The nodes that have been ready longest come first, beginning ``offset`` further on: concurrent requests with
+    different offsets rarely choose the same ones. ``absent`` are the ids of hosts of the fleet that are not there.
+    Admins have no quota. Exactly the quota is permitted.
+    """
+    limits = effective_limits(request.tenant, configuration.defaults)
+    wanted = _wanted(request.specs)
+    total = wanted.total()
+    if not request.tenant.is_admin and request.held + total > limits.node_quota:
+        message = (
+            f"quota exceeded: requested nodes ({total}) + current allocation ({request.held}) ="
+            f" {request.held + total} > {limits.node_quota}; retire a session, or request fewer nodes"
+        )
+        return RequestRefusal(RequestProblem.QUOTA, message)
+    chosen: list[PoolNode] = []
+    for pool, quantity in wanted.items():
+        if pool not in configuration.pools:
+            known = ", ".join(sorted(configuration.pools)) or "none"
+            return RequestRefusal(RequestProblem.NO_POOL, f"there is no pool {pool!a}; the pools are: {known}")
+        ready = _ready(nodes, pool, absent)
+        if len(ready) < quantity:
+            message = f"can't reserve nodes: {quantity} of {pool} requested, {len(ready)} ready; try again later"
+            return RequestRefusal(RequestProblem.TOO_FEW, message)
+        start = offset % len(ready)
+        chosen += (ready[start:] + ready[:start])[:quantity]
+    session = TenantSession(
+        id=request.id,
+        tenant=request.tenant.id,
+        specs=request.specs,
+        nodes=tuple(node.id for node in chosen),
+        created_at=now,
+        expires_at=now + limits.session_lifetime,
+    )
+    return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
+
+
+def _wanted(specs: Iterable[NodesSpec]) -> Counter[str]:
+    """Return the number of nodes by pool; a pool may be named more than once."""
+    wanted: Counter[str] = Counter()
+    for spec in specs:
+        wanted[spec.pool] += spec.quantity
+    return wanted
+
+
+def _ready(nodes: Iterable[PoolNode], pool: str, absent: Collection[str]) -> list[PoolNode]:
+    ready = (node for node in nodes if node.state is NodeState.READY and node.pool == pool)
+    return sorted((node for node in ready if node.host not in absent), key=lambda node: (node.changed, node.id))
+
+
+def _reserved(node: PoolNode, session: int, wanted: Mapping[str, int], now: float) -> PoolNode:
+    """Return a node as reserved, with the request that it was chosen for in its data, as Duffy records it."""
+    spec = {"pool": node.pool, "quantity": wanted[node.pool or ""]}
+    return node.after(NodeEvent.RESERVED, now, session=session, data={**node.data, "nodes_spec": spec})

@@ -1,0 +1,90 @@
+"""Sessions: what tenants lease, for how long, and how that ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.pools.node import NodeEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.model.user import TenantLimits, User
+    from zkdeployment.pools.node import PoolNode
+
+
+@dataclass(frozen=True, slots=True)
+class NodesSpec:
+    """A part of a request: a number of nodes of one pool."""
+
+    pool: str
+    quantity: int
+
+    def __str__(self) -> str:
+        return f"{self.quantity} of {self.pool}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantSession:
+    """The nodes that a tenant has leased by one request.
+
+    ``tenant`` is the id of the user. Times are in seconds since the epoch; ``retired_at`` is ``None`` while the
+    session is active.
+    """
+
+    id: int
+    tenant: int
+    specs: tuple[NodesSpec, ...]
+    nodes: tuple[int, ...]
+    created_at: float
+    expires_at: float
+    retired_at: float | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the tenant has the nodes."""
+        return self.retired_at is None
+
+    def is_expired(self, now: float) -> bool:
+        """Whether an active session has reached its end."""
+        return self.is_active and self.expires_at <= now
+
+
+def effective_limits(user: User, defaults: TenantLimits) -> TenantLimits:
+    """Return the limits of a tenant: its own ones, and the defaults for what it has none of."""
+    return replace(
+        defaults,
+        node_quota=defaults.node_quota if user.node_quota is None else user.node_quota,
+        session_lifetime=defaults.session_lifetime if user.session_lifetime is None else user.session_lifetime,
+        session_lifetime_max=defaults.session_lifetime_max
+        if user.session_lifetime_max is None
+        else user.session_lifetime_max,
+    )
+
+
+def new_expiry(
+    session: TenantSession, limits: TenantLimits, *, until: float | None = None, delta: float = 0.0, is_admin: bool
+) -> float:
+    """Return when a session ends after a change: at ``until``, or ``delta`` seconds later than before.
+
+    No session ends before it was created. It ends at the longest lifetime after its creation at the latest, unless
+    an admin changes it.
+    """
+    wanted = max(session.expires_at + delta if until is None else until, session.created_at)
+    return wanted if is_admin else min(wanted, session.created_at + limits.session_lifetime_max)
+
+
+def retire(
+    session: TenantSession, nodes: Iterable[PoolNode], now: float
+) -> tuple[TenantSession, tuple[PoolNode, ...]]:
+    """Return a session after its end, and its nodes, which are to be deprovisioned.
+
+    A node that is no longer the session's stays as it is, because it has failed.
+    """
+    released = tuple(
+        node.after(NodeEvent.RELEASED, now)
+        for node in nodes
+        if node.id in session.nodes and node.session == session.id
+    )
+    return replace(session, retired_at=now, expires_at=min(session.expires_at, now)), released

@@ -1,0 +1,158 @@
+"""The document of host pools: each error with its place, and pools merged with those that they extend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.pools.kinds import FORM, POOLS
+from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, RoleMechanism
+from zkdeployment.documents.typed_values import typed_values
+from zkdeployment.documents.yaml_values import parse_yaml
+from zkdeployment.model.user import TenantLimits
+
+WHOLE = """
+schema: zkdeployment/Pools/v1
+metadata: {name: pools}
+data:
+  defaults: {session-lifetime: 2h30m, session-lifetime-max: 43200, node-quota: 4}
+  nodepools:
+    abstract:
+      any:
+        mechanism: {type: ansible, ansible: {topdir: /srv/books, extra-vars: {size: 2, net: lan}}}
+        flavour: small
+      metal:
+        extends: any
+        mechanism:
+          ansible:
+            provision:
+              playbook: provision.yml
+              extra-vars: {size: 3, deep: {name: "{{ name }}", list: [1, x]}}
+    concrete:
+      metal-x86:
+        extends: [metal]
+        fill-level: 3
+        reuse-nodes: {architecture: x86_64, cores: 8}
+        run-parallel: false
+      fleet-web: {fill-level: 2, mechanism: {type: role, role: {idle: spare, leased: ci-web}}}
+"""
+
+
+def read(text: str) -> Any:
+    document = next(parse_yaml(text))
+    return typed_values(document.value, FORM)
+
+
+def faults(text: str) -> dict[str, str]:
+    value = read(text)
+    found = list(form_faults(value, FORM)) or list(POOLS.faults(value))
+    return {".".join(map(str, way)): message for way, message in found}
+
+
+def with_pools(pools: str) -> str:
+    return f"metadata: {{name: pools}}\ndata: {{nodepools: {pools}}}"
+
+
+def test_pools_have_the_values_of_those_that_they_extend_and_their_own_ones_come_last() -> None:
+    assert faults(WHOLE) == {}
+    configuration = POOLS.parse(read(WHOLE))
+    assert configuration.defaults == TenantLimits(
+        node_quota=4, session_lifetime=9000.0, session_lifetime_max=43200.0
+    )
+    assert set(configuration.pools) == {"metal-x86", "fleet-web"}
+    metal = configuration.pools["metal-x86"]
+    extra = {"size": 3, "net": "lan", "deep": {"name": "{{ name }}", "list": [1, "x"]}}
+    assert metal.mechanism == AnsibleMechanism("/srv/books", Playbook("provision.yml", extra))
+    assert (metal.fill_level, metal.run_parallel) == (3, False)
+    assert metal.reuse == {"architecture": "x86_64", "cores": 8}
+    assert (metal.values["flavour"], metal.values["name"]) == ("small", "metal-x86")
+    web = configuration.pools["fleet-web"]
+    assert web.mechanism == RoleMechanism("spare", "ci-web")
+    assert (web.reuse, web.run_parallel) == (None, True)
+
+
+def test_limits_that_are_not_given_are_six_and_twelve_hours_and_ten_nodes() -> None:
+    configuration = POOLS.parse(read(with_pools("{concrete: {}}")))
+    assert configuration.defaults == TenantLimits(
+        node_quota=10, session_lifetime=21600, session_lifetime_max=43200
+    )
+
+
+COMPLETE = "mechanism: {type: role, role: {idle: a, leased: b}}"
+
+
+@pytest.mark.parametrize(
+    ("pools", "way", "message"),
+    [
+        ("{}", "data.nodepools", "'concrete' is a required property"),
+        ("{concrete: {a: {fill-level: 0}}}", "data.nodepools.concrete.a.fill-level", "a whole number above 0"),
+        ("{concrete: {a: {fill-level: 1.5}}}", "data.nodepools.concrete.a.fill-level", "a whole number above 0"),
+        ("{concrete: {a: {}}}", "data.nodepools.concrete.a", "expected mechanism with the type ansible or role"),
+        (
+            "{concrete: {a: {mechanism: {type: cloud}}}}",
+            "data.nodepools.concrete.a.mechanism.type",
+            "one of: ansible, role",
+        ),
+        (
+            "{concrete: {a: {mechanism: {type: ansible, ansible: {topdir: /x, provision: {}}}}}}",
+            "data.nodepools.concrete.a",
+            "incomplete at mechanism.ansible.provision: 'playbook' is a required property",
+        ),
+        (
+            "{concrete: {a: {mechanism: {type: role, role: {idle: x}}}}}",
+            "data.nodepools.concrete.a",
+            "the mechanism role is incomplete at mechanism.role: 'leased' is a required property",
+        ),
+        (
+            f"{{concrete: {{a: {{{COMPLETE}, reuse-nodes: {{x: y}}}}}}}}",
+            "data.nodepools.concrete.a",
+            "reuse-nodes has no meaning for the mechanism role",
+        ),
+        (
+            "{concrete: {a: {extends: b}}}",
+            "data.nodepools.concrete.a.extends",
+            "there is no pool 'b'; the others are: none",
+        ),
+        (
+            "{abstract: {b: {extends: c}, c: {extends: b}}, concrete: {a: {extends: b}}}",
+            "data.nodepools.concrete.a.extends",
+            "the pool extends itself: a -> b -> c -> b",
+        ),
+        (
+            f"{{abstract: {{a: {{}}}}, concrete: {{a: {{{COMPLETE}}}}}}}",
+            "data.nodepools.concrete.a",
+            "there is an abstract pool 'a', too",
+        ),
+        ("{concrete: {a: {reuse-nodes: true}}}", "data.nodepools.concrete.a.reuse-nodes", "expected false, or"),
+        (
+            "{concrete: {a: {reuse-nodes: {x: [1]}}}}",
+            "data.nodepools.concrete.a.reuse-nodes",
+            "text or whole numbers",
+        ),
+    ],
+)
+def test_a_fault_has_its_place_and_says_what_was_expected(pools: str, way: str, message: str) -> None:
+    found = faults(with_pools(pools))
+    assert list(found) == [way]
+    assert message in found[way]
+
+
+@pytest.mark.parametrize("lifetime", ["0", "0h", "-1h", "soon", "1h 30m"])
+def test_a_lifetime_is_a_duration_above_zero(lifetime: str) -> None:
+    defaults = f"{{session-lifetime: {lifetime}}}"
+    text = f"metadata: {{name: pools}}\ndata: {{defaults: {defaults}, nodepools: {{concrete: {{}}}}}}"
+    assert "seconds, or a duration as in 6h" in faults(text)["data.defaults.session-lifetime"]
+
+
+def test_the_lifetime_is_at_most_its_ceiling() -> None:
+    text = "metadata: {name: pools}\ndata: {defaults: {session-lifetime: 13h}, nodepools: {concrete: {}}}"
+    assert "longer than session-lifetime-max" in faults(text)["data.defaults"]
+
+
+def test_there_is_one_document_of_pools() -> None:
+    assert (
+        "there is one such document"
+        in faults("metadata: {name: other}\ndata: {nodepools: {concrete: {}}}")["metadata.name"]
+    )

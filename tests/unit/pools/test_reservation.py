@@ -1,0 +1,184 @@
+"""Requests: the quota, the choice of nodes, the end of sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.documents.pools.values import (
+    AnsibleMechanism,
+    NodePool,
+    Playbook,
+    PoolConfiguration,
+    RoleMechanism,
+)
+from zkdeployment.model.user import Role, TenantLimits, User
+from zkdeployment.pools.filling import FillPlan, new_node, next_filling, plan_filling
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession, new_expiry, retire
+
+WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)
+POOLS = PoolConfiguration(
+    {"web": WEB, "db": replace(WEB, name="db")},
+    TenantLimits(node_quota=3, session_lifetime=100, session_lifetime_max=200),
+)
+TENANT = User(id=5, name="ci", role=Role.TENANT, created_at=0)
+
+
+def ready(number: int, pool: str = "web", changed: float = 0, host: str | None = None) -> PoolNode:
+    return PoolNode(id=number, state=NodeState.READY, created_at=0, changed=changed, pool=pool, host=host)
+
+
+def request(*specs: tuple[str, int], held: int = 0, tenant: User = TENANT) -> SessionRequest:
+    return SessionRequest(11, tenant, tuple(NodesSpec(pool, quantity) for pool, quantity in specs), held)
+
+
+def refusal(given: object) -> RequestRefusal:
+    assert isinstance(given, RequestRefusal)
+    return given
+
+
+def granted(given: object) -> Reservation:
+    assert isinstance(given, Reservation)
+    return given
+
+
+def test_exactly_the_quota_is_permitted_and_one_more_is_not() -> None:
+    nodes = [ready(1), ready(2)]
+    assert granted(reserve(request(("web", 2), held=1), POOLS, nodes, 10)).session.nodes == (1, 2)
+    refused = refusal(reserve(request(("web", 2), held=2), POOLS, nodes, 10))
+    assert refused.problem is RequestProblem.QUOTA
+    assert "requested nodes (2) + current allocation (2) = 4 > 3" in refused.message
+
+
+def test_admins_have_no_quota_and_tenants_may_have_their_own() -> None:
+    nodes = [ready(number) for number in range(5)]
+    admin = replace(TENANT, role=Role.ADMIN)
+    assert len(granted(reserve(request(("web", 5), tenant=admin), POOLS, nodes, 10)).nodes) == 5
+    small = replace(TENANT, node_quota=1)
+    assert refusal(reserve(request(("web", 2), tenant=small), POOLS, nodes, 10)).problem is RequestProblem.QUOTA
+
+
+def test_a_session_has_nodes_of_all_pools_that_it_asks_for_and_lasts_as_long_as_the_tenant_may() -> None:
+    nodes = [ready(1, "db"), ready(2), ready(3)]
+    reservation = granted(reserve(request(("web", 1), ("db", 1), ("web", 1)), POOLS, nodes, 10))
+    assert sorted(reservation.session.nodes) == [1, 2, 3]
+    assert {node.state for node in reservation.nodes} == {NodeState.CONTEXTUALIZING}
+    assert {node.session for node in reservation.nodes} == {11}
+    assert reservation.session.expires_at == 110
+    assert reservation.nodes[0].data["nodes_spec"] == {"pool": "web", "quantity": 2}
+
+
+def test_nothing_is_reserved_if_one_pool_has_too_few() -> None:
+    refused = refusal(reserve(request(("web", 1), ("db", 1)), POOLS, [ready(1)], 10))
+    assert refused.problem is RequestProblem.TOO_FEW
+    assert "1 of db requested, 0 ready" in refused.message
+
+
+def test_nodes_of_other_states_and_of_absent_hosts_are_not_chosen() -> None:
+    nodes = [ready(1, host="h1"), replace(ready(2), state=NodeState.FAILED), ready(3, host="h3")]
+    assert granted(reserve(request(("web", 1)), POOLS, nodes, 10, absent={"h1"})).session.nodes == (3,)
+    assert refusal(reserve(request(("web", 2)), POOLS, nodes, 10, absent={"h1"})).problem is RequestProblem.TOO_FEW
+
+
+def test_an_unknown_pool_is_refused_with_those_that_there_are() -> None:
+    refused = refusal(reserve(request(("cloud", 1)), POOLS, [], 10))
+    assert refused.problem is RequestProblem.NO_POOL
+    assert refused.message == "there is no pool 'cloud'; the pools are: db, web"
+
+
+def test_the_node_that_has_been_ready_longest_comes_first_beginning_at_the_offset() -> None:
+    nodes = [ready(1, changed=5), ready(2, changed=3), ready(3, changed=4)]
+    chosen = [
+        granted(reserve(request(("web", 2)), POOLS, nodes, 10, offset=offset)).session.nodes for offset in range(4)
+    ]
+    assert chosen == [(2, 3), (3, 1), (1, 2), (2, 3)]
+
+
+SESSION = TenantSession(
+    id=11, tenant=5, specs=(NodesSpec("web", 1),), nodes=(1, 2), created_at=1000, expires_at=1100
+)
+LIMITS = TenantLimits(node_quota=3, session_lifetime=100, session_lifetime_max=200)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_admin", "end"),
+    [
+        ({"delta": 50.0}, False, 1150),
+        ({"delta": 500.0}, False, 1200),
+        ({"delta": 500.0}, True, 1600),
+        ({"delta": -500.0}, False, 1000),
+        ({"until": 1150.0}, False, 1150),
+        ({"until": 5000.0}, False, 1200),
+        ({"until": 5000.0}, True, 5000),
+        ({"until": 0.0}, True, 1000),
+    ],
+)
+def test_a_session_ends_between_its_begin_and_its_ceiling(
+    change: dict[str, float], is_admin: bool, end: float
+) -> None:
+    assert new_expiry(SESSION, LIMITS, is_admin=is_admin, **change) == end
+
+
+def test_a_session_is_expired_at_its_end_and_not_before() -> None:
+    assert [SESSION.is_expired(now) for now in (1099.9, 1100)] == [False, True]
+    assert not replace(SESSION, retired_at=1050).is_expired(2000)
+
+
+def test_retiring_releases_the_nodes_that_the_session_still_has() -> None:
+    mine = replace(ready(1), state=NodeState.DEPLOYED, session=11)
+    failed = replace(ready(2), state=NodeState.FAILED)
+    other = replace(ready(3), state=NodeState.DEPLOYED, session=12)
+    session, released = retire(SESSION, [mine, failed, other], 1050)
+    assert [(node.id, node.state) for node in released] == [(1, NodeState.DEPROVISIONING)]
+    assert (session.retired_at, session.is_active) == (1050, False)
+
+
+def spare(number: int, host: str | None, **data: object) -> PoolNode:
+    return PoolNode(
+        id=number, state=NodeState.UNUSED, created_at=0, changed=number, reusable=True, host=host, data=data
+    )
+
+
+def test_a_pool_of_hosts_takes_present_hosts_of_its_idle_role() -> None:
+    nodes = [spare(1, "h1"), spare(2, "h2"), spare(3, "h3"), spare(4, None)]
+    plan = plan_filling(WEB, nodes, 10, roles={"h1": "spare", "h3": "other"})
+    assert [(node.id, node.state, node.pool) for node in plan.taken] == [(1, NodeState.PROVISIONING, "web")]
+    assert plan.new == 0
+
+
+def test_ready_nodes_and_those_on_their_way_count_for_the_level() -> None:
+    nodes = [ready(1), new_node(2, WEB, 0), replace(ready(3), state=NodeState.DEPLOYED), ready(4, "db")]
+    assert plan_filling(WEB, nodes, 10) == FillPlan()
+    cloud = replace(WEB, mechanism=replace(WEB.mechanism), fill_level=2)
+    assert plan_filling(cloud, nodes, 10) == FillPlan()
+
+
+def test_unused_nodes_are_taken_whose_data_has_the_values_with_their_types() -> None:
+    metal = NodePool("metal", AnsibleMechanism("/srv", Playbook("p.yml")), fill_level=5)
+    nodes = [
+        spare(1, None, cores=8),
+        spare(2, None, cores="8"),
+        spare(3, None, cores=True),
+        spare(4, "h4", cores=8),
+    ]
+    plan = plan_filling(metal, nodes, 10, reuse={"cores": 8})
+    assert [node.id for node in plan.taken] == [1]
+    assert plan_filling(metal, nodes, 10) == FillPlan(new=5)
+
+
+def test_a_pool_without_a_level_is_never_filled() -> None:
+    assert plan_filling(replace(WEB, fill_level=None), [spare(1, "h1")], 10, roles={"h1": "spare"}) == FillPlan()
+
+
+def test_after_failures_in_a_row_the_next_filling_is_later_and_later() -> None:
+    assert [next_filling(failures, 1000) for failures in (0, 1, 2, 3, 99)] == [1000, 1060, 1120, 1300, 4600]
+
+
+def test_a_node_that_is_reserved_once_is_not_reserved_again() -> None:
+    reservation = granted(reserve(request(("web", 1)), POOLS, [ready(1)], 10))
+    again = reserve(request(("web", 1)), POOLS, reservation.nodes, 11)
+    assert refusal(again).problem is RequestProblem.TOO_FEW
+    assert reservation.nodes[0].after(NodeEvent.CONTEXTUALIZED, 12).session == 11
