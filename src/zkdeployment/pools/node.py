@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.errors import RefusedError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class NodeTransitionError(Exception):
+    """An event cannot happen to a node in its state."""
 
 
 class NodeState(Enum):
@@ -105,10 +107,10 @@ class PoolNode:
         return self.retired_at is None
 
     def after(self, event: NodeEvent, now: float, **changes: Any) -> PoolNode:
-        """Return the node after an event; raises ``RefusedError`` if that cannot happen in its state."""
+        """Return the node after an event; raises ``NodeTransitionError`` if there is none."""
         state = NODE_TRANSITIONS.get((self.state, event))
         if state is None:
-            raise RefusedError(f"node {self.id} is {self.state.value}; that excludes: {event.value}")
+            raise NodeTransitionError(f"node {self.id} is {self.state.value}; that excludes: {event.value}")
         node = replace(self, state=state, changed=now, **changes)
         if state in {_UNUSED, _DONE}:
             kept = {key: value for key, value in node.data.items() if key not in _PASSING_DATA}

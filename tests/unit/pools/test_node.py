@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from zkdeployment.errors import RefusedError
 from zkdeployment.pools.node import (
     NODE_TRANSITIONS,
     NodeEvent,
     NodeState,
+    NodeTransitionError,
     PoolNode,
     end_of_deprovisioning,
     end_of_provisioning,
@@ -31,7 +31,7 @@ def test_each_event_leads_where_the_table_says_and_is_refused_elsewhere(
 ) -> None:
     after = NODE_TRANSITIONS.get((state, event))
     if after is None:
-        with pytest.raises(RefusedError, match=rf"node 7 is {state.value}; that excludes: "):
+        with pytest.raises(NodeTransitionError, match=rf"node 7 is {state.value}; that excludes: "):
             node(state).after(event, 9)
     else:
         assert node(state).after(event, 9).state is after
