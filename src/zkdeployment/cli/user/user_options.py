@@ -14,8 +14,8 @@ from zkdeployment.cli.shared.options import SYSTEM_CONFIGURATION, emit
 from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
+from zkdeployment.documents.durations import duration_seconds
 from zkdeployment.fleet.user_views import issued_key_to_json
-from zkdeployment.model.durations import duration_seconds
 from zkdeployment.model.user import TenantLimits
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.durations import duration_seconds
 from zkdeployment.documents.forms import NAME, Fault, form_faults
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
@@ -15,7 +16,6 @@ from zkdeployment.documents.pools.values import (
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.model.durations import duration_seconds
 from zkdeployment.model.user import TenantLimits
 
 if TYPE_CHECKING:
