@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.fleet.ages import age, ago, duration_seconds
+from zkdeployment.fleet.ages import age, ago
 
 
 @pytest.mark.parametrize(
@@ -27,20 +27,3 @@ def test_ages_are_shown_in_the_largest_units(seconds, text):
 def test_a_time_is_shown_relative_to_now():
     assert ago(100.0, 400.0) == "5 min ago"
     assert ago(0.0, 400.0) == "at an unknown time"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90d", 90 * 86400),
-        ("1h30m", 5400),
-        ("45s", 45),
-        ("1d1h1m1s", 90061),
-        ("30m1h", None),
-        ("", None),
-        ("0h", None),
-    ]
-    + [(text, None) for text in ("h", "-1h", "1.5h", "1 h", "10", "1w", "²h", "9" * 20 + "d")],
-)
-def test_durations_are_read_as_people_write_them(text, seconds):
-    assert duration_seconds(text) == seconds

@@ -1,0 +1,20 @@
+import pytest
+
+from zkdeployment.documents.durations import duration_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90d", 90 * 86400),
+        ("1h30m", 5400),
+        ("45s", 45),
+        ("1d1h1m1s", 90061),
+        ("30m1h", None),
+        ("", None),
+        ("0h", None),
+    ]
+    + [(text, None) for text in ("h", "-1h", "1.5h", "1 h", "10", "1w", "²h", "9" * 20 + "d")],
+)
+def test_durations_are_read_as_people_write_them(text, seconds):
+    assert duration_seconds(text) == seconds
