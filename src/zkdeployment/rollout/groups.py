@@ -20,7 +20,7 @@ def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
     return frozenset(
         name
         for name, facts in hosts.items()
-        if any(_selects(selector, name, facts) for selector in group.selectors)
+        if any(is_selected_by(selector, name, facts) for selector in group.selectors)
     )
 
 
@@ -36,7 +36,7 @@ def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple
         " correct the selector or the hosts' configuration"
         for group in strategy.groups
         for number, selector in enumerate(group.selectors, 1)
-        if not any(_selects(selector, name, facts) for name, facts in hosts.items())
+        if not any(is_selected_by(selector, name, facts) for name, facts in hosts.items())
     )
 
 
@@ -56,8 +56,8 @@ def _first(values: Collection[str]) -> str:
     return " or ".join(sorted(values)[:_NAMED]) + rest
 
 
-def _selects(selector: Selector, name: str, facts: Facts) -> bool:
-    """Whether a host meets every criterion of a selector."""
+def is_selected_by(selector: Selector, name: str, facts: Facts) -> bool:
+    """Whether a host, given by its id or name and its facts, meets every criterion of a selector."""
     return (
         (not selector.names or name in selector.names or facts.name in selector.names)
         and (not selector.racks or facts.rack in selector.racks)

@@ -4,8 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.checks.arguments import filled, placeholders, unknown_placeholder
+from zkdeployment.documents.checks.arguments import (
+    ArgumentPart,
+    argument_parts,
+    argument_text,
+    placeholders,
+    unknown_placeholder,
+    with_values,
+)
 from zkdeployment.documents.checks.values import CheckConfiguration, Predicate, Threshold
+
+
+def filled(template, value):
+    return argument_text(argument_parts(template), dict.fromkeys(placeholders(template), value))
 
 
 @pytest.mark.parametrize(
@@ -37,17 +48,29 @@ def test_names_in_braces_are_placeholders(template, expected):
     ],
 )
 def test_values_take_the_place_of_placeholders(template, expected):
-    assert filled(template, lambda _: "VALUE") == expected
+    assert filled(template, "VALUE") == expected
 
 
 @given(st.text())
 def test_a_value_is_never_searched_for_placeholders(value):
-    assert filled("<{path}>", lambda _: value) == f"<{value}>"
+    assert filled("<{path}>", value) == f"<{value}>"
 
 
 @given(st.text())
 def test_every_template_can_be_filled(template):
-    assert isinstance(filled(template, lambda name: name), str)
+    assert isinstance(filled(template, "x"), str)
+
+
+def test_known_values_are_filled_in_first_and_the_others_stay_placeholders():
+    parts = with_values(
+        argument_parts("{path}:{property.x}@{host.address}!"), {"path": "/a", "property.x": "{path}"}
+    )
+    assert parts == (
+        ArgumentPart("/a:{path}@"),
+        ArgumentPart("host.address", is_placeholder=True),
+        ArgumentPart("!"),
+    )
+    assert argument_text(parts, {"host.address": "192.0.2.1"}) == "/a:{path}@192.0.2.1!"
 
 
 def test_levels_that_exist_are_named():
