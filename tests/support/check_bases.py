@@ -1,5 +1,9 @@
 """Random bases of check instances: configurations, services and hosts, and changes between them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from hypothesis import strategies as st
 
 from zkdeployment.checks.basis import CheckBasis, CheckedHost
@@ -8,17 +12,24 @@ from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.strategy import Facts, Selector
 
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn
+
+    from zkdeployment.model.tree import Value
+
 PATHS = ("/p1/shop", "/p1/shop/front", "/p1/shop/front/cache", "/p1/shopping", "/p2/front")
 HOSTS = ("host1", "host2", "host3")
 NAMES = ("port", "tier", "weight")
 
-scalars = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["1", "web", "{path}", "a b", "$USER1$"])
-values = scalars | st.lists(scalars, max_size=3)
+scalars: st.SearchStrategy[Value] = (
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["1", "web", "{path}", "a b", "$USER1$"])
+)
+values: st.SearchStrategy[Value] = scalars | st.lists(scalars, max_size=3)
 subsets = st.lists(st.sampled_from(HOSTS), max_size=2, unique=True).map(frozenset)
 
 
 @st.composite
-def configurations(draw, name):
+def configurations(draw: DrawFn, name: str) -> CheckConfiguration:
     """A configuration, with arguments of which some may have no value."""
     arguments = [
         "{host.address}:{number}",
@@ -48,7 +59,7 @@ def configurations(draw, name):
 
 
 @st.composite
-def assignments(draw):
+def assignments(draw: DrawFn) -> tuple[Assignment, ...]:
     """The services of one target, sorted by path."""
     paths = sorted(draw(st.lists(st.sampled_from(PATHS), max_size=4, unique=True)))
     packages = st.sampled_from(("front", "back"))
@@ -59,13 +70,13 @@ def assignments(draw):
     )
 
 
-def hosts(host_id, role, address):
+def silent_host(host_id: str, role: str | None, address: str) -> CheckedHost:
     """A known host that reports nothing."""
     return CheckedHost(Identity(host_id, f"{host_id}.example.com", role), address, Facts())
 
 
 @st.composite
-def check_bases(draw):
+def check_bases(draw: DrawFn) -> CheckBasis:
     """A basis in which a service has the same package for all of its targets."""
     names = draw(st.lists(st.sampled_from(("a", "b", "c")), max_size=3, unique=True))
     packages = {path: draw(st.sampled_from(("front", "back"))) for path in PATHS}
@@ -81,7 +92,7 @@ def check_bases(draw):
         },
         properties={path: draw(st.dictionaries(st.sampled_from(NAMES), values, max_size=3)) for path in PATHS},
         hosts={
-            host_id: hosts(host_id, draw(st.sampled_from((None, "web"))), draw(st.sampled_from(("a", "b"))))
+            host_id: silent_host(host_id, draw(st.sampled_from((None, "web"))), draw(st.sampled_from(("a", "b"))))
             for host_id in draw(st.lists(st.sampled_from(HOSTS), max_size=3, unique=True))
         },
     )
