@@ -43,7 +43,7 @@ class CheckState(Enum):
     AWAITING_DELETION = "awaiting_deletion"
 
 
-#: The states of a configuration that its monitoring system does not know yet.
+#: The states of a configuration before it is ordered.
 UNORDERED = frozenset({CheckState.AWAITING_COMPUTATION, CheckState.COMPUTED})
 
 #: The states of a configuration that is on the way down, or was undeployed.
@@ -92,10 +92,11 @@ class InstanceKey:
 class InstanceConfiguration:
     """One version of a check instance, as its monitoring system gets it.
 
-    ``details`` are empty until they are computed, and never change afterwards; they contain neither ``config_id``
-    nor ``version`` nor ``task``. ``system`` is the monitoring system of this version. ``publication`` is the
-    sequence of the publication that wanted the version, ``reason`` what the monitoring system said in its last
-    answer, and ``changed`` the time at which the version came into its state, in seconds since the epoch.
+    ``details`` are those wanted so far while the version awaits its computation, and never change afterwards.
+    They contain neither ``config_id`` nor ``version`` nor ``task``. ``system`` is the monitoring system of this
+    version, ``publication`` the sequence of the publication that wanted it. ``reason`` is what the monitoring
+    system gave with its last answer, ``changed`` the time at which the version entered its state, in seconds since
+    the epoch.
     """
 
     version: int
@@ -115,8 +116,8 @@ class CheckInstance:
 
     ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
     first. ``update_available`` is whether the monitoring system must still be notified, and ``flag`` counts how
-    often that was set. ``poked`` is the time of the last successful poke, if the current configuration has not
-    moved since. A ``deleted`` instance is not wanted any more.
+    often that was set. ``notified`` is the time at which a poke or a list last notified the monitoring system, if
+    the current configuration has not moved since. A ``deleted`` instance is not wanted any more.
     """
 
     key: InstanceKey
@@ -125,7 +126,7 @@ class CheckInstance:
     update_available: bool = False
     deleted: bool = False
     flag: int = 0
-    poked: float | None = None
+    notified: float | None = None
 
     @property
     def id(self) -> str:

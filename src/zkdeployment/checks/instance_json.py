@@ -26,7 +26,7 @@ def instance_to_json(instance: CheckInstance) -> dict[str, Value]:
         "update_available": instance.update_available,
         "deleted": instance.deleted,
         "flag": instance.flag,
-        "poked": instance.poked,
+        "notified": instance.notified,
     }
 
 
@@ -53,7 +53,7 @@ def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Va
 
 
 def _read_instance(value: Any) -> CheckInstance:
-    key, current, poked = value["key"], value["current"], value["poked"]
+    key, current, notified = value["key"], value["current"], value["notified"]
     return CheckInstance(
         key=InstanceKey(
             check=_text(key["check"]),
@@ -67,7 +67,7 @@ def _read_instance(value: Any) -> CheckInstance:
         update_available=_truth(value["update_available"]),
         deleted=_truth(value["deleted"]),
         flag=int(value["flag"]),
-        poked=None if poked is None else float(poked),
+        notified=None if notified is None else float(notified),
     )
 
 

@@ -21,6 +21,7 @@ from zkdeployment.errors import ZkdeploymentError
 
 VERBS = {
     "agent": LazyVerb("agent", "Run the host agent in the foreground."),
+    "checks": LazyVerb("checks.checks", "Show and change checks, the monitoring of services."),
     "completion": LazyVerb("completion", "Print the completion script for bash, zsh or fish."),
     "config": LazyVerb("config", "Check a configuration file."),
     "coordinate": LazyVerb("coordinate", "Run a coordinator of rollouts in the foreground."),

@@ -27,7 +27,7 @@ INSTANCE = CheckInstance(
     update_available=True,
     deleted=True,
     flag=7,
-    poked=99.25,
+    notified=99.25,
 )
 
 

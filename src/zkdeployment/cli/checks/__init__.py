@@ -1,0 +1,1 @@
+"""``zkdeployment checks``: verbs on checks and their instances."""
