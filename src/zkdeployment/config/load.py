@@ -10,10 +10,10 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini, nagios, server
+from zkdeployment.config import access, ini, server
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
-from zkdeployment.config.settings import CoordinateSettings, Settings, SyncSettings
+from zkdeployment.config.settings import CheckSettings, CoordinateSettings, Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.names import NameKind, name_problem
@@ -58,8 +58,8 @@ KEYS = {
         "metrics",
     ),
     "coordinate": ("metrics",),
+    "checks": ("interval",),
     "server": server.KEYS,
-    "nagios": nagios.KEYS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -104,10 +104,13 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         coordinate=CoordinateSettings(
             metrics=_metrics(Section("coordinate", values.get("coordinate", {}), problems))
         ),
+        checks=CheckSettings(
+            interval=Section("checks", values.get("checks", {}), problems).number("interval", positive=True)
+            or 20.0
+        ),
         server=server.read_server(
             Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
-        nagios=nagios.read_nagios(Section("nagios", values.get("nagios", {}), problems)),
     )
     problems += _shared_metrics(settings)
     if problems:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.config.external_logins import OpenIdSettings
-    from zkdeployment.config.nagios import NagiosSettings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.host import Identity
     from zkdeployment.model.servers import AclEntry
@@ -46,6 +45,13 @@ class CoordinateSettings:
     """The settings of the coordinator; ``metrics`` is the file for its metrics."""
 
     metrics: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """The settings of the checks; ``interval`` is the number of seconds between two turns of their life cycle."""
+
+    interval: float = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +119,8 @@ class Settings:
     metrics: Path | None = None
     sync: SyncSettings | None = None
     coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)
+    checks: CheckSettings = field(default_factory=CheckSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
-    nagios: NagiosSettings | None = None
 
     @property
     def servers(self) -> Servers:
@@ -138,9 +144,3 @@ class Settings:
         if self.sync is None:
             raise ConfigurationError(f"{self.source}: url and tree-directory not specified in [sync]")
         return self.sync
-
-    def require_nagios(self) -> NagiosSettings:
-        """Return the settings of the Nagios bridge; raises ``ConfigurationError`` without the section."""
-        if self.nagios is None:
-            raise ConfigurationError(f"{self.source}: the section [nagios] not specified")
-        return self.nagios

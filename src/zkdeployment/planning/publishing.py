@@ -19,8 +19,7 @@ from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.planning.convergence import count_excluded, is_completed
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
-from zkdeployment.planning.targets.compilation import Compilation, compile_tree
-from zkdeployment.planning.targets.governance import INTENT_KINDS, published_intents, read_intents
+from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import host_problems
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
@@ -34,33 +33,27 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.published_state import PublicationSnapshot
-    from zkdeployment.planning.targets.withheld import ServiceTarget
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The state before a publication: the live tree, its targets, and the published strategy and documents.
-
-    ``withheld`` are the services that are not among the targets because of the state of their intents.
-    """
+    """The state before a publication: the live tree, its targets, and the published strategy and documents."""
 
     live: LiveTree
     targets: Targets
     strategy: Strategy | None = None
     documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
-    withheld: frozenset[ServiceTarget] = frozenset()
 
     @classmethod
     def of_live_tree(cls, live: LiveTree, strategy: Strategy | None, documents: PublishedDocuments) -> Baseline:
         """Return the baseline for a live tree that was read whole."""
-        compilation = compile_tree(live.tree, published_intents(documents))
-        return cls(live, compilation.targets, strategy, documents, compilation.withheld)
+        return cls(live, compile_targets(live.tree)[0], strategy, documents)
 
     @classmethod
     def of_text(cls, last: Review) -> Baseline:
         """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
-        return cls(live, last.targets, last.documents.strategy(), documents, last.compilation.withheld)
+        return cls(live, last.targets, last.documents.strategy(), documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +61,13 @@ class Draft:
     """The publication of ``revision``, not written yet.
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
-    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live.
+    ``Publication``, and so are ``targets`` and ``roles``.
     """
 
     revision: Revision
-    reviewed: Review
     baseline: Baseline
     change: TreeChange
-    compilation: Compilation
+    targets: Targets
     roles: frozenset[str]
     strategy: StrategyChange
     documents: DocumentsChange
@@ -84,16 +76,6 @@ class Draft:
     leftovers: frozenset[str]
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
-
-    @property
-    def targets(self) -> Targets:
-        """The targets that hosts deploy."""
-        return self.compilation.targets
-
-    @property
-    def intents(self) -> int:
-        """The number of intents of the revision."""
-        return sum(kind in INTENT_KINDS for kind, _ in self.documents.after)
 
     @property
     def sentence(self) -> str:
@@ -142,8 +124,6 @@ class PreparedPublication:
             revision=draft.revision,
             change=draft.change,
             targets=draft.targets,
-            withheld=draft.compilation.withheld,
-            intents=draft.intents,
             roles=draft.roles,
             expected=snapshot.cluster,
             stops=snapshot.stops,
@@ -183,14 +163,13 @@ def draft(
     orphaned = published.managed - text.nodes.keys()
     begun = published.begun - text.nodes.keys()
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
-    compilation = reviewed.compilation
+    targets, conflicts = reviewed.targets, reviewed.conflicts
     if tree != text:
-        compilation = compile_tree(tree, read_intents(reviewed.documents))
-    targets = compilation.targets
+        targets, conflicts = compile_targets(tree)
     quarantines = baseline.documents.of(QUARANTINE).values()
     problems = dict.fromkeys(
         (
-            *compilation.problems,
+            *conflicts,
             *_host_problems(targets, snapshot),
             *quarantine_problems(targets, reviewed.documents),
             *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
@@ -202,16 +181,13 @@ def draft(
     affected = tuple(sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name)))
     return Draft(
         revision=revision,
-        reviewed=reviewed,
         baseline=baseline,
         change=change,
-        compilation=compilation,
+        targets=targets,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
         strategy=StrategyChange(baseline.strategy, reviewed.documents.strategy()),
         documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
-        exact=reviewed.fingerprint
-        if _is_exact(tree, text) and compilation.whole == reviewed.compilation.whole
-        else None,
+        exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
         managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
         leftovers=begun - change.delete,
         affected=affected,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
@@ -32,6 +33,8 @@ class ServerAdapters:
     """
 
     operator: OperatorAdapters
+    checks: CheckInstances
+    monitoring: MonitoringSystems
     feed: FleetFeed
     users: UserStore
     logins: LoginStore

@@ -15,7 +15,18 @@ from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access.proxies import ProxyClients
 from zkdeployment.web.access_log import AccessLog
-from zkdeployment.web.api import acts, audit, events, fleet, health, jobs, metrics, publications, rollback
+from zkdeployment.web.api import (
+    acts,
+    audit,
+    deployments,
+    events,
+    fleet,
+    health,
+    jobs,
+    metrics,
+    publications,
+    rollback,
+)
 from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import ERRORS, install_error_handlers
 from zkdeployment.web.pages.last_known import LastKnown
@@ -39,6 +50,7 @@ _DESCRIPTION = (
 _API_ROUTERS = (
     acts.router,
     audit.router,
+    deployments.router,
     events.router,
     fleet.router,
     jobs.router,

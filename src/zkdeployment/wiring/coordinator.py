@@ -7,10 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.pokes import HttpPokeSender
 from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
+from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
+from zkdeployment.daemons.checks.check_daemon import CheckDaemon
+from zkdeployment.daemons.checks.check_job import CheckJob
+from zkdeployment.daemons.checks.pokes import CheckPokes
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
 from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
@@ -19,7 +26,7 @@ from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.config.settings import Settings
 
@@ -42,8 +49,24 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             author=user_author("coordinator"),
         )
         coordinator = Coordinator(
-            store, clock, control, connect=session.open, notifier=notifier, probe=probe, recovery=recovery
+            store,
+            clock,
+            control,
+            connect=session.open,
+            notifier=notifier,
+            probe=probe,
+            recovery=recovery,
+            checks=build_checks(session, lambda: store.lead_node, interval=settings.checks.interval),
         )
         yield coordinator, control
     finally:
         session.close()
+
+
+def build_checks(session: Session, lead: Callable[[], str | None], *, interval: float) -> CheckDaemon:
+    """Return what runs the checks while ``lead`` returns the lock node of this coordinator."""
+    clock, systems = SystemClock(), ZooKeeperMonitoringSystems(session)
+    instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
+    job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
+    pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
+    return CheckDaemon(instances, systems, job, pokes, clock, lead=lead, interval=interval)

@@ -17,6 +17,8 @@ from zkdeployment.adapters.metrics_file import render
 from zkdeployment.adapters.secret_file import read_secret
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.webhooks import HttpWebhookSender
+from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
@@ -112,6 +114,8 @@ def server_adapters(
     users = ZooKeeperUsers(session, users_acl, hasher, clock)
     return ServerAdapters(
         operator=operator_adapters(session),
+        checks=ZooKeeperCheckInstances(session),
+        monitoring=ZooKeeperMonitoringSystems(session),
         feed=feed,
         render_metrics=render,
         connection=lambda: session.link,

@@ -34,6 +34,7 @@ from zkdeployment.rollout.state import Ending
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.daemons.checks.check_daemon import CheckDaemon
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
     from zkdeployment.daemons.telemetry.probe import Probe
@@ -52,7 +53,8 @@ _LEAST_SECONDS = 0.2
 class Coordinator:
     """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
 
-    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect.
+    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``checks``
+    runs in a thread of its own for as long as the coordinator runs.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
@@ -65,6 +67,7 @@ class Coordinator:
         notifier: Notifier,
         probe: Probe,
         recovery: RecoverySteps | None = None,
+        checks: CheckDaemon | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -72,6 +75,7 @@ class Coordinator:
         self._connect = connect
         self._notifier = notifier
         self._recovery = recovery
+        self._checks = checks
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._leads = False
@@ -81,6 +85,8 @@ class Coordinator:
     def run(self) -> None:
         """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
         self._notifier.ready()
+        if self._checks is not None:
+            self._checks.start()
         try:
             while not self._control.stopping:
                 begun = self._clock.monotonic()
@@ -93,6 +99,8 @@ class Coordinator:
                     self._control.wait(remaining)
         finally:
             self._notifier.stopping()
+            if self._checks is not None:
+                self._checks.close()
             self._store.resign()
             self._telemetry.write(up=False)
 

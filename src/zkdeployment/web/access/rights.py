@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.exceptions import HTTPException
 
-from zkdeployment.model.user import Right, User
+from zkdeployment.model.user import Right, Role, User
 from zkdeployment.web.access.identity import CurrentUser
 
 
@@ -26,3 +26,19 @@ Reader = Annotated[User, Depends(require(Right.READ_FLEET))]
 
 #: A user who may act on the fleet.
 Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]
+
+
+def require_monitoring(user: CurrentUser) -> User:
+    """Return the user of a request if it is a monitoring system, and answer 403 otherwise.
+
+    No other role will do: fetching a deployment tells the coordinator that its monitoring system has got it.
+    """
+    if user.role is not Role.MONITORING:
+        raise HTTPException(
+            403, f"the user {user} may not {Right.ANSWER_CHECKS.value}: its role is {user.role.value}"
+        )
+    return require(Right.ANSWER_CHECKS)(user)
+
+
+#: A monitoring system: a user of its name.
+Monitoring = Annotated[User, Depends(require_monitoring)]

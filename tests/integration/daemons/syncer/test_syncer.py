@@ -339,11 +339,11 @@ class Meddling(ZooKeeperPublications):
         super().__init__(session)
         self.meddle, self.times = meddle, times
 
-    def publish(self, publication, intents=None):
+    def publish(self, publication):
         if self.times:
             self.times -= 1
             self.meddle()
-        super().publish(publication, intents)
+        super().publish(publication)
 
 
 class TestOthersWriteToo:

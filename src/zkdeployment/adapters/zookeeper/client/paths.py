@@ -38,6 +38,10 @@ LOGIN_SESSIONS = f"{LOGINS}/sessions"
 LOGIN_THROTTLE = f"{LOGINS}/throttle"
 FAILED_LOGINS = f"{LOGINS}/failed"
 WEBHOOKS = f"{OURS}/webhooks"
+CHECKS = f"{OURS}/checks"
+CHECK_INSTANCES = f"{CHECKS}/instances"
+CHECK_SYSTEMS = f"{CHECKS}/systems"
+CHECKS_DUE = f"{CHECKS}/due"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10
@@ -92,6 +96,11 @@ def rollout_path(rollout: str) -> str:
 def user_path(name: str) -> str:
     """Return the path of a user; the name must be valid."""
     return f"{USERS}/{name}"
+
+
+def check_system_path(system: str) -> str:
+    """Return the path of a monitoring system; its children are indexes of its instances, and their results."""
+    return f"{CHECK_SYSTEMS}/{quote(system, safe='')}"
 
 
 def grants_path(rollout: str) -> str:

@@ -39,10 +39,10 @@ def subject_name(subject: Subject) -> str:
     return ":".join(quote(name, safe="") for name in subject) or ":"
 
 
-def read_published_documents(session: Session) -> PublishedDocuments:
-    """Return the published documents; a node that holds no document is left out and logged."""
+def read_published_documents(session: Session, kinds: Collection[str] | None = None) -> PublishedDocuments:
+    """Return the published documents (of these ``kinds``); a node without a document is left out and logged."""
     contents: dict[DocumentKey, dict[str, object]] = {}
-    for path, node in read_document_nodes(session).items():
+    for path, node in read_document_nodes(session, kinds).items():
         try:
             content = unpack(node.data)
         except ValueError as error:
@@ -53,11 +53,12 @@ def read_published_documents(session: Session) -> PublishedDocuments:
     return PublishedDocuments(contents)
 
 
-def read_document_nodes(session: Session) -> dict[str, Node]:
-    """Return the nodes of all published documents by path; read in two pipelined rounds."""
-    kinds = [f"{paths.DOCUMENTS}/{kind}" for kind in session.children(paths.DOCUMENTS) or ()]
-    listed = session.look((), kinds)[1]
-    found = [f"{kind}/{name}" for kind, names in zip(kinds, listed, strict=True) for name in names or ()]
+def read_document_nodes(session: Session, kinds: Collection[str] | None = None) -> dict[str, Node]:
+    """Return the nodes of all published documents (of these ``kinds``) by path, read in two pipelined rounds."""
+    names_of_kinds = (session.children(paths.DOCUMENTS) or ()) if kinds is None else kinds
+    directories = [f"{paths.DOCUMENTS}/{kind}" for kind in names_of_kinds]
+    listed = session.look((), directories)[1]
+    found = [f"{above}/{name}" for above, names in zip(directories, listed, strict=True) for name in names or ()]
     nodes = zip(found, session.get_many(found), strict=True)
     return {path: node for path, node in nodes if node is not None}
 

@@ -45,10 +45,13 @@ class RolloutLeadership:
 
     def acquire(self, timeout: float) -> bool:
         """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads now."""
-        self._node = None
-        if self._lock.acquire(timeout):
-            self._node = self._lock.path
-        return self._node is not None
+        leads = False
+        try:
+            leads = self._lock.acquire(timeout)
+        finally:
+            # While this coordinator goes on leading, other threads find the node at all times.
+            self._node = self._lock.path if leads else None
+        return leads
 
     def release(self) -> None:
         """Leave the lead, or the queue for it; never raises."""

@@ -84,6 +84,11 @@ class ZooKeeperRollouts:
     def resign(self) -> None:
         self._leadership.release()
 
+    @property
+    def lead_node(self) -> str | None:
+        """The lock node of this coordinator while it leads; other threads may ask for it."""
+        return self._leadership.node
+
     # Reading
 
     def snapshot(self) -> RolloutSnapshot:

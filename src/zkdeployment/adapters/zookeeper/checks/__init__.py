@@ -1,0 +1,1 @@
+"""Check instances, the monitoring systems that they are rolled out to, and what instances are computed from."""

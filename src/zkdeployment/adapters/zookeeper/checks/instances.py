@@ -1,0 +1,209 @@
+"""The check instances in buckets, with their entries in the indexes (a ``CheckInstances``).
+
+An instance and its entries change in one transaction, which fails unless the bucket is as it was read. The indexes
+are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID`` and ``due/ID``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.checks.buckets import (
+    bucket_name,
+    by_bucket,
+    decode_instances,
+    encode_instances,
+)
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.checks.life_cycle import life_cycle_turn
+from zkdeployment.checks.requests import list_open
+from zkdeployment.errors import ConflictError, LockLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.ports.checks import ChangedInstance, InstanceChange
+
+#: Buckets that are read, and then written, at a time.
+_WINDOW = 32
+
+#: Attempts at a bucket that other processes change, and the first one that does not rely on the indexes.
+_ATTEMPTS = 20
+_VERIFYING = 3
+
+
+class ZooKeeperCheckInstances:
+    """The instances through one session.
+
+    ``lead`` returns the lock node of a coordinator while it leads: every transaction fails unless the node exists,
+    so that another coordinator changes nothing. ``reach`` is called before and after each transaction with the
+    name of the place.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        lead: Callable[[], str | None] | None = None,
+        *,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._session = session
+        self._lead = lead
+        self._reach = reach
+        self._parents: set[str] = set()
+
+    def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
+        grouped = by_bucket(instances)
+        nodes = self._session.get_many(_path(bucket) for bucket in grouped)
+        found: dict[str, CheckInstance] = {}
+        for (bucket, wanted), node in zip(grouped.items(), nodes, strict=True):
+            held = decode_instances(_path(bucket), node)
+            found |= {instance: held[instance] for instance in wanted if instance in held}
+        return found
+
+    def scan(self) -> Iterator[CheckInstance]:
+        names = iter(self._session.children(paths.CHECK_INSTANCES) or ())
+        while some := [*islice(names, _WINDOW)]:
+            nodes = self._session.get_many(_path(bucket) for bucket in some)
+            for bucket, node in zip(some, nodes, strict=True):
+                yield from decode_instances(_path(bucket), node).values()
+
+    def bucket(self, number: int) -> Collection[CheckInstance]:
+        path = _path(bucket_name(number))
+        return decode_instances(path, self._session.get(path)).values()
+
+    def flagged(self, system: str) -> Sequence[str]:
+        return self._session.children(_flagged(system)) or ()
+
+    def open(self, system: str) -> Sequence[str]:
+        return self._session.children(_open(system)) or ()
+
+    def due(self) -> Sequence[str]:
+        return self._session.children(paths.CHECKS_DUE) or ()
+
+    def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
+        wanted = by_bucket(instances)
+        waiting = deque((bucket, 1) for bucket in sorted(wanted))
+        outcome: dict[str, ChangedInstance] = {}
+        while waiting:
+            batch = [waiting.popleft() for _ in range(min(_WINDOW, len(waiting)))]
+            nodes = self._session.get_many(_path(bucket) for bucket, _ in batch)
+            sent = [
+                (bucket, attempt, *self._send(bucket, node, wanted[bucket], change, verify=attempt >= _VERIFYING))
+                for (bucket, attempt), node in zip(batch, nodes, strict=True)
+            ]
+            for bucket, attempt, changed, finish in sent:
+                try:
+                    finish()
+                except TransactionError as error:
+                    if attempt == _ATTEMPTS:
+                        raise ConflictError(f"{_path(bucket)} is changed all the time: {error}") from error
+                    waiting.append((bucket, attempt + 1))
+                else:
+                    outcome |= changed
+        return outcome
+
+    def _send(
+        self, bucket: str, node: Node | None, wanted: Sequence[str], change: InstanceChange, *, verify: bool
+    ) -> tuple[Mapping[str, ChangedInstance], Callable[[], None]]:
+        """Send the transaction that changes instances of a bucket; return the changes, and a wait for its end."""
+        held = decode_instances(_path(bucket), node)
+        changes: dict[str, ChangedInstance] = {}
+        for instance in wanted:
+            before = held.get(instance)
+            changes[instance] = before, change(instance, before)
+        changed = {
+            instance: after
+            for instance, (before, after) in changes.items()
+            if before is not after and before != after
+        }
+        if not changed:
+            return changes, _nothing
+        kept = {instance: after for instance, after in (held | changed).items() if after is not None}
+        entries = [
+            operation
+            for instance in changed
+            for operation in self._entries(*changes[instance], instance, verify=verify)
+        ]
+        self._ensure_parents([paths.CHECK_INSTANCES, *(entry.path.rpartition("/")[0] for entry in entries)])
+        return changes, self._begin(_replacing(_path(bucket), node, kept), *entries)
+
+    def _entries(
+        self, before: CheckInstance | None, after: CheckInstance | None, instance: str, *, verify: bool
+    ) -> Iterator[Operation]:
+        """Yield the operations on the entries of an instance; ``verify`` reads which of them exist."""
+        former, wanted = _indexes(before), _indexes(after)
+        if verify:
+            every = sorted(former | wanted)
+            nodes = self._session.get_many(f"{index}/{instance}" for index in every)
+            former = {index for index, node in zip(every, nodes, strict=True) if node is not None}
+        yield from (Delete(f"{index}/{instance}") for index in sorted(former - wanted))
+        yield from (Create(f"{index}/{instance}") for index in sorted(wanted - former))
+
+    def _ensure_parents(self, directories: Collection[str]) -> None:
+        for directory in {*directories} - self._parents:
+            self._session.ensure(directory)
+            self._parents.add(directory)
+
+    def _begin(self, *operations: Operation) -> Callable[[], None]:
+        if self._lead is None:
+            return self._session.begin(*operations)
+        lead = self._lead()
+        if lead is None:
+            raise LockLostError(
+                "this coordinator does not lead any more: another coordinator changes check instances"
+            )
+        self._reach("before:check")
+        wait = self._session.begin(Check(lead, 0), *operations)
+
+        def finish() -> None:
+            try:
+                wait()
+            except TransactionError as error:
+                if error.path == lead:
+                    raise LockLostError("this coordinator lost the lead: its ZooKeeper session expired") from error
+                raise
+            self._reach("after:check")
+
+        return finish
+
+
+def _replacing(path: str, node: Node | None, instances: Mapping[str, CheckInstance]) -> Operation:
+    """Return the operation that leaves these instances in a bucket, whose node is never removed."""
+    data = encode_instances(instances)
+    return Create(path, data) if node is None else Set(path, data, node.version)
+
+
+def _indexes(instance: CheckInstance | None) -> set[str]:
+    """Return the directories of the indexes that an instance belongs in."""
+    if instance is None:
+        return set()
+    indexes = {
+        _flagged(instance.system): instance.update_available,
+        _open(instance.system): list_open(instance, 0.0)[1],
+        paths.CHECKS_DUE: life_cycle_turn(instance, 0.0) != instance,
+    }
+    return {index for index, belongs in indexes.items() if belongs}
+
+
+def _path(bucket: str) -> str:
+    return f"{paths.CHECK_INSTANCES}/{bucket}"
+
+
+def _flagged(system: str) -> str:
+    return f"{paths.check_system_path(system)}/flagged"
+
+
+def _open(system: str) -> str:
+    return f"{paths.check_system_path(system)}/open"
+
+
+def _nothing() -> None:
+    """Wait for nothing: nothing was sent."""

@@ -1,0 +1,128 @@
+"""What is recorded of monitoring systems (a ``MonitoringSystems``).
+
+The node of a system holds its callback. ``contact`` below it holds the times of its last contacts, and
+``results/BUCKET`` the results of instances.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.checks.buckets import by_bucket, decode_values
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
+from zkdeployment.adapters.zookeeper.client.packed import pack
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
+from zkdeployment.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.tree import Value
+
+#: Seconds: a contact so soon after the recorded one is not recorded.
+_PACE = 5.0
+
+#: Attempts at a node that other services write to.
+_ATTEMPTS = 20
+
+
+class ZooKeeperMonitoringSystems:
+    """The monitoring systems through one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def callbacks(self) -> Mapping[str, str | None]:
+        names = self._session.children(paths.CHECK_SYSTEMS) or ()
+        nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}" for name in names)
+        return {
+            unquote(name): callback if isinstance(callback := node.properties.get("callback"), str) else None
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+
+    def set_callback(self, system: str, callback: str | None) -> None:
+        path, data = paths.check_system_path(system), encode({} if callback is None else {"callback": callback})
+        node = self._session.get(path)
+        if node is None:
+            self._session.ensure(path, data)
+        elif node.data != data:
+            self._session.commit(Set(path, data, node.version))
+
+    def contacts(self) -> Mapping[str, SystemContact]:
+        names = self._session.children(paths.CHECK_SYSTEMS) or ()
+        nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}/contact" for name in names)
+        return {
+            unquote(name): SystemContact.from_json(node.properties)
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+
+    def note_contact(self, system: str, contact: SystemContact) -> None:
+        path = f"{paths.check_system_path(system)}/contact"
+        node = self._session.get(path)
+        known = SystemContact() if node is None else SystemContact.from_json(node.properties)
+        if not _is_later(contact.fetched, known.fetched) and not _is_later(contact.reported, known.reported):
+            return
+        data = encode(known.merged(contact).to_json())
+        if node is None:
+            self._session.ensure(path, data)
+            return
+        with contextlib.suppress(ConflictError):  # another service recorded a contact at the same time
+            self._session.commit(Set(path, data, node.version))
+
+    def results(self, system: str, instances: Collection[str] | None = None) -> Mapping[str, CheckResult]:
+        above = _results(system)
+        grouped = None if instances is None else by_bucket(instances)
+        buckets = (self._session.children(above) or ()) if grouped is None else grouped.keys()
+        places = [f"{above}/{bucket}" for bucket in buckets]
+        found: dict[str, CheckResult] = {}
+        for path, node in zip(places, self._session.get_many(places), strict=True):
+            for instance, value in decode_values(path, node).items():
+                result = CheckResult.from_json(value)
+                if result is not None and (grouped is None or instance in grouped[path.rpartition("/")[2]]):
+                    found[instance] = result
+        return found
+
+    def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
+        for bucket, instances in sorted(by_bucket(results).items()):
+            new = {instance: results[instance].to_json() for instance in instances}
+            self._change(f"{_results(system)}/{bucket}", lambda held, new=new: {**held, **new})  # type: ignore[misc]
+
+    def forget_results(self, system: str, instances: Collection[str]) -> None:
+        for bucket, gone in sorted(by_bucket(instances).items()):
+            self._change(
+                f"{_results(system)}/{bucket}",
+                lambda held, gone=gone: {key: value for key, value in held.items() if key not in gone},  # type: ignore[misc]
+            )
+
+    def _change(self, path: str, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> None:
+        for _ in range(_ATTEMPTS):
+            node = self._session.get(path)
+            held = decode_values(path, node)
+            after = change(held)
+            if after == held:
+                return
+            try:
+                if node is None:
+                    self._session.ensure(path.rpartition("/")[0])
+                self._session.commit(
+                    Create(path, pack(after)) if node is None else Set(path, pack(after), node.version)
+                )
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(f"{path} is changed all the time; try again")
+
+
+def _is_later(time: float | None, known: float | None) -> bool:
+    return time is not None and (known is None or abs(time - known) >= _PACE)
+
+
+def _results(system: str) -> str:
+    return f"{paths.check_system_path(system)}/results"

@@ -1,0 +1,96 @@
+"""Monitoring systems as they report themselves: their last contacts, and the results of their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.tree import Value
+
+#: The most characters of an output that are kept.
+LONGEST_OUTPUT = 1000
+
+
+class ResultState(Enum):
+    """The state that a monitoring system found."""
+
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+
+
+_STATES = frozenset(state.value for state in ResultState)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The last result of a check instance.
+
+    ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result;
+    both are in seconds since the epoch.
+    """
+
+    state: ResultState
+    output: str
+    since: float
+    reported: float
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the result as it is stored and printed."""
+        return {
+            "state": self.state.value,
+            "output": self.output,
+            "since": self.since,
+            "reported": self.reported,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> CheckResult | None:
+        """Return the result that ``to_json`` encoded; ``None`` for anything else."""
+        match value:
+            case {
+                "state": str(state),
+                "output": str(output),
+                "since": int() | float() as since,
+                "reported": int() | float() as reported,
+            } if state in _STATES:
+                return cls(ResultState(state), output, since, reported)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemContact:
+    """The last contacts of a monitoring system, in seconds since the epoch; ``None``: there was none.
+
+    ``fetched`` is when it last listed or fetched instances, ``reported`` when it last sent results, which is also
+    a sign of life when no result has changed.
+    """
+
+    fetched: float | None = None
+    reported: float | None = None
+
+    def merged(self, later: SystemContact) -> SystemContact:
+        """Return the contact after a later one."""
+        return SystemContact(
+            self.fetched if later.fetched is None else later.fetched,
+            self.reported if later.reported is None else later.reported,
+        )
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the contact as it is stored and printed."""
+        return {"fetched": self.fetched, "reported": self.reported}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Value]) -> SystemContact:
+        """Return the contact that ``to_json`` encoded; malformed times read as ``None``."""
+        return cls(_time(value.get("fetched")), _time(value.get("reported")))
+
+
+def _time(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,138 @@
+"""The thread of a coordinator that runs the checks while the coordinator leads.
+
+What fails here is reported and tried again after a pause. It neither ends the coordinator nor delays a rollout.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from zkdeployment.checks.life_cycle import life_cycle_turn, prune
+from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.errors import LockLostError, UnreachableError, ZkdeploymentError, error_message
+from zkdeployment.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.daemons.checks.check_job import CheckJob
+    from zkdeployment.daemons.checks.pokes import CheckPokes
+    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
+    from zkdeployment.ports.process import Clock
+
+#: Seconds until a coordinator that does not lead asks again whether it leads.
+_QUEUED = 1.0
+
+#: Seconds: the longest pause after turns that fail, and the wait for a turn in progress at the end.
+_LONGEST_PAUSE = 60.0
+_CLOSING = 5.0
+
+
+class CheckDaemon:
+    """Runs a turn every ``interval`` seconds while ``lead`` returns the lock node of this coordinator."""
+
+    def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
+        self,
+        instances: CheckInstances,
+        systems: MonitoringSystems,
+        job: CheckJob,
+        pokes: CheckPokes,
+        clock: Clock,
+        *,
+        lead: Callable[[], str | None],
+        interval: float,
+    ) -> None:
+        self._instances = instances
+        self._systems = systems
+        self._job = job
+        self._pokes = pokes
+        self._clock = clock
+        self._lead = lead
+        self._interval = interval
+        self._node: str | None = None
+        self._backoff = Backoff(first=2.0, most=_LONGEST_PAUSE)
+        self._logged = ""
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run turns; does not wait."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the turn in progress, and drop all pokes."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
+
+    def run_cycle(self) -> float:
+        """Run a turn if this coordinator leads; return the seconds until the next one."""
+        node = self._lead()
+        if node != self._node:
+            self._node = node
+            self._forget()
+        if node is None:
+            return min(_QUEUED, self._interval)
+        begun = self._clock.monotonic()
+        try:
+            self.run_turn()
+        except Exception as error:  # noqa: BLE001  the next turn tries again
+            return self._report(error)
+        self._backoff.reset()
+        self._logged = ""
+        return max(0.0, self._interval - (self._clock.monotonic() - begun))
+
+    def run_turn(self) -> None:
+        """Run the job, the steps of the life cycle in their order, and the pokes."""
+        snapshot = self._job.run()
+        now = self._clock.now()
+        self._instances.change(self._instances.due(), lambda _, found: found and life_cycle_turn(found, now))
+        self._prune(now)
+        self._pokes.run(snapshot.callbacks)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self._closed.wait(self.run_cycle())
+        self._pokes.close()
+
+    def _prune(self, now: float) -> None:
+        """Prune the instances of one bucket, another one in each turn."""
+        old = {
+            instance.id: instance.system
+            for instance in self._instances.bucket(int(now // self._interval))
+            if _pruned(instance, now) != instance
+        }
+        changed = self._instances.change(old, lambda _, found: found and _pruned(found, now))
+        for instance, (before, after) in changed.items():
+            if before is not None and after is None:
+                self._systems.forget_results(before.system or old[instance], [instance])
+
+    def _forget(self) -> None:
+        """Read everything again in the next turn."""
+        self._job.forget()
+        self._pokes.close()
+
+    def _report(self, error: Exception) -> float:
+        """Log an error once, not again while it persists; return the seconds until the next turn."""
+        message = error_message(error)
+        self._job.forget()  # it is unknown what was written
+        if isinstance(error, LockLostError):
+            self._node = None
+            return _QUEUED
+        if message != self._logged:
+            log = get_logger()
+            if isinstance(error, UnreachableError):
+                log.warning("checks-paused", reason=message)
+            else:
+                defect = None if isinstance(error, ZkdeploymentError) else error
+                log.error("checks-failed", reason=message, exc_info=defect)
+        self._logged = message
+        return self._backoff.fail()
+
+
+def _pruned(instance: CheckInstance, now: float) -> CheckInstance | None:
+    """Return an instance without what has awaited its deletion for long; ``None`` if nothing else is left."""
+    pruned = prune(instance, now)
+    return None if pruned.deleted and not pruned.configurations else pruned

@@ -1,0 +1,159 @@
+"""The job: it makes the check instances those that the published configurations, services and hosts want."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.checks.basis import changed_scope
+from zkdeployment.checks.instance import CheckInstance, CheckState
+from zkdeployment.checks.ordering import WantedConfiguration, delete, want
+from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.log import get_logger
+from zkdeployment.model.deployment import Deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.checks.basis import CheckedHost
+    from zkdeployment.checks.sources import CheckSnapshot
+    from zkdeployment.checks.spawning import WantedInstance
+    from zkdeployment.ports.checks import ChangedInstance, CheckInstances, CheckSources
+    from zkdeployment.ports.process import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """What a configuration that awaits its computation waits for."""
+
+    host: str
+    deployment: Deployment
+    publication: int
+
+    def is_reported(self, hosts: Mapping[str, CheckedHost]) -> bool:
+        host = hosts.get(self.host)
+        return host is not None and host.has_reported(self.deployment, self.publication)
+
+
+class CheckJob:
+    """Computes and orders instances.
+
+    The job keeps the sources that it computed last, but no instances: a change of the sources leads to the
+    instances that it concerns, and only these are read. After ``forget``, the next run compares all of them.
+    """
+
+    def __init__(self, instances: CheckInstances, sources: CheckSources, clock: Clock) -> None:
+        self._instances = instances
+        self._sources = sources
+        self._clock = clock
+        self._computed: CheckSnapshot | None = None
+        self._awaited: dict[str, _Awaited] = {}
+
+    @property
+    def awaited(self) -> int:
+        """The number of instances whose deployment was not reported yet."""
+        return len(self._awaited)
+
+    def forget(self) -> None:
+        """Read and compare all instances in the next run: others, or a run that failed, may have changed them."""
+        self._computed = None
+
+    def run(self) -> CheckSnapshot:
+        """Compute the instances that changes of the sources concern; return the sources."""
+        snapshot = self._sources.read(self._awaited_hosts())
+        if self._computed is None:
+            self._compute_all(snapshot)
+        elif snapshot is not self._computed:
+            self._compute_changed(self._computed, snapshot)
+        self._computed = snapshot
+        snapshot = self._sources.read(self._awaited_hosts())
+        self._compute_reported(snapshot)
+        return snapshot
+
+    def _awaited_hosts(self) -> frozenset[str]:
+        return frozenset(awaited.host for awaited in self._awaited.values())
+
+    def _compute_all(self, snapshot: CheckSnapshot) -> None:
+        """Compare all instances with the wanted ones, and write those that differ."""
+        self._awaited = {}
+        wanted, former = _by_id(wanted_instances(snapshot.basis)), set()
+        now, different = self._clock.now(), []
+        for instance in self._instances.scan():
+            former.add(instance.id)
+            self._note(instance.id, instance)
+            if _wanted(instance, wanted.get(instance.id), snapshot, now) != instance:
+                different.append(instance.id)
+        missing = [found for found in wanted if found not in former and not wanted[found].faults]
+        self._write([*different, *missing], wanted, snapshot)
+
+    def _compute_changed(self, before: CheckSnapshot, after: CheckSnapshot) -> None:
+        """Write the instances that a change of the sources concerns."""
+        scope = changed_scope(before.basis, after.basis)
+        if scope:
+            former, wanted = (_by_id(wanted_instances(basis, scope)) for basis in (before.basis, after.basis))
+            self._write(sorted(former.keys() | wanted.keys()), wanted, after)
+
+    def _compute_reported(self, snapshot: CheckSnapshot) -> None:
+        """Compute and order the configurations whose deployments were reported."""
+        hosts = snapshot.basis.hosts
+        reported = [instance for instance, awaited in self._awaited.items() if awaited.is_reported(hosts)]
+
+        def compute(_: str, instance: CheckInstance | None) -> CheckInstance | None:
+            return instance if instance is None else _reported(instance, hosts, self._clock.now())
+
+        self._record("check-instances-computed", self._instances.change(reported, compute))
+
+    def _write(
+        self, instances: Collection[str], wanted: Mapping[str, WantedInstance], snapshot: CheckSnapshot
+    ) -> None:
+        def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+            return _wanted(instance, wanted.get(instance_id), snapshot, self._clock.now())
+
+        self._record("check-instances-changed", self._instances.change(instances, change))
+
+    def _record(self, event: str, changes: Mapping[str, ChangedInstance]) -> None:
+        for instance_id, (_, after) in changes.items():
+            self._note(instance_id, after)
+        changed = sum(1 for before, after in changes.values() if before != after)
+        if changed:
+            get_logger().info(event, instances=changed, awaited=len(self._awaited))
+
+    def _note(self, instance_id: str, instance: CheckInstance | None) -> None:
+        """Note what an instance waits for."""
+        awaited = None if instance is None else _awaited(instance)
+        if awaited is None:
+            self._awaited.pop(instance_id, None)
+        else:
+            self._awaited[instance_id] = awaited
+
+
+def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
+    return {instance.id: instance for instance in instances}
+
+
+def _wanted(
+    instance: CheckInstance | None, wanted: WantedInstance | None, snapshot: CheckSnapshot, now: float
+) -> CheckInstance | None:
+    """Return an instance as the sources want it; with faults it stays as it is."""
+    if wanted is None:
+        return None if instance is None else delete(instance, now)
+    if wanted.faults:
+        return instance
+    configuration = WantedConfiguration(wanted.details(), wanted.system, snapshot.publication)
+    return want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
+
+
+def _reported(instance: CheckInstance, hosts: Mapping[str, CheckedHost], now: float) -> CheckInstance:
+    """Return an instance with its new configuration computed and ordered, if the deployment was reported."""
+    awaited, newest = _awaited(instance), instance.newest
+    if awaited is None or newest is None or not awaited.is_reported(hosts):
+        return instance
+    configuration = WantedConfiguration(newest.details, newest.system, newest.publication)
+    return want(instance, configuration, now, is_reported=True)
+
+
+def _awaited(instance: CheckInstance) -> _Awaited | None:
+    newest = instance.newest
+    if instance.deleted or newest is None or newest.state is not CheckState.AWAITING_COMPUTATION:
+        return None
+    return _Awaited(instance.key.host, Deployment(instance.key.path, instance.key.number), newest.publication)

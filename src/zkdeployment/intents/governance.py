@@ -1,0 +1,135 @@
+"""Governance: which intent governs which service for which target, and what is wrong with that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.intents.values import subject_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.tree import Tree
+    from zkdeployment.planning.targets.withheld import ServiceTarget
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedService:
+    """A service of an app of an intent, as one target is to run it."""
+
+    app: str
+    target: str
+    assignment: Assignment
+
+    @property
+    def key(self) -> ServiceTarget:
+        """The path of the service node and the name of the target."""
+        return self.assignment.path, self.target
+
+
+@dataclass(frozen=True, slots=True)
+class GovernanceFault:
+    """A fault of an intent: the subject, its app and the position of the path in the app's list."""
+
+    subject: IntentSubject
+    app: str
+    position: int
+    message: str
+
+
+def governed_services(
+    intents: Iterable[Intent], targets: Targets
+) -> dict[IntentSubject, tuple[GovernedService, ...]]:
+    """Return the services that each intent governs, by app, path and target.
+
+    ``targets`` are those of the whole tree, with nothing withheld. A service that is governed twice belongs to the
+    first intent; ``governance_faults`` reports it.
+    """
+    intents = tuple(intents)
+    owners = _Owners(intents)
+    governed: dict[IntentSubject, list[GovernedService]] = {intent.subject: [] for intent in intents}
+    for target, assignments in targets.items():
+        for assignment in assignments if not target.startswith("/") else ():
+            for owner in owners.of(assignment.path, target):
+                governed[owner.intent.subject].append(GovernedService(owner.app, target, assignment))
+                break
+    return {subject: tuple(sorted(services, key=_order)) for subject, services in governed.items()}
+
+
+def withheld_services(
+    intents: Iterable[Intent], governed: Mapping[IntentSubject, Iterable[GovernedService]]
+) -> frozenset[ServiceTarget]:
+    """Return the services that are not deployed, because their intents are neither Instantiated nor Applied."""
+    inactive = (intent.subject for intent in intents if not intent.state.is_active)
+    return frozenset(service.key for subject in inactive for service in governed.get(subject, ()))
+
+
+def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -> Iterator[GovernanceFault]:
+    """Yield a fault for each path that is no node, and for each intent that governs a service of another one."""
+    intents = tuple(intents)
+    for intent in intents:
+        for app, paths in intent.apps.items():
+            for position, path in enumerate(paths):
+                if path not in tree:
+                    message = f"there is no node {path}; expected the path of a node of the tree"
+                    yield GovernanceFault(intent.subject, app, position, message)
+    owners = _Owners(intents)
+    reported = set()
+    for target, assignments in targets.items():
+        for assignment in assignments if not target.startswith("/") else ():
+            found = owners.of(assignment.path, target)
+            for other in found[1:]:
+                fault = (other.intent.subject, other.app, other.position)
+                if fault not in reported:
+                    reported.add(fault)
+                    message = (
+                        f"{assignment.path} for {target} is governed by {subject_text(found[0].intent.subject)},"
+                        " too; expected one intent for each service and target"
+                    )
+                    yield GovernanceFault(*fault, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The place where an intent names a path."""
+
+    intent: Intent
+    app: str
+    position: int
+
+
+class _Owners:
+    """The intents by the paths that they name."""
+
+    def __init__(self, intents: Iterable[Intent]) -> None:
+        self._by_path: dict[str, list[_Owner]] = {}
+        for intent in intents:
+            for app, paths in intent.apps.items():
+                for position, path in enumerate(paths):
+                    self._by_path.setdefault(path, []).append(_Owner(intent, app, position))
+
+    def of(self, path: str, target: str) -> list[_Owner]:
+        """Return what governs a service for a target, each intent once, the widest path first."""
+        found: dict[IntentSubject, _Owner] = {}
+        for above in _paths_to(path):
+            for owner in self._by_path.get(above, ()):
+                if owner.intent.target in {None, target}:
+                    found.setdefault(owner.intent.subject, owner)
+        return list(found.values())
+
+
+def _paths_to(path: str) -> Iterator[str]:
+    """Yield the paths of the nodes above a node, the highest first, and its own."""
+    end = path.find("/", 1)
+    while end > 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+    yield path
+
+
+def _order(service: GovernedService) -> tuple[str, str, str]:
+    return service.app, service.assignment.path, service.target

@@ -1,0 +1,104 @@
+"""``/deployments``: what monitoring systems fetch, answer and report; at the root of the service."""
+
+from collections.abc import Collection
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path
+from fastapi.responses import JSONResponse
+
+from zkdeployment.model.user import User
+from zkdeployment.web import checks
+from zkdeployment.web.access.rights import Monitoring
+from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.error_responses import ERRORS
+from zkdeployment.web.models.deployments import (
+    AnsweredDeployment,
+    DeploymentAnswer,
+    DeploymentDetails,
+    DeploymentsList,
+    HostsAtWork,
+    RecordedResults,
+    ReportedResults,
+)
+
+router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS)
+
+InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
+SystemName = Annotated[str, Path(description="The name of the monitoring system, which is that of the user.")]
+
+
+@router.get("/id/{uuid}", response_model=DeploymentDetails)
+def fetch_deployment(uuid: InstanceId, adapters: ConnectedAdapters, user: Monitoring) -> JSONResponse:
+    """Return the details of a check instance, and whether to deploy or to remove it.
+
+    The instance is then in progress until its monitoring system answers; it may be fetched again. The task is
+    `rollout`, `deprovision` (another configuration follows) or `delete`.
+    """
+    return JSONResponse(checks.fetch_deployment(adapters, user.name, uuid))
+
+
+@router.patch("/id/{uuid}/{result}")
+def answer_deployment(
+    uuid: InstanceId,
+    result: Annotated[str, Path(description="`success` or `failed`.")],
+    adapters: ConnectedAdapters,
+    user: Monitoring,
+    request: Annotated[DeploymentAnswer | None, Body()] = None,
+) -> AnsweredDeployment:
+    """Record whether the fetched deployment, or removal, succeeded.
+
+    409 means that no answer is expected, or not to that configuration: treat it as done.
+    """
+    request = request or DeploymentAnswer()
+    return AnsweredDeployment.of(
+        checks.answer_deployment(
+            adapters, user.name, uuid, result, config_id=request.config_id, reason=request.reason
+        )
+    )
+
+
+@router.get("/monitoring/{system}")
+def list_flagged(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
+    """Return the instances that have an update since the last call; each update is in one answer only."""
+    _check_system(user, system)
+    return _listed(checks.list_flagged(adapters, system))
+
+
+@router.get("/monitoring/{system}/all")
+def list_open(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
+    """Return all instances that wait to be deployed or removed, or for the answer about that."""
+    _check_system(user, system)
+    return _listed(checks.list_open(adapters, system))
+
+
+@router.get("/monitoring/{system}/active")
+def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
+    """Return the instances that are deployed; this changes nothing."""
+    _check_system(user, system)
+    return _listed(checks.list_active(adapters, system))
+
+
+@router.put("/monitoring/{system}/results")
+def report_results(
+    system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: ReportedResults
+) -> RecordedResults:
+    """Record the results that changed. Without any, the request is a sign of life: the last results still hold."""
+    _check_system(user, system)
+    now = adapters.clock.now()
+    results = {instance: result.result(now) for instance, result in request.root.items()}
+    return RecordedResults(ignored=sorted(checks.report_results(adapters, system, results)))
+
+
+@router.get("/monitoring/{system}/work")
+def list_hosts_at_work(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> HostsAtWork:
+    """Return the identifiers of the hosts that are in a deployment step, whose checks may fail meanwhile."""
+    _check_system(user, system)
+    return HostsAtWork(hosts=sorted(checks.hosts_at_work(adapters)))
+
+
+def _listed(instances: Collection[str]) -> DeploymentsList:
+    return DeploymentsList(deploymentsList=sorted(instances))
+
+
+def _check_system(user: User, system: str) -> None:
+    checks.check_system(user.name, system)

@@ -1,0 +1,160 @@
+"""The requests of monitoring systems: fetches and answers of check instances, lists, and results."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING
+
+from zkdeployment.checks import requests
+from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.monitoring_system import SystemContact
+from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.checks.monitoring_system import CheckResult
+    from zkdeployment.model.tree import Value
+    from zkdeployment.ports.server import ServerAdapters
+
+#: The most characters of the reason of an answer that are kept.
+_LONGEST_REASON = 1000
+
+_RESULTS = {"success": True, "failed": False}
+
+
+def check_system(user: str, system: str) -> None:
+    """Raise ``ForbiddenError`` unless a user is the monitoring system."""
+    if user != system:
+        raise ForbiddenError(f"the user {user} may not ask for the deployments of the monitoring system {system}")
+
+
+def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mapping[str, Value]:
+    """Return what a monitoring system is to do with an instance, which is in progress from now on."""
+    now, instance_id = adapters.clock.now(), _instance_id(text)
+    fetched: requests.FetchedDeployment | None = None
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        nonlocal fetched
+        own = _own(instance, system, instance_id)
+        outcome = requests.fetch(own, now)
+        if outcome is None:
+            raise NotFoundError(f"there is nothing to deploy for the check instance {instance_id}: {_state(own)}")
+        after, fetched = outcome
+        return after
+
+    adapters.checks.change([instance_id], change)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    assert fetched is not None  # noqa: S101  the change either raised or was made
+    return fetched.to_json()
+
+
+def answer_deployment(
+    adapters: ServerAdapters, system: str, text: str, result: str, *, config_id: str | None, reason: str | None
+) -> CheckInstance:
+    """Record the result of a deployment; return the instance afterwards."""
+    now, instance_id = adapters.clock.now(), _instance_id(text)
+    if result not in _RESULTS:
+        raise ConfigurationError(f"unknown result: expected success or failed, found {result[:100]!a}")
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        after = requests.answer(
+            _own(instance, system, instance_id),
+            is_success=_RESULTS[result],
+            now=now,
+            config_id=config_id,
+            reason=(reason or "")[:_LONGEST_REASON],
+        )
+        if isinstance(after, requests.CheckRefusal):
+            raise RefusedError(f"no such answer is expected for the check instance {instance_id}: {after.reason}")
+        return after
+
+    _, after = adapters.checks.change([instance_id], change)[instance_id]
+    assert after is not None  # noqa: S101  no answer removes an instance
+    return after
+
+
+def list_flagged(adapters: ServerAdapters, system: str) -> Collection[str]:
+    """Return the instances with an update that the monitoring system was not notified of; now it is."""
+    return _list(adapters, system, adapters.checks.flagged(system), requests.list_flagged)
+
+
+def list_open(adapters: ServerAdapters, system: str) -> Collection[str]:
+    """Return the instances that wait for the monitoring system; it is notified of all of them now."""
+    return _list(adapters, system, adapters.checks.open(system), requests.list_open)
+
+
+def list_active(adapters: ServerAdapters, system: str) -> Collection[str]:
+    """Return the instances that are deployed to the monitoring system."""
+    return [
+        instance.id
+        for instance in adapters.checks.scan()
+        if instance.system == system
+        and (current := instance.current_configuration) is not None
+        and current.state is CheckState.ACTIVE
+    ]
+
+
+def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:
+    """Record results; return the instances that are none of the monitoring system."""
+    ids = [*map(_instance_id, results)]
+    own = {found.id for found in adapters.checks.find(ids).values() if found.system == system}
+    adapters.monitoring.record_results(
+        system, {instance: result for instance, result in results.items() if instance in own}
+    )
+    adapters.monitoring.note_contact(system, SystemContact(reported=adapters.clock.now()))
+    return results.keys() - own
+
+
+def hosts_at_work(adapters: ServerAdapters) -> Collection[str]:
+    """Return the ids of the hosts that are in a step of a deployment, and do not wait for their turn."""
+    hosts = adapters.feed.snapshot().fleet.hosts
+    return [
+        host.identity.id
+        for host in hosts
+        if host.deploying is not None and host.step is not None and not host.is_waiting
+    ]
+
+
+def _list(
+    adapters: ServerAdapters,
+    system: str,
+    instances: Collection[str],
+    request: Callable[[CheckInstance, float], tuple[CheckInstance, bool]],
+) -> Collection[str]:
+    """Return those of the instances that a list contains, and record that the monitoring system was notified."""
+    now = adapters.clock.now()
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
+        return instance if instance is None or instance.system != system else request(instance, now)[0]
+
+    changed = adapters.checks.change(instances, change)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    return [
+        instance
+        for instance, (before, _) in changed.items()
+        if before is not None and before.system == system and request(before, now)[1]
+    ]
+
+
+def _own(instance: CheckInstance | None, system: str, instance_id: str) -> CheckInstance:
+    """Return an instance of the monitoring system; raises ``NotFoundError`` for all others."""
+    if instance is None or instance.system != system:
+        raise NotFoundError(f"the monitoring system {system} has no check instance {instance_id}")
+    return instance
+
+
+def _instance_id(text: str) -> str:
+    """Return an identifier as it is stored; raises ``ConfigurationError`` unless it is a UUID."""
+    with contextlib.suppress(ValueError):
+        found = str(uuid.UUID(text))
+        if found == text.lower():
+            return found
+    raise ConfigurationError(f"malformed identifier of a check instance: expected a UUID, found {text[:100]!a}")
+
+
+def _state(instance: CheckInstance) -> str:
+    current = instance.current_configuration
+    return "it has no configuration yet" if current is None else f"its state is {current.state.value}"

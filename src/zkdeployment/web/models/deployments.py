@@ -1,0 +1,89 @@
+"""What monitoring systems send and get: lists of instances, answers, and results."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
+
+from zkdeployment.checks.instance import CheckInstance
+from zkdeployment.checks.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
+
+
+class DeploymentsList(BaseModel):
+    """The identifiers of check instances."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deploymentsList: list[str]  # noqa: N815  the name of the interface
+
+
+class DeploymentDetails(BaseModel):
+    """What a monitoring system is to do with a check instance: the details of the check, and the task."""
+
+    model_config = ConfigDict(extra="allow")
+
+    task: Literal["rollout", "deprovision", "delete"]
+
+
+class DeploymentAnswer(BaseModel):
+    """The result of a deployment. With ``config_id``, it counts only for that configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config_id: str | None = None
+    reason: Annotated[str | None, Field(max_length=100_000)] = None
+
+
+class AnsweredDeployment(BaseModel):
+    """The configuration that a monitoring system answered, and its state afterwards."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    config_id: str
+    version: int
+    state: str
+
+    @classmethod
+    def of(cls, instance: CheckInstance) -> "AnsweredDeployment":
+        """Return the model of an instance that was answered."""
+        current = instance.current_configuration
+        assert current is not None  # noqa: S101  only a configuration in progress is answered
+        return cls(id=instance.id, config_id=current.config_id, version=current.version, state=current.state.value)
+
+
+def _lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+class ReportedResult(BaseModel):
+    """The result of a check: the state, the output, and the time at which the check came into the state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Annotated[ResultState, BeforeValidator(_lower_case)]
+    output: str = ""
+    since: Annotated[float, Field(ge=0, le=2**40, description="In seconds since the epoch.")]
+
+    def result(self, now: float) -> CheckResult:
+        """Return the result as it is kept."""
+        return CheckResult(self.state, self.output[:LONGEST_OUTPUT], self.since, now)
+
+
+class ReportedResults(RootModel[dict[str, ReportedResult]]):
+    """The results that changed, by the identifiers of their instances; without any, a sign of life."""
+
+
+class RecordedResults(BaseModel):
+    """The instances whose results were not recorded: those that do not exist, and those of other systems."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ignored: list[str]
+
+
+class HostsAtWork(BaseModel):
+    """The hosts that are in a deployment step: those in which checks may fail for a moment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hosts: list[str]

@@ -1,0 +1,94 @@
+"""Which services intents govern, which of them are withheld, and what lint refuses."""
+
+from dataclasses import replace
+
+from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.governance import governance_faults, governed_services, withheld_services
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json, without_withheld
+from zkdeployment.tree.parse import parse
+
+TREE = """\
+/p1
+  /shop
+    /front : front
+      version = '1'
+      /deploy
+        /web
+          n = 2
+        /host1
+    /db : db
+      version = '1'
+      /deploy
+        /db-server
+/net
+  /vlan12 : vlan
+    version = '1'
+    /deploy
+      /web
+      /host1
+/roles
+  /web : controller
+    version = '1'
+"""
+SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"all": ("/p1/shop",)})
+WEB = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})
+
+
+def compiled():
+    tree = parse("t.zk", TREE).tree
+    targets, problems = compile_targets(tree)
+    assert problems == ()
+    return tree, targets
+
+
+def keys(services):
+    return [(service.app, *service.key) for service in services]
+
+
+def test_a_group_governs_its_subtrees_for_all_targets_and_a_cluster_its_nodes_for_one():
+    _, targets = compiled()
+    governed = governed_services([SHOP, WEB], targets)
+    assert keys(governed[SHOP.subject]) == [
+        ("all", "/p1/shop/db", "db-server"),
+        ("all", "/p1/shop/front", "host1"),
+        ("all", "/p1/shop/front", "web"),
+    ]
+    assert keys(governed[WEB.subject]) == [("vlan12", "/net/vlan12", "web")]
+
+
+def test_the_services_of_inactive_intents_are_withheld_and_all_others_are_not():
+    _, targets = compiled()
+    intents = [SHOP, replace(WEB, state=IntentState.APPLIED)]
+    withheld = withheld_services(intents, governed_services(intents, targets))
+    assert withheld == {("/p1/shop/db", "db-server"), ("/p1/shop/front", "host1"), ("/p1/shop/front", "web")}
+    left = without_withheld(targets, withheld)
+    assert {name: [assignment.path for assignment in listed] for name, listed in left.items()} == {
+        "/roles/web": ["/roles/web"],
+        "host1": ["/net/vlan12"],
+        "web": ["/net/vlan12"],
+    }
+    assert without_withheld(targets, frozenset()) == targets
+    assert withheld_from_json(withheld_to_json(withheld)) == withheld
+
+
+def test_intents_without_a_conflict_have_no_faults():
+    assert list(governance_faults([SHOP, WEB], *compiled())) == []
+
+
+def test_a_path_that_is_no_node_is_a_fault_of_its_place():
+    lost = replace(SHOP, apps={"front": ("/p1/shop/front", "/p1/shop/lost")})
+    (fault,) = governance_faults([lost], *compiled())
+    assert (fault.subject, fault.app, fault.position) == (SHOP.subject, "front", 1)
+    assert fault.message == "there is no node /p1/shop/lost; expected the path of a node of the tree"
+
+
+def test_a_service_under_two_intents_is_a_fault_only_if_they_share_a_target():
+    other = replace(SHOP, name="other", apps={"x": ("/p1/shop/front",)})
+    (fault,) = governance_faults([SHOP, other], *compiled())
+    assert (fault.subject, fault.app) == (other.subject, "x")
+    assert "is governed by p1/store/v1/shop, too" in fault.message
+    here, there = (ClusterIntents("ams", name, {"v": ("/net/vlan12",)}) for name in ("web", "host1"))
+    assert list(governance_faults([here, there], *compiled())) == []
+    (fault,) = governance_faults([here, replace(here, provider="fra")], *compiled())
+    assert fault.message.startswith("/net/vlan12 for web is governed by ams/web, too")
