@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
@@ -13,6 +14,8 @@ from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
+from zkdeployment.adapters.zookeeper.publication.documents import subject_name
+from zkdeployment.adapters.zookeeper.publication.intents import intent_operations, read_intent_nodes
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.model.history import HostResult, PublicationRecord
@@ -28,12 +31,14 @@ from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Self
 
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Value
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -101,6 +106,20 @@ class WrittenFleet:
         )
         self._publications.report("up to date", 30.0, time.time())
         return sequence
+
+    def record(self, *records: IntentRecord, withheld: Collection[ServiceTarget] = ()) -> None:
+        """Write what publications recorded of intents, and the services that these withhold."""
+        self._session.ensure(paths.OURS)
+        changed = {record.intent.subject: record for record in records}
+        nodes = read_intent_nodes(self._session, changed, changed)
+        stamps = {name: node.version for name, node in nodes.indexes.items()}
+        written = {
+            subject: replace(record, stamp=stamps.get(subject_name(subject), 0))
+            for subject, record in changed.items()
+        }
+        operations = intent_operations(written, nodes, withheld)
+        for transaction in (operations.parts, operations.indexes):
+            self._session.commit(*transaction)
 
     def register(self, *hosts: Host) -> None:
         """Register hosts, or write their nodes again."""

@@ -44,12 +44,15 @@ class IntentOrder:
     """The request for an act on an intent: by whom, and why.
 
     ``record`` is what the last publication recorded about the intent, ``None`` if it was never published.
+    ``permit`` raises an error if the author may not act on an intent; it is called with the intent as the branch
+    has it, and with what is to replace it.
     """
 
     subject: IntentSubject
     author: Author
     record: IntentRecord | None
     reason: str = ""
+    permit: Callable[[Intent], None] = lambda _intent: None
 
 
 def approve_intent(
@@ -67,7 +70,7 @@ def approve_intent(
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = find_intent(branch.files, order.subject)
+        placed = _find(branch, order)
         step = _step(placed.snapshot, IntentAct.APPROVE, order)
         digest = placed.snapshot.content.digest
         if content not in {None, digest}:
@@ -91,7 +94,7 @@ def change_state(
     """Instantiate, apply or terminate an intent."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = find_intent(branch.files, order.subject)
+        placed = _find(branch, order)
         step = _step(placed.snapshot, act, order)
         _require_published(placed.intent, order)
         return _message(_written(placed, step), act, order)
@@ -105,6 +108,7 @@ def create_intent(
     """Add the document of a new intent, in a file of its own; the intent is Created, whatever its given state."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
+        order.permit(intent)
         files = with_new_intent(branch.files, intent)
         _require_published(None, order)
         return FileChanges(files, _subject("Create", order))
@@ -118,7 +122,8 @@ def replace_intent(
     """Change the description of an intent; its state and its approval stay as they are."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = find_intent(branch.files, order.subject)
+        placed = _find(branch, order)
+        order.permit(intent)
         wanted = described_as(placed.intent, intent)
         files = with_description(placed, wanted)
         if files:
@@ -135,12 +140,19 @@ def remove_intent(
     """Remove the document of an intent; ``is_terminating`` is whether hosts still undeploy its last instance."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = find_intent(branch.files, order.subject)
+        placed = _find(branch, order)
         _step(placed.snapshot, IntentAct.REMOVE, order, is_terminating=is_terminating)
         _require_published(placed.intent, order)
         return FileChanges(without_intent(placed), _subject("Remove", order))
 
     return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def _find(branch: BranchSnapshot, order: IntentOrder) -> PlacedIntent:
+    """Return the intent at the tip of the branch; raises ``NotFoundError``, or what ``order.permit`` raises."""
+    placed = find_intent(branch.files, order.subject)
+    order.permit(placed.intent)
+    return placed
 
 
 def _commit(

@@ -71,6 +71,7 @@ class ActKind(Enum):
     DIRECT_ROLLOUT = "direct the rollout"
     ROLL_BACK = "roll the fleet back"
     RELEASE_LOCK = "release the lock"
+    ACT_ON_INTENT = "change intents of services"
 
 
 #: The acts that are always safe, so that paths of users do not limit them.

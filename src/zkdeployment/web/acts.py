@@ -17,6 +17,7 @@ from zkdeployment.fleet.rollout_directives import directive_description
 from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
 from zkdeployment.model.user import ActKind, act_refusal
+from zkdeployment.web.feed_progress import wait_for_reading
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.branch.jobs import Job
@@ -114,7 +115,7 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     no repository.
     """
     check_right(user, ActKind.ROLL_BACK)
-    commits, operator = _commits(adapters), adapters.operator
+    commits, operator = require_commits(adapters), adapters.operator
     order = RollbackOrder(
         author=commits.author(user.name),
         reason=sanitize(reason),
@@ -138,18 +139,25 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
 def find_job(adapters: ServerAdapters, name: str) -> Job:
     """Return what became of a commit, whose id may be shortened.
 
+    If it is published, other requests are answered with what it published from now on.
+
     Raises ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
     repository.
     """
-    commits, fleet = _commits(adapters), adapters.operator.fleet
+    commits, fleet = require_commits(adapters), adapters.operator.fleet
     try:
         commit = commits.revision(name)
     except RefusedError as error:
         raise NotFoundError(str(error)) from error
-    return job_of(commit, fleet.history(), fleet.refusals(), lambda revision: commits.contains(revision, commit))
+    job = job_of(commit, fleet.history(), fleet.refusals(), lambda revision: commits.contains(revision, commit))
+    sequence = job.sequence
+    if sequence is not None:
+        wait_for_reading(adapters.feed, lambda reading: reading.sequence >= sequence)
+    return job
 
 
-def _commits(adapters: ServerAdapters) -> TreeCommits:
+def require_commits(adapters: ServerAdapters) -> TreeCommits:
+    """Return the branch as a place for commits; raises ``RefusedError`` if the service has no repository."""
     if adapters.commits is None:
         raise RefusedError(
             "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"

@@ -22,6 +22,8 @@ from zkdeployment.web.api import (
     events,
     fleet,
     health,
+    intent_clusters,
+    intent_groups,
     jobs,
     metrics,
     publications,
@@ -29,6 +31,7 @@ from zkdeployment.web.api import (
 )
 from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import ERRORS, install_error_handlers
+from zkdeployment.web.intent_resources import IntentResources
 from zkdeployment.web.pages.last_known import LastKnown
 from zkdeployment.web.pages.routers import PAGE_ROUTERS
 from zkdeployment.web.planner import RevisionPlanner
@@ -53,6 +56,8 @@ _API_ROUTERS = (
     deployments.router,
     events.router,
     fleet.router,
+    intent_clusters.router,
+    intent_groups.router,
     jobs.router,
     metrics.router,
     publications.router,
@@ -77,6 +82,7 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.event_hub = EventHub(adapters.feed)
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
+    application.state.intent_resources = IntentResources()
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     install_error_handlers(application)

@@ -13,6 +13,9 @@ from zkdeployment.model.user import Role
 
 ACT = Act("tests", "user", "a test", 0.0)
 
+GROUP_ACTS = ("approve", "instantiate", "terminate")
+CLUSTER_ACTS = ("apply", "terminate")
+
 #: The response to a request by role: 403 without the right, else the answer of an empty fleet.
 MATRIX = {
     ("GET", "/api/v1/audit", None): {Role.OPERATOR: 200, Role.ADMIN: 200},
@@ -25,6 +28,14 @@ MATRIX = {
     ("POST", "/api/v1/rollout/abort", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/rollback", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("GET", "/api/v1/jobs/0123", None): {Role.VIEWER: 409, Role.OPERATOR: 409, Role.ADMIN: 409},
+    **{
+        ("POST", f"/v2/{path}", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409}
+        for path in (
+            *(f"projects/p/composite-apps/a/v/deployment-intent-groups/g/{act}" for act in GROUP_ACTS),
+            *(f"cluster-providers/p/clusters/c/{act}" for act in CLUSTER_ACTS),
+        )
+    },
+    ("DELETE", "/v2/cluster-providers/p/clusters/c", None): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/locks/release", '{"reason": "r", "name": "n"}'): {Role.OPERATOR: 404, Role.ADMIN: 404},
 }
 

@@ -1,7 +1,5 @@
 """``/acts/NAME``: the forms of operators' acts, which show the effects, and the acts themselves."""
 
-import threading
-
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
@@ -9,21 +7,18 @@ from starlette.exceptions import HTTPException
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import sanitize
 from zkdeployment.model.user import User
-from zkdeployment.ports.feed import FleetFeed
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.local_paths import local_path
 from zkdeployment.web.access.rights import Operator
 from zkdeployment.web.acts import check_right
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import error_status
+from zkdeployment.web.feed_progress import wait_for_reading
 from zkdeployment.web.pages.form_fields import FormFields
 from zkdeployment.web.pages.live_page import show_page
 from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
 
 router = APIRouter(include_in_schema=False)
-
-#: Seconds to wait until the cached fleet contains the change that an act made.
-_SETTLING = 1.0
 
 
 @router.get("/acts/{name}")
@@ -48,7 +43,7 @@ def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str
         prepared.perform(user, reason)
     except ZkdeploymentError as error:
         return _show(request, adapters, user, prepared, values, status=error_status(error), mistake=str(error))
-    _wait_for_change(adapters.feed, before)
+    wait_for_reading(adapters.feed, lambda reading: reading.number != before)
     return RedirectResponse(local_path(values.get("back", "/")), 303)
 
 
@@ -59,17 +54,6 @@ def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, us
         raise HTTPException(404, f"there is no act {name}")
     check_right(user, prepared.kind, prepared.path)
     return prepared
-
-
-def _wait_for_change(feed: FleetFeed, before: int) -> None:
-    """Wait a moment until the cached fleet is newer than reading ``before``, so that the next page is, too."""
-    changed = threading.Event()
-    unsubscribe = feed.subscribe(changed.set)
-    try:
-        if feed.snapshot().reading.number == before:
-            changed.wait(_SETTLING)
-    finally:
-        unsubscribe()
 
 
 def _show(  # noqa: PLR0913  what the page of a form is made of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from zkdeployment.fleet.host_status import HostState
+from zkdeployment.web.views.parameters import last_value, page_number, search_text
 from zkdeployment.web.views.states import SIGNS
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 #: The number of hosts on one page of the list.
 PAGE_SIZE = 50
-
-#: The longest text to search for.
-_LONGEST_TEXT = 200
 
 _URGENCY = {state: place for place, state in enumerate(SIGNS)}
 
@@ -47,16 +45,15 @@ class HostQuery:
     @classmethod
     def of_parameters(cls, values: Mapping[str, Sequence[str]]) -> HostQuery:
         """Return the view that the parameters of an address describe; a malformed value counts as absent."""
-        order = (values.get("sort") or [""])[-1]
-        page = (values.get("page") or [""])[-1]
+        order = last_value(values, "sort")
         names = {state.value: state for state in HostState}
         sorts = {sort.value: sort for sort in HostSort}
         return cls(
             states=frozenset(names[name] for name in values.get("state", ()) if name in names),
-            text=" ".join((values.get("text") or [""])[-1].split())[:_LONGEST_TEXT],
+            text=search_text(values),
             sort=sorts.get(order.removeprefix("-"), HostSort.STATE),
             descending=order.startswith("-"),
-            page=max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 8 else 1,
+            page=page_number(values),
         )
 
     @property

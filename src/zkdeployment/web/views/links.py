@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.documents.intents.values import IntentSubject
+
 
 def host_page(host_id: str) -> str:
     """Return the address of the page of a host."""
@@ -22,6 +24,11 @@ def service_page(path: str) -> str:
 def publication_page(sequence: int) -> str:
     """Return the address of the page of a publication."""
     return f"/history/{sequence}"
+
+
+def intent_page(subject: IntentSubject) -> str:
+    """Return the address of the page of a group or a cluster, which differ in the number of names."""
+    return "/".join(("/intents", *(quote(name, safe="") for name in subject)))
 
 
 def act_page(name: str, back: str = "", **values: str) -> str:

@@ -11,12 +11,13 @@ from zkdeployment.adapters.zookeeper.client.clients import call_safely
 from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedInventories
 from zkdeployment.adapters.zookeeper.feed.fleet_assembly import FleetAssembly
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+from zkdeployment.adapters.zookeeper.feed.intent_records import IntentRecords
 from zkdeployment.adapters.zookeeper.feed.shared_read import SharedReads
 from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication, read_results
-from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records, read_withheld
+from zkdeployment.adapters.zookeeper.publication.intents import read_withheld
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
@@ -69,6 +70,7 @@ class ZooKeeperFeed:
         self._inventories: DeployedInventories | None = None
         self._shared = SharedReads()
         self._targets: tuple[object, Targets] | None = None
+        self._intents = IntentRecords()
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
         self._read_at = 0.0
@@ -162,12 +164,10 @@ class ZooKeeperFeed:
         return self._shared.get("acts", lambda: read_acts(session))
 
     def intents(self) -> tuple[IntentRecord, ...]:
-        session = self._ready()
-        return self._shared.get("intents", lambda: read_records(session))
+        return self._intents.all(self._ready(), self.snapshot().reading.intents)
 
     def intent(self, subject: IntentSubject) -> IntentRecord | None:
-        session = self._ready()
-        return self._shared.get(("intent", subject), lambda: read_record(session, subject))
+        return self._intents.one(self._ready(), self.snapshot().reading.intents, subject)
 
     def withheld(self) -> frozenset[ServiceTarget]:
         session = self._ready()

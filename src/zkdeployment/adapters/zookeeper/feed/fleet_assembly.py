@@ -10,6 +10,7 @@ from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
 from zkdeployment.adapters.zookeeper.operator.stops import stop_of
+from zkdeployment.adapters.zookeeper.publication.intents import summary_of
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published, published_revision
 from zkdeployment.adapters.zookeeper.publication.refusals import current_refusal
 from zkdeployment.adapters.zookeeper.publication.reports import report_of
@@ -23,10 +24,12 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
     from zkdeployment.rollout.state import RolloutState
@@ -41,6 +44,7 @@ _LISTS = (
     paths.INVENTORY,
     paths.OUT_OF_SERVICE,
     paths.COORDINATORS,
+    paths.INTENTS,
 )
 
 
@@ -52,12 +56,13 @@ class FleetAssembly:
         self._decoded: dict[str, tuple[Node, Any]] = {}
         self._names: tuple[object, frozenset[str]] = ((), frozenset())
         self._absent: tuple[KnownHost, ...] = ()
+        self._intents: Mapping[IntentSubject, IntentRecord] = {}
 
     def wanted(self) -> Iterator[Read]:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
         yield from (Read(path) for path in _NODES)
         yield from (Read(path, children=True) for path in _LISTS)
-        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE):
+        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE, paths.INTENTS):
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
         current = current_id(self._nodes.node(paths.ROLLOUTS))
@@ -96,6 +101,7 @@ class FleetAssembly:
             number=number,
             sequence=last.sequence,
             syncer=None if syncer is None else report_of(syncer),
+            intents=self._intent_summaries(),
         )
         self._forget()
         return reading
@@ -133,6 +139,14 @@ class FleetAssembly:
         if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
             self._absent = absent
         return self._absent
+
+    def _intent_summaries(self) -> Mapping[IntentSubject, IntentRecord]:
+        """Return what the indexes of intents say: the same mapping if none of them has changed."""
+        found = self._all(paths.INTENTS, summary_of)
+        records = [record for record in found if record is not None]
+        if len(records) != len(self._intents) or any(map(_differ, records, self._intents.values())):
+            self._intents = {record.intent.subject: record for record in records}
+        return self._intents
 
     def _target_names(self) -> frozenset[str]:
         names = self._nodes.children(paths.TARGETS)

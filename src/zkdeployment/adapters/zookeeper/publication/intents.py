@@ -87,6 +87,31 @@ def read_record(session: Session, subject: IntentSubject) -> IntentRecord | None
     return next(iter(_read(session, subject)), None)
 
 
+def summary_of(name: str, node: Node) -> IntentRecord | None:
+    """Return what an index alone says of an intent: its document, its state, and the list of its instances.
+
+    ``None`` for an index that is not written yet, or damaged.
+    """
+    index = _index(name, node)
+    if index is None:
+        return None
+    try:
+        return IntentRecord(
+            intent_of_document(index["document"]),
+            IntentState(index["state"]),
+            tuple(
+                _instance_of(
+                    entry, apps={}, services=(), target=None, final=None if entry["final"] is None else ()
+                )
+                for entry in index["instances"]
+            ),
+            stamp=node.version,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+
+
 def read_withheld(session: Session) -> frozenset[ServiceTarget]:
     """Return the services and targets that the last publication withheld."""
     node = session.get(paths.WITHHELD)

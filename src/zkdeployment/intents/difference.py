@@ -1,0 +1,27 @@
+"""The difference of two contents, as lines for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.intents.content import changed_keys
+from zkdeployment.model.tree import Tree
+from zkdeployment.tree.diff import describe_change, diff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.intents.content import IntentContent
+
+
+def content_difference(old: IntentContent, new: IntentContent) -> Iterator[str]:
+    """Yield one line for each changed key of the document, then for each change of the nodes.
+
+    The nodes have the values that their links lead to.
+    """
+    for key in changed_keys(old, new):
+        was, becomes = (json.dumps(content.description.get(key)) for content in (old, new))
+        yield f"change {key} from {was} to {becomes}"
+    before = Tree(old.nodes)
+    yield from describe_change(diff(before, Tree(new.nodes)), before)

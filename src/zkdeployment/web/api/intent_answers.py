@@ -1,0 +1,108 @@
+"""What the operations on groups and on clusters share: parameters of requests, and the making of responses."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from zkdeployment.documents.intents.values import IntentSubject
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.intents.status_body import status_body
+from zkdeployment.intents.status_query import read_query
+from zkdeployment.model.commits import CommitOutcome
+from zkdeployment.model.user import User
+from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.web import intent_acts
+from zkdeployment.web.intent_documents import check_same_state, published_document, requested_intent
+from zkdeployment.web.models.acts import OptionalReason, ReasonedRequest
+from zkdeployment.web.models.intents import ClusterDocument, CommitReference, GroupDocument
+
+#: The number of names that identify a group, and of those that identify a cluster.
+GROUP_NAMES = 4
+CLUSTER_NAMES = 2
+
+#: A name in an address.
+SubjectName = Annotated[str, Path(max_length=500)]
+
+#: The reason of an act whose request has another body, or none.
+ReasonParameter = Annotated[OptionalReason, Query()]
+
+#: The response to an act that changes nothing.
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": CommitReference, "description": "There was nothing to change."}
+}
+
+
+def _status_parameters(
+    output: Annotated[list[str] | None, Query(description="summary, all (the default), detail or rsync.")] = None,
+    app: Annotated[list[str] | None, Query(description="Only the resources of these apps.")] = None,
+    cluster: Annotated[
+        list[str] | None, Query(description="Only those on these clusters: NAME, or PROVIDER+NAME with %2B.")
+    ] = None,
+    resource: Annotated[list[str] | None, Query(description="Only the resources with these names.")] = None,
+    instance: Annotated[
+        list[str] | None, Query(description="The id of an instance; without a value, a list of all instances.")
+    ] = None,
+) -> dict[str, list[str]]:
+    values = {"output": output, "app": app, "cluster": cluster, "resource": resource, "instance": instance}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+#: The filters of a status; a malformed value is answered by 400, so they are checked by ``read_query``.
+StatusParameters = Annotated[dict[str, list[str]], Depends(_status_parameters)]
+
+
+def list_documents(adapters: ServerAdapters, above: IntentSubject, length: int) -> Response:
+    """Return the documents of intents whose subjects have ``length`` names and begin with ``above``."""
+    records = adapters.feed.intents()
+    shown = [record for record in records if len(record.intent.subject) == length]
+    return JSONResponse(
+        [published_document(record) for record in shown if record.intent.subject[: len(above)] == above]
+    )
+
+
+def show_document(adapters: ServerAdapters, subject: IntentSubject) -> Response:
+    """Return the document of an intent."""
+    return JSONResponse(published_document(intent_acts.find_record(adapters, subject)))
+
+
+def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: dict[str, list[str]]) -> Response:
+    """Return the status of an intent."""
+    record = intent_acts.find_record(adapters, subject)
+    query = read_query(parameters, record.intent)
+    shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
+    reports = intent_acts.read_reports(adapters, *shown)
+    clusters = frozenset(
+        known for known in adapters.feed.snapshot().reading.intents if len(known) == CLUSTER_NAMES
+    )
+    return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
+
+
+def replace_document(
+    adapters: ServerAdapters,
+    user: User,
+    document: GroupDocument | ClusterDocument,
+    names: dict[str, str],
+    reason: str,
+    response: Response,
+) -> CommitReference:
+    """Change the document of the intent that ``names`` identify."""
+    intent = requested_intent(document, names)
+    check_same_state(document, adapters.feed.intent(intent.subject))
+    return refer_to(intent_acts.replace(adapters, user, intent, reason), response)
+
+
+def change_state(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct, request: ReasonedRequest | None
+) -> CommitReference:
+    """Perform an act whose request may have no body."""
+    reason = "" if request is None else request.reason
+    return refer_to(intent_acts.act_on_intent(adapters, user, subject, act, reason))
+
+
+def refer_to(outcome: CommitOutcome, response: Response | None = None) -> CommitReference:
+    """Return the body of the response to an act, which has the status 200 if there was nothing to change."""
+    if response is not None and not outcome.made:
+        response.status_code = 200
+    return CommitReference(job=outcome.commit or "")

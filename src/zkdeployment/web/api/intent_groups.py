@@ -1,0 +1,158 @@
+"""``/v2/projects/…/deployment-intent-groups``: groups, acts on them, and their status, at EMCO's addresses."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from zkdeployment.documents.intents.values import IntentSubject
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.web import intent_acts
+from zkdeployment.web.access.rights import Operator, Reader
+from zkdeployment.web.api.intent_answers import (
+    GROUP_NAMES,
+    UNCHANGED,
+    ReasonParameter,
+    StatusParameters,
+    SubjectName,
+    change_state,
+    list_documents,
+    refer_to,
+    replace_document,
+    show_document,
+    show_status,
+)
+from zkdeployment.web.dependencies import Adapters, ConnectedAdapters
+from zkdeployment.web.error_responses import ERRORS
+from zkdeployment.web.intent_documents import check_new_state, requested_intent
+from zkdeployment.web.models.acts import ReasonedRequest
+from zkdeployment.web.models.intents import (
+    ApproveRequest,
+    CommitReference,
+    GroupDocument,
+    InstancesBody,
+    IntentStatusBody,
+)
+
+router = APIRouter(
+    prefix="/v2/projects/{project}/composite-apps/{composite_app}/{version}/deployment-intent-groups",
+    tags=["intents"],
+    responses=ERRORS,
+)
+
+#: The keys of the names in the metadata of a document, in the order of the address.
+_KEYS = ("project", "composite-app", "version", "name")
+
+
+def _composite_app(project: SubjectName, composite_app: SubjectName, version: SubjectName) -> IntentSubject:
+    return project, composite_app, version
+
+
+def _group(
+    project: SubjectName, composite_app: SubjectName, version: SubjectName, name: SubjectName
+) -> IntentSubject:
+    return project, composite_app, version, name
+
+
+CompositeApp = Annotated[IntentSubject, Depends(_composite_app)]
+
+
+@router.get("", response_model=list[GroupDocument])
+def list_groups(adapters: Adapters, _user: Reader, app: CompositeApp) -> Response:
+    """Return the published documents of all groups of a version of a composite app."""
+    return list_documents(adapters, app, GROUP_NAMES)
+
+
+@router.post("", status_code=202)
+def create_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    app: CompositeApp,
+    document: GroupDocument,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Add a group, whose name is in its metadata. The group is Created."""
+    check_new_state(document)
+    intent = requested_intent(document, dict(zip(_KEYS, app, strict=False)))
+    return refer_to(intent_acts.create(adapters, user, intent, reason))
+
+
+@router.get("/{name}", response_model=GroupDocument)
+def read_group(adapters: Adapters, _user: Reader, group: Annotated[IntentSubject, Depends(_group)]) -> Response:
+    """Return the published document of a group."""
+    return show_document(adapters, group)
+
+
+@router.put("/{name}", status_code=202, responses=UNCHANGED)
+def replace_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    document: GroupDocument,
+    response: Response,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Change what a group deploys. A change of an approved group ends the approval."""
+    names = dict(zip(_KEYS, group, strict=True))
+    return replace_document(adapters, user, document, names, reason, response)
+
+
+@router.delete("/{name}", status_code=202)
+def remove_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Remove a group of which nothing is deployed."""
+    return refer_to(intent_acts.remove(adapters, user, group, reason))
+
+
+@router.post("/{name}/approve", status_code=202, responses=UNCHANGED)
+def approve_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: ApproveRequest,
+    response: Response,
+) -> CommitReference:
+    """Approve the content of a group as it is at the tip of the branch."""
+    outcome = intent_acts.act_on_intent(
+        adapters, user, group, IntentAct.APPROVE, request.reason, content=request.content
+    )
+    return refer_to(outcome, response)
+
+
+@router.post("/{name}/instantiate", status_code=202)
+def instantiate_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: ReasonedRequest | None = None,
+) -> CommitReference:
+    """Deploy the services of an approved group, as a new instance."""
+    return change_state(adapters, user, group, IntentAct.INSTANTIATE, request)
+
+
+@router.post("/{name}/terminate", status_code=202)
+def terminate_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: ReasonedRequest | None = None,
+) -> CommitReference:
+    """Undeploy the services of an instantiated group."""
+    return change_state(adapters, user, group, IntentAct.TERMINATE, request)
+
+
+@router.get("/{name}/status", response_model=IntentStatusBody | InstancesBody)
+def read_group_status(
+    adapters: Adapters,
+    _user: Reader,
+    group: Annotated[IntentSubject, Depends(_group)],
+    parameters: StatusParameters,
+) -> Response:
+    """Return the status of a group.
+
+    Repeated values of one parameter are alternatives, different parameters combine, and the counts follow them.
+    """
+    return show_status(adapters, group, parameters)

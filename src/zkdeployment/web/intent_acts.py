@@ -1,0 +1,100 @@
+"""Acts of users on intents, for the API and the pages: commits with the user as their author.
+
+Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
+intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.acts.intents import (
+    IntentOrder,
+    approve_intent,
+    change_state,
+    create_intent,
+    remove_intent,
+    replace_intent,
+)
+from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.errors import NotFoundError
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.intents.resources import instance_resources, is_terminating
+from zkdeployment.model.act import sanitize
+from zkdeployment.model.user import ActKind
+from zkdeployment.web.acts import check_right, require_commits
+from zkdeployment.web.views.intents.acts import intent_paths
+
+if TYPE_CHECKING:
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.intents.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.reality import FleetReports
+    from zkdeployment.model.commits import CommitOutcome
+    from zkdeployment.model.user import User
+    from zkdeployment.ports.server import ServerAdapters
+
+
+def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
+    """Return the whole record of a published intent; raises ``NotFoundError`` if there is none."""
+    record = adapters.feed.intent(subject)
+    if record is None:
+        raise NotFoundError(f"there is no published intent {subject_text(subject)}")
+    return record
+
+
+def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
+    """Return what hosts, and the providers of the services of these instances, report."""
+    paths = {service.assignment.path for instance in instances for service in instance.services}
+    return adapters.feed.reports(paths)
+
+
+def act_on_intent(
+    adapters: ServerAdapters,
+    user: User,
+    subject: IntentSubject,
+    act: IntentAct,
+    reason: str,
+    *,
+    content: str | None = None,
+) -> CommitOutcome:
+    """Approve, instantiate, apply or terminate an intent.
+
+    ``content`` is the digest of the content that the user has seen and approves.
+    """
+    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
+    if act is IntentAct.APPROVE:
+        return approve_intent(commits, order, content=content)
+    return change_state(commits, order, act)
+
+
+def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
+    """Add the document of a new intent."""
+    return create_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+
+
+def replace(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
+    """Change the description of an intent; its state and its approval stay as they are."""
+    return replace_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+
+
+def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> CommitOutcome:
+    """Remove the document of an intent; refused while hosts still undeploy its last instance."""
+    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
+    record = adapters.feed.intent(subject)
+    last = record.instances[-1] if record is not None and record.instances else None
+    is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
+    return remove_intent(commits, order, is_terminating=is_busy)
+
+
+def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:
+    def permit(intent: Intent) -> None:
+        for path in intent_paths(intent):
+            check_right(user, ActKind.ACT_ON_INTENT, path)
+
+    return IntentOrder(
+        subject=subject,
+        author=require_commits(adapters).author(user.name),
+        record=adapters.operator.intents.record(subject),
+        reason=sanitize(reason),
+        permit=permit,
+    )

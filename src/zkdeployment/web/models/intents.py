@@ -1,0 +1,168 @@
+"""Documents of intents, acts on them, and their status, as requests and responses.
+
+The documents are those of the branch; the names of their keys have hyphens.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from zkdeployment.web.models.acts import ActRequest
+
+Paths = Annotated[list[str], Field(min_length=1)]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class ApprovalBody(_Strict):
+    """The approval of one content; ``signature`` covers the subject and the content."""
+
+    content: Digest
+    by: str
+    reason: str
+    signature: str | None = None
+
+
+class GroupMetadata(_Strict):
+    """The names of a group; names that are left out are those of the address."""
+
+    project: str | None = None
+    composite_app: Annotated[str | None, Field(alias="composite-app")] = None
+    version: str | None = None
+    name: str | None = None
+
+
+class GroupData(_Strict):
+    """What a group deploys; its state and its approval are changed by acts only."""
+
+    composite_profile: Annotated[str, Field(alias="composite-profile")]
+    apps: dict[str, Paths]
+    state: Literal["Created", "Approved", "Instantiated", "Terminated"] | None = None
+    update: Literal["terminate", "approve"] | None = None
+    approval: ApprovalBody | None = None
+
+
+class GroupDocument(_Strict):
+    """A deployment intent group."""
+
+    schema_: Annotated[Literal["zkdeployment/DeploymentIntentGroup/v1"], Field(alias="schema")] = (
+        "zkdeployment/DeploymentIntentGroup/v1"
+    )
+    metadata: GroupMetadata = GroupMetadata()
+    data: GroupData
+
+
+class ClusterMetadata(_Strict):
+    """The names of a cluster; names that are left out are those of the address."""
+
+    provider: str | None = None
+    name: str | None = None
+
+
+class ClusterData(_Strict):
+    """The network intents of a cluster; its state is changed by acts only."""
+
+    network_intents: Annotated[dict[str, Paths], Field(alias="network-intents")]
+    state: Literal["Created", "Applied", "Terminated"] | None = None
+
+
+class ClusterDocument(_Strict):
+    """A cluster with its network intents."""
+
+    schema_: Annotated[Literal["zkdeployment/Cluster/v1"], Field(alias="schema")] = "zkdeployment/Cluster/v1"
+    metadata: ClusterMetadata = ClusterMetadata()
+    data: ClusterData
+
+
+class ApproveRequest(ActRequest):
+    """An approval; with ``content``, only the content with this digest is approved."""
+
+    content: Digest | None = None
+
+
+class CommitReference(BaseModel):
+    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
+
+    It is the tip of the branch if there was nothing to change.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str
+
+
+class _Body(BaseModel):
+    """A JSON object with these keys; a later version may add keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class GvkBody(_Body):
+    """The kind of a resource; ``Kind`` is ``Deployment`` or ``Provider``."""
+
+    Group: str
+    Version: str
+    Kind: str
+
+
+class ResourceBody(_Body):
+    """A resource; ``metadata`` and ``spec`` are in the outputs detail and rsync, ``status`` is in detail."""
+
+    GVK: GvkBody
+    Name: str
+    metadata: Annotated[dict[str, Any], Field(default=None)]
+    spec: Annotated[dict[str, Any], Field(default=None)]
+    status: Annotated[dict[str, Any], Field(default=None)]
+    rsync_status: Annotated[
+        Literal["Pending", "Applied", "Failed", "Retrying", "Terminated"],
+        Field(default=None, alias="rsync-status"),
+    ]
+    cluster_status: Annotated[
+        Literal["Unknown", "NotPresent", "Present"], Field(default=None, alias="cluster-status")
+    ]
+
+
+class ClusterResources(_Body):
+    """The resources of an app on a cluster."""
+
+    name: str
+    resources: list[ResourceBody]
+
+
+class AppResources(_Body):
+    """The resources of an app by cluster."""
+
+    app_name: Annotated[str, Field(alias="app-name")]
+    clusters: list[ClusterResources]
+
+
+class IntentStatusBody(_Body):
+    """The status of an intent; clusters have no project, app and profile."""
+
+    name: str
+    project: Annotated[str, Field(default=None)]
+    composite_app_name: Annotated[str, Field(default=None, alias="composite-app-name")]
+    composite_app_version: Annotated[str, Field(default=None, alias="composite-app-version")]
+    composite_profile_name: Annotated[str, Field(default=None, alias="composite-profile-name")]
+    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
+    rsync_status: Annotated[dict[str, int], Field(default=None, alias="rsync-status")]
+    cluster_status: Annotated[dict[str, int], Field(default=None, alias="cluster-status")]
+    resources: Annotated[list[AppResources], Field(default=None)]
+
+
+class InstanceBody(_Body):
+    """An instance: its id, when it began and ended (seconds since the epoch), and by whom."""
+
+    id: int
+    instantiated: float
+    terminated: float | None
+    by: str
+
+
+class InstancesBody(_Body):
+    """The instances of an intent, newest first."""
+
+    instances: list[InstanceBody]

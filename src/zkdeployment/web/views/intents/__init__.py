@@ -1,0 +1,1 @@
+"""The pages of intents: the list, and the page of one group or cluster."""

@@ -1,0 +1,105 @@
+"""The acts on an intent: which of them are possible in its state, and what their forms say will happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.intents.values import ClusterIntents, subject_text
+from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, perform
+from zkdeployment.model.user import ActKind, act_refusal
+from zkdeployment.web.views.acts import ActForm
+from zkdeployment.web.views.links import act_page
+from zkdeployment.web.views.states import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.model.user import User
+
+#: The acts of groups and of clusters in the order of the life cycle.
+_GROUP_ACTS = (IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.TERMINATE)
+_CLUSTER_ACTS = (IntentAct.APPLY, IntentAct.TERMINATE)
+
+#: The style of each button.
+_KINDS = {
+    IntentAct.APPROVE: "primary",
+    IntentAct.INSTANTIATE: "primary",
+    IntentAct.APPLY: "primary",
+    IntentAct.TERMINATE: "danger",
+}
+
+#: The acts by the names of their forms.
+FORM_ACTS: Mapping[str, IntentAct] = {f"intent-{act.value}": act for act in _KINDS}
+
+_COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedAct:
+    """An act, with the address of its form, or with the ``objection`` to it."""
+
+    label: str
+    href: str
+    kind: str
+    objection: str = ""
+
+
+def intent_paths(intent: Intent) -> tuple[str, ...]:
+    """Return the paths that an intent governs, sorted."""
+    return tuple(sorted({path for paths in intent.apps.values() for path in paths}))
+
+
+def intent_objection(record: IntentRecord, act: IntentAct) -> str:
+    """Return why an act is not possible in the published state of an intent, or an empty text."""
+    outcome = perform(record.snapshot, act, approved=record.approved)
+    return str(outcome) if isinstance(outcome, IntentRefusal) else ""
+
+
+def offered_acts(record: IntentRecord, user: User, back: str) -> tuple[OfferedAct, ...]:
+    """Return the acts on an intent, with the reasons why some are not possible now, or not for this user."""
+    acts = _CLUSTER_ACTS if isinstance(record.intent, ClusterIntents) else _GROUP_ACTS
+    refusals = (act_refusal(user, ActKind.ACT_ON_INTENT, path) for path in intent_paths(record.intent))
+    forbidden = next(filter(None, refusals), "")
+    subject = subject_text(record.intent.subject)
+    return tuple(
+        OfferedAct(
+            act.value.capitalize(),
+            act_page(f"intent-{act.value}", back, subject=subject),
+            _KINDS[act],
+            forbidden or intent_objection(record, act),
+        )
+        for act in acts
+    )
+
+
+def intent_form(record: IntentRecord, act: IntentAct) -> ActForm:
+    """Return the form of an act on an intent."""
+    subject = subject_text(record.intent.subject)
+    fields = [("subject", subject)]
+    if act is IntentAct.APPROVE:
+        fields.append(("content", record.content.digest))
+    return ActForm(
+        title=f"{act.value.capitalize()} {subject}",
+        consequences=(*_consequences(record, act), _COMMITTED),
+        button=act.value.capitalize(),
+        kind=_KINDS[act],
+        fields=tuple(fields),
+        objection=intent_objection(record, act),
+    )
+
+
+def _consequences(record: IntentRecord, act: IntentAct) -> Iterator[str]:
+    apps = count_text(len(record.intent.apps), "app")
+    if act is IntentAct.APPROVE:
+        nodes = count_text(len(record.content.nodes), "node")
+        yield f"The published content is approved in your name: {apps} with {nodes}, {record.content.digest}."
+        yield "Nothing is deployed before the group is instantiated. A change of the content ends the approval."
+    elif act is IntentAct.TERMINATE:
+        yield "All hosts undeploy the governed services. Other services of these hosts stay."
+        yield f"Governed are {', '.join(intent_paths(record.intent))}."
+    else:
+        yield f"The governed services are deployed as a new instance: {', '.join(intent_paths(record.intent))}."
+        yield "Until it is terminated, neither the document nor the content can change."

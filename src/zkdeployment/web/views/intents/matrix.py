@@ -1,0 +1,237 @@
+"""The matrix of an instance: how many resources of each app have each status on each cluster.
+
+The view is in the page's address: which instance, which statuses and names, which part of the matrix, and of which
+cell the resources are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from zkdeployment.web.views.intents.signs import CLUSTER_SIGNS, RSYNC_SIGNS, StatusCounts, status_counts
+from zkdeployment.web.views.links import intent_page
+from zkdeployment.web.views.parameters import last_value, page_number, search_text
+from zkdeployment.web.views.states import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.resources import ResourceRow
+    from zkdeployment.web.views.intents.signs import StatusSign
+    from zkdeployment.web.views.parameters import Parameters
+
+#: The number of apps and of clusters that one part of the matrix shows, and of resources on a page of a cell.
+APPS_SHOWN = 25
+CLUSTERS_SHOWN = 6
+RESOURCES_SHOWN = 50
+
+#: The words of all statuses, the most urgent first. A status of either kind selects resources.
+_WORDS = tuple(sign.word for signs in (RSYNC_SIGNS, CLUSTER_SIGNS) for sign in signs.values())
+
+#: The most digits of the id of an instance.
+_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixQuery:
+    """A view of a matrix.
+
+    Resources count if one of their statuses is in ``statuses`` (empty: all) and if their app or their cluster
+    contains ``text``. ``page`` and ``columns`` are the numbers of the shown parts of apps and clusters. ``cell``
+    is the app and the cluster whose resources are shown, on page ``resources``. ``instance`` is the id of an
+    instance, ``None`` for the newest one.
+    """
+
+    subject: IntentSubject
+    statuses: frozenset[str] = frozenset()
+    text: str = ""
+    page: int = 1
+    columns: int = 1
+    cell: tuple[str, str] | None = None
+    resources: int = 1
+    instance: int | None = None
+
+    @classmethod
+    def of_parameters(cls, subject: IntentSubject, values: Parameters) -> MatrixQuery:
+        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
+        app, cluster, instance = (last_value(values, name) for name in ("app", "cluster", "instance"))
+        is_id = instance.isascii() and instance.isdigit() and len(instance) <= _DIGITS
+        return cls(
+            subject,
+            statuses=frozenset(_WORDS).intersection(values.get("status", ())),
+            text=search_text(values),
+            page=page_number(values),
+            columns=page_number(values, "columns"),
+            cell=(app, cluster) if app and cluster else None,
+            resources=page_number(values, "resources"),
+            instance=int(instance) if is_id else None,
+        )
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The parameters of the address, besides the text."""
+        values = [("status", word) for word in _WORDS if word in self.statuses]
+        numbers = {"page": self.page, "columns": self.columns}
+        values += [(name, str(number)) for name, number in numbers.items() if number > 1]
+        values += [] if self.cell is None else [("app", self.cell[0]), ("cluster", self.cell[1])]
+        values += [("resources", str(self.resources))] if self.resources > 1 else []
+        return (*values, *([] if self.instance is None else [("instance", str(self.instance))]))
+
+    @property
+    def address(self) -> str:
+        """The address of the page with this view."""
+        values = [*self.fields, *([("text", self.text)] if self.text else [])]
+        query = urlencode(values)
+        return f"{intent_page(self.subject)}?{query}" if query else intent_page(self.subject)
+
+    def with_status(self, word: str) -> MatrixQuery:
+        """Return the view that also counts resources with a status, or no longer does."""
+        return replace(self, statuses=self.statuses ^ {word}, page=1, columns=1, cell=None, resources=1)
+
+    def with_cell(self, cell: tuple[str, str] | None) -> MatrixQuery:
+        """Return the view that shows the resources of a cell; the same cell is closed."""
+        return replace(self, cell=None if cell == self.cell else cell, resources=1)
+
+    def select(self, rows: Iterable[ResourceRow]) -> list[ResourceRow]:
+        """Return the resources that count."""
+        text = self.text.casefold()
+        return [
+            row
+            for row in rows
+            if (not text or text in row.app.casefold() or text in row.cluster.casefold())
+            and (
+                not self.statuses
+                or row.exists.value in self.statuses
+                or (row.rsync is not None and row.rsync.value in self.statuses)
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """The resources of an app on a cluster; ``label`` describes the link for people who cannot see the matrix."""
+
+    counts: StatusCounts
+    href: str
+    label: str
+    selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """An app with its cells, one for each shown cluster; ``None`` where it has no resource."""
+
+    app: str
+    cells: tuple[MatrixCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFilter:
+    """The number of resources with a status, and the view that shows only these, too, or no longer."""
+
+    sign: StatusSign
+    count: int
+    selected: bool
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixParts:
+    """Which part of the apps or clusters is shown, with links to the parts before and after it."""
+
+    range: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentMatrix:
+    """A part of the matrix of an instance, the apps with failed resources first."""
+
+    query: MatrixQuery
+    clusters: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    rsync_filters: tuple[StatusFilter, ...]
+    cluster_filters: tuple[StatusFilter, ...]
+    apps_part: MatrixParts
+    clusters_part: MatrixParts
+    everything: str
+
+
+def intent_matrix(rows: Sequence[ResourceRow], query: MatrixQuery) -> IntentMatrix:
+    """Return the part of the matrix that ``query`` asks for; ``rows`` are all resources of the instance."""
+    cells: dict[tuple[str, str], list[ResourceRow]] = {}
+    for row in query.select(rows):
+        cells.setdefault((row.app, row.cluster), []).append(row)
+    counts = {place: status_counts(found) for place, found in cells.items()}
+    failing = {app for (app, _), of_cell in counts.items() if of_cell.is_failing}
+    apps = sorted({app for app, _ in cells}, key=lambda app: (app not in failing, app))
+    clusters = sorted({cluster for _, cluster in cells})
+    query = replace(
+        query,
+        page=min(query.page, _parts(len(apps), APPS_SHOWN)),
+        columns=min(query.columns, _parts(len(clusters), CLUSTERS_SHOWN)),
+    )
+    shown_apps = _part(apps, query.page, APPS_SHOWN)
+    shown_clusters = tuple(_part(clusters, query.columns, CLUSTERS_SHOWN))
+    totals = status_counts(rows)
+    return IntentMatrix(
+        query=query,
+        clusters=shown_clusters,
+        rows=tuple(
+            MatrixRow(app, tuple(_cell((app, cluster), counts, query) for cluster in shown_clusters))
+            for app in shown_apps
+        ),
+        rsync_filters=_filters(totals.rsync, query),
+        cluster_filters=_filters(totals.exists, query),
+        apps_part=MatrixParts(
+            _range(query.page, APPS_SHOWN, len(apps), "app"),
+            replace(query, page=query.page - 1).address if query.page > 1 else None,
+            replace(query, page=query.page + 1).address if query.page * APPS_SHOWN < len(apps) else None,
+        ),
+        clusters_part=MatrixParts(
+            _range(query.columns, CLUSTERS_SHOWN, len(clusters), "cluster"),
+            replace(query, columns=query.columns - 1).address if query.columns > 1 else None,
+            replace(query, columns=query.columns + 1).address
+            if query.columns * CLUSTERS_SHOWN < len(clusters)
+            else None,
+        ),
+        everything=MatrixQuery(query.subject, instance=query.instance).address,
+    )
+
+
+def _cell(
+    place: tuple[str, str], counts: dict[tuple[str, str], StatusCounts], query: MatrixQuery
+) -> MatrixCell | None:
+    found = counts.get(place)
+    if found is None:
+        return None
+    words = ", ".join(f"{count} {sign.word}" for sign, count in (*found.rsync, *found.exists))
+    return MatrixCell(
+        found, query.with_cell(place).address, f"{place[0]} on {place[1]}: {words}", place == query.cell
+    )
+
+
+def _filters(counts: Iterable[tuple[StatusSign, int]], query: MatrixQuery) -> tuple[StatusFilter, ...]:
+    return tuple(
+        StatusFilter(sign, count, sign.word in query.statuses, query.with_status(sign.word).address)
+        for sign, count in counts
+    )
+
+
+def _parts(total: int, size: int) -> int:
+    return max(1, -(-total // size))
+
+
+def _part(names: Sequence[str], number: int, size: int) -> Sequence[str]:
+    return names[(number - 1) * size : number * size]
+
+
+def _range(number: int, size: int, total: int, noun: str) -> str:
+    if total <= size:
+        return count_text(total, noun)
+    first = (number - 1) * size
+    return f"{first + 1:,} to {min(first + size, total):,} of {count_text(total, noun)}"

@@ -1,0 +1,175 @@
+"""The page of one intent: its state, its matrix, the change since its approval, its acts and its instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
+from zkdeployment.intents.difference import content_difference
+from zkdeployment.web.views.intents.cell import cell_view
+from zkdeployment.web.views.intents.matrix import intent_matrix
+from zkdeployment.web.views.intents.signs import STATE_TONES, status_counts
+from zkdeployment.web.views.links import publication_page
+from zkdeployment.web.views.moments import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zkdeployment.documents.intents.values import Approval
+    from zkdeployment.intents.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.reality import FleetReports
+    from zkdeployment.intents.resources import ResourceRow
+    from zkdeployment.web.views.intents.acts import OfferedAct
+    from zkdeployment.web.views.intents.cell import CellView
+    from zkdeployment.web.views.intents.matrix import IntentMatrix, MatrixQuery
+    from zkdeployment.web.views.intents.signs import StatusCounts
+    from zkdeployment.web.views.moments import Moment
+
+#: The most lines of the difference since the approval.
+_MOST_LINES = 200
+
+_SENTENCES = {
+    IntentState.CREATED: "It is not approved, so nothing of it is deployed.",
+    IntentState.APPROVED: "It is approved. Nothing of it is deployed before it is instantiated.",
+    IntentState.INSTANTIATED: "Its services are deployed.",
+    IntentState.APPLIED: "Its services are deployed on the cluster.",
+    IntentState.TERMINATED: "Its services are undeployed. It can be instantiated again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLine:
+    """An instance in the list; ``counts`` are those of its final status, if it is recorded."""
+
+    id: int
+    href: str
+    publication: str
+    instantiated: Moment | None
+    terminated: Moment | None
+    by: str
+    counts: StatusCounts | None
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDifference:
+    """What changed since the approval, in lines; ``unknown`` is why that is not known, or empty."""
+
+    lines: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntentView:
+    """The page of an intent; ``matrix`` is ``None`` before its first instance."""
+
+    subject: str
+    name: str
+    state: str
+    tone: str
+    sentence: str
+    facts: tuple[tuple[str, str], ...]
+    apps: tuple[tuple[str, tuple[str, ...]], ...]
+    counts: StatusCounts
+    acts: tuple[OfferedAct, ...]
+    approval: Approval | None
+    difference: ContentDifference | None
+    matrix: IntentMatrix | None
+    cell: CellView | None
+    instances: tuple[InstanceLine, ...]
+    shown: InstanceLine | None
+
+
+def shown_instance(record: IntentRecord, query: MatrixQuery) -> IntentInstance | None:
+    """Return the instance that a view shows; ``None`` if there is none, or not that one."""
+    if query.instance is None:
+        return record.instances[-1] if record.instances else None
+    return next((instance for instance in record.instances if instance.id == query.instance), None)
+
+
+def intent_view(  # noqa: PLR0913  what the page of an intent is made of
+    record: IntentRecord,
+    query: MatrixQuery,
+    rows: Sequence[ResourceRow],
+    reports: FleetReports,
+    acts: tuple[OfferedAct, ...],
+    finals: Mapping[int, StatusCounts],
+    *,
+    now: float,
+) -> IntentView:
+    """Return the page of an intent.
+
+    ``rows`` are the resources of the instance that it shows, ``finals`` the final statuses of instances by id.
+    """
+    intent, instance = record.intent, shown_instance(record, query)
+    lines = tuple(
+        _instance_line(each, finals, query, now, is_shown=each is instance) for each in reversed(record.instances)
+    )
+    return IntentView(
+        subject=subject_text(intent.subject),
+        name=intent.name,
+        state=record.state.value,
+        tone=STATE_TONES[record.state],
+        sentence=_sentence(record),
+        facts=tuple(_facts(record)),
+        apps=tuple(sorted(intent.apps.items())),
+        counts=status_counts(rows),
+        acts=acts,
+        approval=intent.approval,
+        difference=_difference(record),
+        matrix=None if instance is None else intent_matrix(rows, query),
+        cell=None if instance is None else cell_view(rows, query, instance, reports),
+        instances=lines,
+        shown=next((line for line in lines if line.shown), None),
+    )
+
+
+def _sentence(record: IntentRecord) -> str:
+    approval = record.intent.approval
+    if record.state is IntentState.CREATED and approval is not None:
+        return f"Its content has changed since {approval.by} approved it. Nothing of it is deployed."
+    if record.state is IntentState.CREATED and isinstance(record.intent, ClusterIntents):
+        return "It is not applied, so nothing of it is deployed."
+    return _SENTENCES[record.state]
+
+
+def _facts(record: IntentRecord) -> Iterator[tuple[str, str]]:
+    intent = record.intent
+    if isinstance(intent, ClusterIntents):
+        yield "Provider", intent.provider
+        yield "Target", intent.name
+    else:
+        yield "Project", intent.project
+        yield "Composite app", f"{intent.composite_app} {intent.version}"
+        yield "Profile", intent.composite_profile
+        yield "Update", "in place, if approved" if intent.update.value == "approve" else "after its termination"
+    yield "Content", record.content.digest
+
+
+def _difference(record: IntentRecord) -> ContentDifference | None:
+    """Return what changed since the approval; ``None`` if nothing did, or if there is no approval."""
+    approval = record.intent.approval
+    if approval is None or approval.content == record.content.digest:
+        return None
+    if record.approved is None:
+        return ContentDifference(unknown="The approved content was never published, so it is not known here.")
+    lines = tuple(islice(content_difference(record.approved, record.content), _MOST_LINES + 1))
+    return ContentDifference(lines if len(lines) <= _MOST_LINES else (*lines[:_MOST_LINES], "and more"))
+
+
+def _instance_line(
+    instance: IntentInstance, finals: Mapping[int, StatusCounts], query: MatrixQuery, now: float, *, is_shown: bool
+) -> InstanceLine:
+    other = replace(query, instance=instance.id, page=1, columns=1, cell=None, resources=1)
+    return InstanceLine(
+        id=instance.id,
+        href=other.address,
+        publication=publication_page(instance.id),
+        instantiated=moment(instance.instantiated, now),
+        terminated=moment(instance.terminated, now),
+        by=instance.by,
+        counts=finals.get(instance.id),
+        shown=is_shown,
+    )

@@ -1,0 +1,253 @@
+"""``/v2``: groups and clusters, acts on them as commits, and their status, at EMCO's addresses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
+from support.service import RunningService, running_service
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.errors import UnreachableError
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.user import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from zkdeployment.intents.instances import IntentRecord
+
+GROUPS = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups"
+SHOP = f"{GROUPS}/shop"
+CLUSTERS = "/v2/cluster-providers/ams/clusters"
+
+TREE = """\
+/p1
+  /shop
+    /front : shop-front
+      version = '1.3'
+      /deploy
+        /web
+          n = 2
+    /db : shop-db
+      version = '1'
+      /deploy
+        /db
+/net
+  /vlan12 : net-vlan
+    version = '1'
+    /deploy
+      /web
+"""
+
+
+@pytest.fixture
+def branch(tmp_path: Path) -> Branch:
+    branch = Branch(tmp_path)
+    branch.push({"a.zk": TREE})
+    return branch
+
+
+@pytest.fixture
+def fleet(zookeeper: str) -> Iterator[WrittenFleet]:
+    with WrittenFleet(zookeeper) as fleet:
+        hosts = [Host(Identity(f"w{n}", f"w{n}.example.com", "web"), "r1") for n in range(2)]
+        fleet.register(*hosts)
+        fleet.publish("r1", TREE)
+        fleet.report(*(host.identity for host in hosts))
+        yield fleet
+
+
+@pytest.fixture
+def service(zookeeper: str, branch: Branch) -> Iterator[RunningService]:
+    with running_service(zookeeper, commits=branch.commits()) as running:
+        yield running
+
+
+def publish(service: RunningService, fleet: WrittenFleet, *records: IntentRecord) -> None:
+    """Write records, and wait until the service has read them."""
+    fleet.record(*records)
+
+    def is_read() -> bool:
+        try:
+            known = service.adapters.feed.snapshot().reading.intents
+        except UnreachableError:
+            return False
+        return {subject: record.state for subject, record in known.items()} == {
+            record.intent.subject: record.state for record in records
+        }
+
+    wait_until(is_read, "the service has read the intents")
+
+
+def test_the_status_is_the_body_of_emco_with_filters(service: RunningService, fleet: WrittenFleet):
+    get, viewer = service.client.get, service.add_user(Role.VIEWER)
+    publish(
+        service,
+        fleet,
+        recorded(GROUP, IntentState.INSTANTIATED, begun()),
+        recorded(CLUSTER, IntentState.CREATED),
+    )
+
+    body = get(f"{SHOP}/status", auth=viewer).json()
+    assert {key: value for key, value in body.items() if key != "resources"} == {
+        "name": "shop",
+        "project": "p1",
+        "composite-app-name": "store",
+        "composite-app-version": "v1",
+        "composite-profile-name": "plain",
+        "state": "Instantiated",
+        "rsync-status": {"Pending": 4},
+        "cluster-status": {"Present": 4},
+    }
+    (front,) = body["resources"]
+    assert (front["app-name"], front["clusters"][0]["name"]) == ("front", "web")
+    assert front["clusters"][0]["resources"][0] == {
+        "GVK": {"Group": "zkdeployment", "Version": "v1", "Kind": "Deployment"},
+        "Name": "w0:/p1/shop/front.0",
+        "rsync-status": "Pending",
+        "cluster-status": "Present",
+    }
+    summary = get(f"{SHOP}/status", params={"output": "summary", "resource": "w0:/p1/shop/front.0"}, auth=viewer)
+    assert (summary.json()["rsync-status"], "resources" in summary.json()) == ({"Pending": 1}, False)
+    for cluster in ("web", "ams+web"):
+        found = get(f"{SHOP}/status", params=[("cluster", "none"), ("cluster", cluster)], auth=viewer).json()
+        assert found["cluster-status"] == {"Present": 4}
+    assert get(f"{SHOP}/status", params={"cluster": "none"}, auth=viewer).json()["resources"] == []
+    assert get(f"{SHOP}/status?instance", auth=viewer).json() == {
+        "instances": [{"id": 7, "instantiated": 1000.0, "terminated": None, "by": "jane@example.com"}]
+    }
+    assert get(f"{SHOP}/status?instance=7&output=rsync", auth=viewer).json()["state"] == "Instantiated"
+    assert get(f"{CLUSTERS}/web/status", auth=viewer).json() == {"name": "web", "state": "Created"}
+
+
+def test_a_malformed_filter_is_answered_by_400(service, fleet):
+    viewer = service.add_user(Role.VIEWER)
+    publish(service, fleet, recorded(GROUP, IntentState.INSTANTIATED, begun()))
+    for query, status, detail in (
+        ("output=much", 400, "output is much: expected one of: summary, all, detail, rsync"),
+        ("app=", 400, "app is empty"),
+        ("app=front&app=back", 400, "has no app back; expected one of: db, front"),
+        ("instance=x", 400, "expected the id of one instance, a number"),
+        ("instance=9", 404, "has no instance 9"),
+    ):
+        answer = service.client.get(f"{SHOP}/status?{query}", auth=viewer)
+        assert (answer.status_code, detail in answer.json()["detail"]) == (status, True), answer.text
+
+
+def test_documents_are_those_of_the_last_publication(service, fleet):
+    get, viewer = service.client.get, service.add_user(Role.VIEWER)
+    approved = replace(GROUP, state=IntentState.APPROVED, approval=APPROVAL)
+    publish(service, fleet, recorded(approved, IntentState.CREATED), recorded(CLUSTER, IntentState.CREATED))
+
+    shop = get(SHOP, auth=viewer).json()
+    assert shop == intent_document(GROUP) | {
+        "data": {
+            "composite-profile": "plain",
+            "apps": {"db": ["/p1/shop/db"], "front": ["/p1/shop/front"]},
+            "state": "Created",
+            "approval": {"content": APPROVAL.content, "by": "jane@example.com", "reason": "reviewed"},
+        }
+    }
+    assert get(GROUPS, auth=viewer).json() == [shop]
+    assert get(CLUSTERS, auth=viewer).json() == [get(f"{CLUSTERS}/web", auth=viewer).json()]
+    assert get(f"{CLUSTERS}/web", auth=viewer).json() == intent_document(CLUSTER)
+    assert get("/v2/cluster-providers/nobody/clusters", auth=viewer).json() == []
+    for unknown in (f"{GROUPS}/none", f"{GROUPS}/none/status", f"{CLUSTERS}/none", f"{CLUSTERS}/none/status"):
+        assert get(unknown, auth=viewer).status_code == 404
+
+
+def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fleet, branch):
+    ann, victor = service.add_user(Role.OPERATOR, "ann"), service.add_user(Role.VIEWER, "victor")
+    document = {
+        "metadata": {"name": "shop"},
+        "data": {"composite-profile": "plain", "apps": {"front": ["/p1/shop/front"]}},
+    }
+    wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+    client = service.client
+    assert client.post(GROUPS, json=document, auth=victor).status_code == 403
+    created = client.post(GROUPS, json=document, params={"reason": "a shop"}, auth=ann)
+    assert (created.status_code, created.json()) == (202, {"job": branch.tip()})
+    assert branch.ask("log", "-1", "--format=%an|%s", "main") == "ann|Create p1/store/v1/shop: a shop"
+    assert "intent-p1-store-v1-shop.yaml" in branch.files()
+    assert client.post(GROUPS, json=document, auth=ann).status_code == 409
+    refused = client.post(f"{SHOP}/instantiate", auth=ann)
+    assert (refused.status_code, "must be approved first" in refused.json()["detail"]) == (409, True)
+    assert client.post(f"{SHOP}/approve", auth=ann).status_code == 422
+    publish(service, fleet, recorded(replace(GROUP, apps={"front": ("/p1/shop/front",)}), IntentState.CREATED))
+
+    changed = document | {"data": document["data"] | {"composite-profile": "large", "state": "Created"}}
+    answer = client.put(SHOP, json=changed, auth=ann)
+    assert (answer.status_code, answer.json()["job"]) == (202, branch.tip())
+    assert "composite-profile: large" in branch.files()["intent-p1-store-v1-shop.yaml"]
+    assert client.put(SHOP, json=changed, auth=ann).status_code == 200
+    approved = client.post(f"{SHOP}/approve", json={"reason": "reviewed"}, auth=ann)
+    assert (approved.status_code, approved.json()["job"]) == (202, branch.tip())
+    assert "state: Approved" in branch.files()["intent-p1-store-v1-shop.yaml"]
+    early = client.post(f"{SHOP}/instantiate", json={"reason": "go"}, auth=ann)
+    assert (early.status_code, "not published yet" in early.json()["detail"]) == (409, True)
+    stated = document | {"data": document["data"] | {"state": "Instantiated"}}
+    assert client.put(SHOP, json=stated, auth=ann).status_code == 409
+    assert client.delete(f"{GROUPS}/none", auth=ann).status_code == 404
+
+
+def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    file = "cluster-ams-web.yaml"
+    branch.push({file: render_document(intent_document(CLUSTER))})
+    publish(service, fleet, recorded(CLUSTER, IntentState.CREATED))
+    client = service.client
+    assert client.post(f"{CLUSTERS}/web/terminate", auth=ann).status_code == 409
+    applied = client.post(f"{CLUSTERS}/web/apply", json={"reason": "go"}, auth=ann)
+    assert (applied.status_code, applied.json()["job"]) == (202, branch.tip())
+    assert "state: Applied" in branch.files()[file]
+    publish(service, fleet, recorded(replace(CLUSTER, state=IntentState.APPLIED), IntentState.APPLIED))
+    assert client.delete(f"{CLUSTERS}/web", auth=ann).status_code == 409
+    assert client.post(f"{CLUSTERS}/web/terminate", auth=ann).status_code == 202
+    publish(service, fleet, recorded(replace(CLUSTER, state=IntentState.TERMINATED), IntentState.TERMINATED))
+    removed = client.delete(f"{CLUSTERS}/web", params={"reason": "gone"}, auth=ann)
+    assert (removed.status_code, file in branch.files()) == (202, False)
+
+
+def test_a_document_that_is_not_valid_is_refused(service, branch):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    tip = branch.tip()
+    wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+    named, apps = {"metadata": {"name": "x"}}, {"a": ["/p1"]}
+    for document, status, detail in (
+        ({"data": group_data(apps)}, 422, "metadata.name is missing"),
+        ({"metadata": {"name": "a b"}, "data": group_data(apps)}, 422, "a name of at most"),
+        ({"metadata": {"name": "x", "project": "p2"}, "data": group_data(apps)}, 400, "is p2: expected p1"),
+        (named | {"data": group_data(apps, state="Approved")}, 422, "expected the state Created"),
+        (named | {"data": group_data(apps, color="red")}, 422, "data.color"),
+        (named | {"data": group_data(apps | {"b": ["/p1/shop"]})}, 422, "/p1 of a overlap"),
+    ):
+        answer = service.client.post(GROUPS, json=document, auth=ann)
+        assert (answer.status_code, branch.tip()) == (status, tip), answer.text
+        assert detail in answer.json()["detail"]
+
+
+def group_data(apps: dict[str, list[str]], **values: str) -> dict[str, object]:
+    return {"composite-profile": "p", "apps": apps, **values}
+
+
+def test_an_operator_with_paths_acts_only_on_intents_below_them(service, fleet, branch):
+    ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/front",))
+    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    publish(service, fleet, recorded(GROUP, IntentState.CREATED))
+    answer = service.client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ben)
+    assert (answer.status_code, "at /p1/shop/db" in answer.json()["detail"]) == (403, True)
+    assert service.client.delete(SHOP, auth=ben).status_code == 403
+    other = {"metadata": {"name": "mine"}, "data": group_data({"vlan": ["/net/vlan12"]})}
+    assert service.client.post(GROUPS, json=other, auth=ben).status_code == 403
+    branch.push({"shop.yaml": None})
+    mine = {"metadata": {"name": "mine"}, "data": group_data({"front": ["/p1/shop/front"]})}
+    assert service.client.post(GROUPS, json=mine, auth=ben).status_code == 202
