@@ -1,4 +1,4 @@
-"""Runs other programs: from argument lists, without a shell, with closed standard input.
+"""Runs other programs: from argument lists, without a shell, and without input unless it is given.
 
 All other modules use this module to run programs. Output limits and records of scripts belong into
 ``adapters.scripts``.
@@ -48,20 +48,21 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     tick: Callable[[], None] = lambda: None,
+    text: str | None = None,
 ) -> Completed:
     """Return the result of a program that runs in its own session, whatever its exit status.
 
-    ``env`` replaces the environment. ``tick`` is called a few times a second. Raises ``ProgramError`` if the
-    program cannot be started or exceeds ``timeout`` seconds. After a timeout, and when ``tick`` raises, the
-    program's process group is killed. Signals to this process, such as those of a terminal, do not reach the
-    program.
+    ``env`` replaces the environment. ``text`` is the program's standard input. ``tick`` is called a few times a
+    second. Raises ``ProgramError`` if the program cannot be started or exceeds ``timeout`` seconds. After a
+    timeout, and when ``tick`` raises, the program's process group is killed. Signals to this process, such as
+    those of a terminal, do not reach the program.
     """
     try:
         with subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -69,7 +70,7 @@ def run(
             start_new_session=True,
         ) as child:
             try:
-                stdout, stderr = _communicate(child, timeout, tick)
+                stdout, stderr = _communicate(child, timeout, tick, text)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -84,15 +85,18 @@ def run(
     return Completed(tuple(argv), child.returncode, stdout, stderr)
 
 
-def _communicate(child: subprocess.Popen[str], timeout: float | None, tick: Callable[[], None]) -> tuple[str, str]:
+def _communicate(
+    child: subprocess.Popen[str], timeout: float | None, tick: Callable[[], None], text: str | None
+) -> tuple[str, str]:
     end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         left = max(0.0, end - time.monotonic())
         try:
-            return child.communicate(timeout=min(left, _POLL))
+            return child.communicate(text, timeout=min(left, _POLL))
         except subprocess.TimeoutExpired:
             if left < _POLL:
                 raise
+        text = None  # the first call keeps the rest of it
         tick()
 
 

@@ -1,0 +1,1 @@
+"""The adapters of host pools: SSH to nodes, and Ansible."""

@@ -1,0 +1,111 @@
+"""Playbooks, run by ansible-runner with the contract of Duffy 3: ``duffy_in`` and ``duffy_out``."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ansible_runner
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
+
+from zkdeployment.errors import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+
+#: The names of the module that sets facts.
+_SET_FACT = frozenset({"set_fact", "ansible.builtin.set_fact", "ansible.legacy.set_fact"})
+
+#: The number of lines of Ansible's output that an error shows.
+_SHOWN_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AnsiblePlaybooks:
+    """Implements ``PlaybookRunner``.
+
+    ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked about once a second; the playbook is
+    ended when it returns true.
+    """
+
+    timeout: float = 3600.0
+    is_stopped: Callable[[], bool] = lambda: False
+
+    def run(
+        self,
+        mechanism: AnsibleMechanism,
+        playbook: Playbook,
+        values: Mapping[str, Any],
+        nodes: Sequence[Mapping[str, Any]],
+    ) -> object:
+        given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
+        variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
+        deadline = time.monotonic() + self.timeout
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-playbook-") as place:
+            run = ansible_runner.run(
+                private_data_dir=place,
+                project_dir=mechanism.topdir,
+                playbook=playbook.playbook,
+                extravars=variables,
+                json_mode=True,
+                quiet=True,
+                cancel_callback=lambda: self.is_stopped() or time.monotonic() > deadline,
+            )
+            events = list(run.events)
+            if run.status != "successful":
+                reason = _lateness(self.timeout) if time.monotonic() > deadline else _failure(run, events)
+                raise ProgramError(f"{_name(mechanism, playbook)} {reason}")
+        found, output = _last_output(events)
+        if not found:
+            raise ProgramError(f"{_name(mechanism, playbook)} did not set the fact duffy_out; expected set_fact")
+        return output
+
+
+def _lateness(timeout: float) -> str:
+    return f"did not end within {timeout:g} s and was ended"
+
+
+def _failure(run: Any, events: Iterable[Any]) -> str:
+    """Return why a run failed, with the end of Ansible's output."""
+    if run.status == "canceled":
+        return "was ended with this program"
+    lines = [line for event in events for line in str(event.get("stdout", "")).splitlines() if line.strip()]
+    return "\n".join([f"failed with status {run.rc}:", *lines[-_SHOWN_LINES:]])
+
+
+def rendered(value: Any, values: Mapping[str, Any]) -> Any:
+    """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for an invalid one."""
+    if isinstance(value, Mapping):
+        return {key: rendered(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rendered(item, values) for item in value]
+    if not isinstance(value, str):
+        return value
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    try:
+        return environment.from_string(value).render(values)
+    except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
+        raise ProgramError(f"cannot render the template {value!r}: {error}") from error
+
+
+def _last_output(events: Sequence[Any]) -> tuple[bool, object]:
+    """Return whether the fact was set, and its last value."""
+    for event in reversed(events):
+        data = event.get("event_data") or {}
+        result = data.get("res") or {}
+        if event.get("event") == "runner_on_ok" and data.get("task_action") in _SET_FACT:
+            facts = result.get("ansible_facts") or {}
+            if "duffy_out" in facts:
+                return True, facts["duffy_out"]
+    return False, None
+
+
+def _name(mechanism: AnsibleMechanism, playbook: Playbook) -> str:
+    return f"the playbook {Path(mechanism.topdir) / playbook.playbook}"

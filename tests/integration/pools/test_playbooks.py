@@ -1,0 +1,87 @@
+"""Playbooks with the contract of Duffy, run by the real Ansible."""
+
+from __future__ import annotations
+
+import textwrap
+
+import psutil
+import pytest
+
+from support.waiting import wait_until
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, rendered
+from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+from zkdeployment.errors import ProgramError
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a playbook with the given tasks, its variables and the values of its pool."""
+
+    def run(tasks, extra_vars=None, values=None, nodes=(), **limits):
+        lines = textwrap.indent(textwrap.dedent(tasks).strip(), " " * 4)
+        (tmp_path / "book.yml").write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{lines}\n")
+        mechanism = AnsibleMechanism(str(tmp_path), Playbook("book.yml", extra_vars or {}))
+        return AnsiblePlaybooks(**limits).run(mechanism, mechanism.provision, values or {}, nodes)
+
+    return run
+
+
+def test_a_playbook_gets_nodes_and_rendered_variables_and_its_last_fact_counts(run):
+    output = run(
+        """
+        - set_fact:
+            duffy_out: {nodes: []}
+        - ansible.builtin.set_fact:
+            duffy_out:
+              nodes: "{{ duffy_in.nodes | map('combine', {'ipaddr': '192.0.2.' ~ size, 'label': label}) | list }}"
+        - set_fact:
+            other: 1
+        """,
+        extra_vars={"size": "{{ cores * 2 }}", "label": "{{ name }}-{{ duffy_in.nodes | length }}"},
+        values={"name": "metal", "cores": 4},
+        nodes=[{"id": 1}, {"id": 2, "hostname": "two"}],
+    )
+    assert output == {
+        "nodes": [
+            {"id": 1, "ipaddr": "192.0.2.8", "label": "metal-2"},
+            {"id": 2, "hostname": "two", "ipaddr": "192.0.2.8", "label": "metal-2"},
+        ]
+    }
+
+
+def test_a_playbook_that_fails_is_an_error_with_ansibles_words(run):
+    with pytest.raises(ProgramError, match=r"book\.yml failed with status 2:(?s:.)*the cloud is full"):
+        run("- fail: {msg: the cloud is full}")
+
+
+def test_a_playbook_without_the_fact_is_an_error(run):
+    with pytest.raises(ProgramError, match="did not set the fact duffy_out"):
+        run("- set_fact: {other: 1}")
+
+
+def test_a_playbook_that_hangs_is_ended_with_its_programs(run, tmp_path):
+    with pytest.raises(ProgramError, match="did not end within 6 s and was ended"):
+        run(f"- shell: echo $$ >{tmp_path}/pid && exec sleep 600", timeout=6)
+    wait_until(lambda: not psutil.pid_exists(int((tmp_path / "pid").read_text())), "the end of the program")
+
+
+def test_a_playbook_is_ended_with_the_program(run):
+    with pytest.raises(ProgramError, match="was ended with this program"):
+        run("- command: {cmd: sleep 600}", is_stopped=lambda: True)
+
+
+def test_a_playbook_that_does_not_exist_is_an_error(tmp_path):
+    mechanism = AnsibleMechanism(str(tmp_path), Playbook("missing.yml"))
+    with pytest.raises(ProgramError, match=r"missing\.yml failed with status"):
+        AnsiblePlaybooks().run(mechanism, mechanism.provision, {}, [])
+
+
+@pytest.mark.parametrize("template", ["{{ unknown }}", "{{ 'x'", "{{ ''.__class__.__mro__ }}", "{{ 1 / 0 }}"])
+def test_a_template_that_is_wrong_or_leaves_its_sandbox_is_an_error(template):
+    with pytest.raises(ProgramError, match="cannot render the template"):
+        rendered({"a": [template]}, {})
+
+
+def test_only_texts_are_templates():
+    value = {"a": ["{{ n }}", 1, None, True, {"b": "{{ n + 1 }}\n"}]}
+    assert rendered(value, {"n": 1}) == {"a": ["1", 1, None, True, {"b": "2\n"}]}

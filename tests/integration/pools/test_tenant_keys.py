@@ -1,0 +1,101 @@
+"""Keys of tenants on real SSH servers."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from support.ssh_nodes import make_key, running_ssh_nodes
+from support.waiting import wait_until
+from zkdeployment.adapters.pools.tenant_keys import MARKER, SshTenantKeys
+from zkdeployment.errors import ProgramError
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    with running_ssh_nodes(tmp_path_factory.mktemp("pools") / "machines", 2) as running:
+        yield running
+
+
+@pytest.fixture
+def keys(machines):
+    return SshTenantKeys(machines.key, machines.configuration, timeout=30)
+
+
+def test_a_tenant_logs_in_while_its_key_is_there_and_all_other_keys_stay(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    before = node.authorized_keys.read_text()
+    public = make_key(tmp_path / "tenant")
+    assert machines.login(node, tmp_path / "tenant", "true").status != 0
+    keys.write(node.address, public)
+    assert node.authorized_keys.read_text() == f"{before}{MARKER}\n{public}\n"
+    assert machines.login(node, tmp_path / "tenant", "cat", "/root/.ssh/authorized_keys").stdout.endswith(
+        f"{public}\n"
+    )
+    keys.remove(node.address)
+    assert node.authorized_keys.read_text() == before
+    assert machines.login(node, tmp_path / "tenant", "true").status != 0
+    keys.remove(node.address)
+    assert node.authorized_keys.read_text() == before
+
+
+def test_the_key_of_an_earlier_tenant_is_replaced(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    first, second = make_key(tmp_path / "first"), make_key(tmp_path / "second")
+    keys.write(node.address, first)
+    keys.write(node.address, second)
+    assert machines.login(node, tmp_path / "first", "true").status != 0
+    assert machines.login(node, tmp_path / "second", "true").status == 0
+    assert node.authorized_keys.read_text().count(MARKER) == 1
+    keys.remove(node.address)
+
+
+def test_a_last_line_without_its_end_keeps_its_key(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    before = node.authorized_keys.read_text()
+    node.authorized_keys.write_text(before.rstrip("\n"))
+    keys.write(node.address, make_key(tmp_path / "tenant"))
+    assert machines.login(node, machines.key, "true").status == 0
+    keys.remove(node.address)
+    assert node.authorized_keys.read_text() == before
+
+
+def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    keys.write(node.address, make_key(tmp_path / "tenant"))
+    argv = ["ssh", "-F", str(machines.configuration), "-i", str(tmp_path / "tenant"), "-o", "IdentitiesOnly=yes"]
+    with subprocess.Popen(
+        [*argv, "-l", "root", node.address, "echo ready; sleep 600"], stdout=subprocess.PIPE, text=True
+    ) as connection:
+        assert connection.stdout is not None
+        assert connection.stdout.readline() == "ready\n"
+        keys.remove(node.address)
+        wait_until(lambda: connection.poll() is not None, "the end of the connection")
+    assert connection.returncode != 0
+    assert machines.login(node, machines.key, "true").status == 0
+
+
+def test_a_machine_that_is_away_is_an_error_with_its_address(keys):
+    with pytest.raises(ProgramError, match=r"ssh to root at 127\.0\.41\.9 failed: .*refused"):
+        keys.write("127.0.41.9", "ssh-ed25519 AAAA")
+
+
+def test_a_machine_without_the_file_is_an_error_and_gets_no_key(machines, tmp_path):
+    node = machines.nodes[1]
+    elsewhere = SshTenantKeys(machines.key, machines.configuration, "/root/it's not/there", 30)
+    with pytest.raises(ProgramError, match="not/there"):
+        elsewhere.write(node.address, make_key(tmp_path / "tenant"))
+    assert MARKER not in node.authorized_keys.read_text()
+
+
+def test_an_address_is_never_an_option(keys):
+    with pytest.raises(ProgramError):
+        keys.remove("-oProxyCommand=touch /tmp/pwned")
+
+
+def test_the_time_limit_holds(machines, tmp_path):
+    slow = tmp_path / "ssh_config"
+    slow.write_text("Host *\n    ProxyCommand sleep 60\n")
+    with pytest.raises(ProgramError, match="did not end within 1 s"):
+        SshTenantKeys(machines.key, slow, timeout=1).remove(machines.nodes[0].address)
