@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ansible_runner
+import psutil
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The names of the module that sets facts.
 _SET_FACT = frozenset({"set_fact", "ansible.builtin.set_fact", "ansible.legacy.set_fact"})
+
+#: The variable in the environment of a playbook and of all programs that it starts.
+_MARK = "ZKDEPLOYMENT_PLAYBOOK"
 
 #: The number of lines of Ansible's output that an error shows.
 _SHOWN_LINES = 20
@@ -48,24 +54,35 @@ class AnsiblePlaybooks:
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
         deadline = time.monotonic() + self.timeout
+        mark = str(uuid.uuid4())
         with tempfile.TemporaryDirectory(prefix="zkdeployment-playbook-") as place:
             run = ansible_runner.run(
                 private_data_dir=place,
                 project_dir=mechanism.topdir,
                 playbook=playbook.playbook,
                 extravars=variables,
+                envvars={_MARK: mark},
                 json_mode=True,
                 quiet=True,
                 cancel_callback=lambda: self.is_stopped() or time.monotonic() > deadline,
             )
             events = list(run.events)
             if run.status != "successful":
+                _end_programs(mark)
                 reason = _lateness(self.timeout) if time.monotonic() > deadline else _failure(run, events)
                 raise ProgramError(f"{_name(mechanism, playbook)} {reason}")
         found, output = _last_output(events)
         if not found:
             raise ProgramError(f"{_name(mechanism, playbook)} did not set the fact duffy_out; expected set_fact")
         return output
+
+
+def _end_programs(mark: str) -> None:
+    """Kill what a playbook left running: its tasks have sessions of their own, which ansible-runner leaves."""
+    for program in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if program.environ().get(_MARK) == mark:
+                program.kill()
 
 
 def _lateness(timeout: float) -> str:
